@@ -1,0 +1,38 @@
+"""asymrl: agents that act on what they have seen, with critics that train on what is true.
+
+    >>> import asymrl
+    >>> env = asymrl.make("heaven-hell-3")
+
+Importing this package is cheap and registers the worlds with Gymnasium; JAX is imported when it is first needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from asymrl.gym.registration import register_worlds
+
+if TYPE_CHECKING:
+    from asymrl import envs as envs
+    from asymrl import gym as gym
+    from asymrl.envs.registry import make as make
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "envs", "gym", "make"]
+
+_HOME = {"envs": "asymrl.envs", "gym": "asymrl.gym", "make": "asymrl.envs.registry:make"}
+
+register_worlds()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'asymrl' has no attribute {name!r}")
+    module, _, attribute = _HOME[name].partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,238 @@
+"""Worlds made from tables: finite POMDPs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Float64, Int, PRNGKeyArray
+
+from asymrl.envs.rows import Rows
+from asymrl.envs.spaces import Discrete
+from asymrl.envs.world import DEFAULT_TIME_LIMIT, Action, Step, World
+
+
+class FiniteWorld(World):
+    """A world with finitely many states, actions and observations, given by its tables.
+
+    The state is an index and is its own latent. Before the first action the agent sees either an observation
+    drawn from the state (`first_observations`) or, where that is None, a constant symbol, index `|O|`, which is
+    never seen again.
+
+    An action that ends the episode (`D`) leaves the state where it was, so that one can see where the episode
+    ended; the observation then comes from a state drawn from the start distribution, as a `reset` row of a
+    `.pomdp` file prescribes.
+    """
+
+    name: str = eqx.field(static=True)
+    discount: float = eqx.field(static=True)
+    time_limit: int | None = eqx.field(static=True)
+    transitions: Rows  # row s * A + a: the next state; an ending action stays
+    observations: Rows  # row a * (S + 1) + s': what is seen; s' = S stands for "after the end"
+    first_observations: Rows | None  # row s: what is seen before the first action
+    rewards: np.ndarray  # [S, A]
+    ends: np.ndarray  # [S, A]
+    start: Float64[np.ndarray, "S"]
+    start_states: Rows  # the same as one row, to draw from
+    state_names: tuple[str, ...] = eqx.field(static=True)
+    names_of_actions: tuple[str, ...] = eqx.field(static=True)
+    observation_names: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        transitions: Rows,
+        observations: Rows,
+        rewards: Float[np.ndarray, "S A"],
+        ends: Bool[np.ndarray, "S A"],
+        start: Float[np.ndarray, "S"],
+        state_names: Sequence[str],
+        action_names: Sequence[str],
+        observation_names: Sequence[str],
+        first_observations: Rows | None = None,
+        discount: float = 0.99,
+        time_limit: int | None = DEFAULT_TIME_LIMIT,
+    ):
+        """`transitions` has rows (s, a), `observations` rows (a, s'), `first_observations` rows s."""
+        S, A, O = len(state_names), len(action_names), len(observation_names)
+        _check_tables(name, S, A, O, transitions, observations, rewards, ends, start, first_observations)
+        self.name = name
+        self.discount = discount
+        self.time_limit = time_limit
+        self.transitions = _stay_at_the_end(transitions, ends)
+        self.observations = _with_end_rows(observations, A, S, start)
+        self.first_observations = first_observations
+        self.rewards = np.asarray(rewards, np.float32)
+        self.ends = np.asarray(ends, bool)
+        self.start = np.asarray(start, np.float64)
+        self.start_states = Rows.from_dense(self.start[None])
+        self.state_names = tuple(state_names)
+        self.names_of_actions = tuple(action_names)
+        self.observation_names = tuple(observation_names)
+
+    @classmethod
+    def from_tables(
+        cls,
+        name: str,
+        T: Float[np.ndarray, "S A S"],
+        O: Float[np.ndarray, "A S O"],
+        R: Float[np.ndarray, "S A"],
+        start: Float[np.ndarray, "S"],
+        D: Bool[np.ndarray, "S A"] | None = None,
+        first_O: Float[np.ndarray, "S O"] | None = None,
+        discount: float = 0.99,
+        time_limit: int | None = DEFAULT_TIME_LIMIT,
+    ) -> FiniteWorld:
+        """A world from dense arrays. `O` is indexed by the action and the *next* state."""
+        S, A, _ = T.shape
+        return FiniteWorld(
+            name=name,
+            transitions=Rows.from_dense(T),
+            observations=Rows.from_dense(O),
+            rewards=R,
+            ends=np.zeros((S, A), bool) if D is None else D,
+            start=start,
+            state_names=[f"s{i}" for i in range(S)],
+            action_names=[f"a{i}" for i in range(A)],
+            observation_names=[f"o{i}" for i in range(O.shape[-1])],
+            first_observations=None if first_O is None else Rows.from_dense(first_O),
+            discount=discount,
+            time_limit=time_limit,
+        )
+
+    @property
+    def T(self) -> Float32[np.ndarray, "S A S"]:
+        """Transition probabilities. Where `D` is true the row is the start distribution."""
+        S, A = self.ends.shape
+        table = self.transitions.dense().reshape(S, A, S)
+        table[self.ends] = self.start.astype(np.float32)
+        return table
+
+    @property
+    def O(self) -> Float32[np.ndarray, "A S O"]:
+        """Observation probabilities, by action and next state. The symbol seen at reset is not counted."""
+        S, A = self.ends.shape
+        return np.ascontiguousarray(self.observations.dense().reshape(A, S + 1, -1)[:, :S])
+
+    @property
+    def R(self) -> Float32[np.ndarray, "S A"]:
+        """Rewards."""
+        return self.rewards
+
+    @property
+    def D(self) -> Bool[np.ndarray, "S A"]:
+        """Whether the episode ends after an action in a state."""
+        return self.ends
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return self.names_of_actions
+
+    @property
+    def observation_space(self) -> Discrete:
+        symbol = 1 if self.first_observations is None else 0
+        return Discrete(len(self.observation_names) + symbol)
+
+    @property
+    def latent_space(self) -> Discrete:
+        return Discrete(len(self.state_names))
+
+    def reset(self, key: PRNGKeyArray) -> Int[Array, ""]:
+        return self.start_states.draw(key, jnp.int32(0))
+
+    def step(self, key: PRNGKeyArray, state: Int[Array, ""], action: Action) -> Step:
+        row = state * self.ends.shape[1] + action
+        next_state = self.transitions.draw(key, row)
+        return Step(next_state, jnp.asarray(self.rewards).ravel()[row], jnp.asarray(self.ends).ravel()[row])
+
+    def first_observation(self, key: PRNGKeyArray, state: Int[Array, ""]) -> Int[Array, ""]:
+        if self.first_observations is None:
+            return jnp.int32(len(self.observation_names))
+        return self.first_observations.draw(key, state)
+
+    def observe(
+        self, key: PRNGKeyArray, state: Int[Array, ""], action: Action, next_state: Int[Array, ""]
+    ) -> Int[Array, ""]:
+        S, A = self.ends.shape
+        ended = jnp.asarray(self.ends).ravel()[state * A + action]
+        return self.observations.draw(key, action * (S + 1) + jnp.where(ended, S, next_state))
+
+    def latent(self, state: Int[Array, ""]) -> Int[Array, ""]:
+        return state
+
+    def from_latent(self, latent: Int[Array, ""]) -> Int[Array, ""]:
+        return jnp.asarray(latent, jnp.int32)
+
+
+def _stay_at_the_end(transitions: Rows, ends: np.ndarray) -> Rows:
+    """Replaces the rows of ending actions by "stay": what a file says there is about the next episode."""
+    S, A = ends.shape
+    row, column, probability = transitions.entries()
+    goes_on = ~ends.ravel()[row]
+    ending = np.flatnonzero(ends)
+    return Rows.from_entries(
+        np.concatenate([row[goes_on], ending]),
+        np.concatenate([column[goes_on], ending // A]),
+        np.concatenate([probability[goes_on], np.ones(ending.size)]),
+        S * A,
+        S,
+    )
+
+
+def _with_end_rows(observations: Rows, A: int, S: int, start: np.ndarray) -> Rows:
+    """Adds to each action the row "after the end": what a state drawn from the start distribution emits."""
+    row, column, probability = observations.entries()
+    a, s = np.divmod(row, S)
+    emitted = np.zeros((A, observations.columns))
+    np.add.at(emitted, (a, column), start[s] * probability)
+    end_a, end_o = np.nonzero(emitted)
+    return Rows.from_entries(
+        np.concatenate([a * (S + 1) + s, end_a * (S + 1) + S]),
+        np.concatenate([column, end_o]),
+        np.concatenate([probability, emitted[end_a, end_o]]),
+        A * (S + 1),
+        observations.columns,
+    )
+
+
+def _check_tables(
+    name: str,
+    S: int,
+    A: int,
+    O: int,
+    transitions: Rows,
+    observations: Rows,
+    rewards: np.ndarray,
+    ends: np.ndarray,
+    start: np.ndarray,
+    first_observations: Rows | None,
+) -> None:
+    def fail(message: str) -> None:
+        raise ValueError(f"world {name!r}: {message}")
+
+    if np.shape(rewards) != (S, A) or np.shape(ends) != (S, A):
+        fail(f"R and D must have shape ({S}, {A}), got {np.shape(rewards)} and {np.shape(ends)}")
+    if not np.all(np.isfinite(rewards)):
+        s, a = np.argwhere(~np.isfinite(rewards))[0]
+        fail(f"the reward for action {a} in state {s} is not finite")
+    tables = [
+        ("transition", ("state", "action"), (S, A), S, transitions),
+        ("observation", ("action", "next state"), (A, S), O, observations),
+        ("start", ("distribution",), (1,), S, Rows.from_dense(np.asarray(start)[None])),
+    ]
+    if first_observations is not None:
+        tables.append(("first observation", ("state",), (S,), O, first_observations))
+    for what, axes, shape, columns, rows in tables:
+        if rows.rows != int(np.prod(shape)) or rows.columns != columns:
+            size = (int(np.prod(shape)), columns)
+            fail(f"the {what} table has size {(rows.rows, rows.columns)}, expected {size}")
+        bad = np.flatnonzero(np.abs(rows.sums() - 1) > 1e-5)
+        negative = np.flatnonzero(rows.probability < 0)
+        if bad.size or negative.size:
+            row = bad[0] if bad.size else np.searchsorted(rows.first, negative[0], "right") - 1
+            where = ", ".join(f"{axis} {i}" for axis, i in zip(axes, np.unravel_index(row, shape), strict=True))
+            wrong = f"sums to {rows.sums()[row]:.6g}" if bad.size else "has a negative entry"
+            fail(f"the {what} row for {where} {wrong}; probabilities must be non-negative and sum to 1")

@@ -1,0 +1,94 @@
+"""Names of worlds, and the worlds they stand for."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from asymrl.envs.car_flag import CarFlag
+from asymrl.envs.classics import GoodBad, Tiger
+from asymrl.envs.cleaner import Cleaner
+from asymrl.envs.heaven_hell import HeavenHell
+from asymrl.envs.memory_rooms import MemoryFourRooms
+from asymrl.envs.shopping import Shopping
+from asymrl.envs.world import World
+from asymrl.names import WORLDS
+
+
+class Family(NamedTuple):
+    """Worlds that share a pattern of names; the numbers in a name are the first arguments of `build`."""
+
+    pattern: str
+    shown_as: str
+    build: Callable[..., World]
+
+
+FAMILIES = (
+    Family(r"heaven-hell-(\d+)", "heaven-hell-N", HeavenHell),
+    Family(r"shopping-(\d+)", "shopping-N", Shopping),
+    Family(r"car-flag", "car-flag", CarFlag),
+    Family(r"cleaner", "cleaner", Cleaner),
+    Family(r"memory-four-rooms-(\d+)x(\d+)", "memory-four-rooms-HxW", MemoryFourRooms),
+    Family(r"good-bad", "good-bad", GoodBad),
+    Family(r"tiger", "tiger", Tiger),
+)
+
+
+def make(name: str, **options: Any) -> World:
+    """The world with this name.
+
+    Args:
+        name: such as `heaven-hell-3`; options may follow, as in `cleaner:maze_seed=7,end_when_clean=true`.
+        **options: the same options from Python, such as `time_limit=50`. Every world has `time_limit`.
+
+    Raises:
+        ValueError: if there is no such world, size or option; the message says what there is.
+    """
+    base, _, text = name.partition(":")
+    options = {**_parse_options(name, text), **options}
+    for family in FAMILIES:
+        if match := re.fullmatch(family.pattern, base):
+            _check_options(family, options)
+            return family.build(*map(int, match.groups()), **options)
+    raise ValueError(f"unknown world {base!r}. {_suggestion(base)}")
+
+
+def _suggestion(name: str) -> str:
+    close = difflib.get_close_matches(name, WORLDS, n=1, cutoff=0.5)
+    hint = f"Did you mean {close[0]!r}? " if close else ""
+    return hint + "Known worlds: " + ", ".join(family.shown_as for family in FAMILIES) + "."
+
+
+def _check_options(family: Family, options: dict[str, Any]) -> None:
+    parameters = inspect.signature(family.build).parameters.values()
+    # A number in the name is given by the name only.
+    known = {p.name for p in parameters if p.name not in ("name", "n")}
+    for option in options:
+        if option not in known:
+            raise ValueError(f"{family.shown_as} has no option {option!r}; its options are {', '.join(sorted(known))}")
+
+
+def _parse_options(name: str, text: str) -> dict[str, Any]:
+    """The options written behind a name: `key=value,key=value`, with numbers, true, false or none as values."""
+    options: dict[str, Any] = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError(f"world {name!r}: {part!r} is not an option; write NAME:key=value,key=value")
+        options[key.strip()] = _parse_value(value.strip())
+    return options
+
+
+def _parse_value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text

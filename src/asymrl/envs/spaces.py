@@ -1,0 +1,123 @@
+"""What an action, an observation or a latent state may be.
+
+Spaces are plain frozen values: they can be compared, hashed and read without a device, so that models can be
+built and errors raised before anything is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """One index, `0 <= index < n`."""
+
+    n: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.int32)
+
+    def problem(self, value: Any) -> str | None:
+        """Why `value` is not in the space, or None if it is."""
+        return _index_problem(value, self.n, ())
+
+
+@dataclass(frozen=True)
+class Indices:
+    """An array of indices, each `0 <= index < n`: a grid of cell types, for example."""
+
+    n: int
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.uint8 if self.n <= 256 else np.int32)
+
+    def problem(self, value: Any) -> str | None:
+        """Why `value` is not in the space, or None if it is."""
+        return _index_problem(value, self.n, self.shape)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A float array with bounds, given once for all entries or once per entry of the last axis."""
+
+    shape: tuple[int, ...]
+    low: float | tuple[float, ...] = -np.inf
+    high: float | tuple[float, ...] = np.inf
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.float32)
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bound, each an array of the space's shape."""
+        low, high = (np.broadcast_to(np.asarray(b, np.float32), self.shape) for b in (self.low, self.high))
+        return low, high
+
+    def problem(self, value: Any) -> str | None:
+        """Why `value` is not in the space, or None if it is."""
+        array = np.asarray(value)
+        if array.shape != self.shape:
+            return f"has shape {array.shape}, expected {self.shape}"
+        if not np.issubdtype(array.dtype, np.number):
+            return f"has dtype {array.dtype}, expected numbers"
+        if not np.all(np.isfinite(array)):
+            return "holds a value that is not finite"
+        low, high = self.bounds()
+        # A float64 value on the bound may lie an ulp outside its float32 neighbour.
+        outside = (array < low - 1e-6) | (array > high + 1e-6)
+        if outside.any():
+            at = tuple(int(i) for i in np.argwhere(outside)[0])
+            return f"has {array[at]} at {at}, outside [{low[at]:g}, {high[at]:g}]"
+        return None
+
+
+@dataclass(frozen=True)
+class Record:
+    """Named parts, each with a space of its own. Values are dictionaries with exactly these keys."""
+
+    fields: tuple[tuple[str, Space], ...]
+
+    def items(self) -> tuple[tuple[str, Space], ...]:
+        return self.fields
+
+    def __getitem__(self, name: str) -> Space:
+        return dict(self.fields)[name]
+
+    def problem(self, value: Any) -> str | None:
+        """Why `value` is not in the space, or None if it is."""
+        names = [name for name, _ in self.fields]
+        if not isinstance(value, Mapping):
+            return f"is a {type(value).__name__}, expected a dictionary with the keys {', '.join(names)}"
+        if set(value) != set(names):
+            return f"has the keys {sorted(value)}, expected {sorted(names)}"
+        for name, space in self.fields:
+            if problem := space.problem(value[name]):
+                return f"{name!r} {problem}"
+        return None
+
+
+Space = Discrete | Indices | Box | Record
+
+
+def _index_problem(value: Any, n: int, shape: tuple[int, ...]) -> str | None:
+    array = np.asarray(value)
+    if array.shape != shape:
+        return f"has shape {array.shape}, expected {shape}"
+    if not np.issubdtype(array.dtype, np.integer):
+        return f"has dtype {array.dtype}, expected integers"
+    outside = (array < 0) | (array >= n)
+    if outside.any():
+        return f"is {array[outside].flat[0]}, outside 0..{n - 1}"
+    return None

@@ -1,0 +1,20 @@
+"""The worlds that have a name of their own, without importing anything heavy."""
+
+from __future__ import annotations
+
+# Name here -> name in Gymnasium, in the paper's order.
+GYMNASIUM_NAMES = {
+    "heaven-hell-3": "HeavenHell-3",
+    "heaven-hell-4": "HeavenHell-4",
+    "shopping-5": "Shopping-5",
+    "shopping-6": "Shopping-6",
+    "car-flag": "CarFlag",
+    "cleaner": "Cleaner",
+    "memory-four-rooms-7x7": "MemoryFourRooms-7x7",
+    "memory-four-rooms-9x9": "MemoryFourRooms-9x9",
+    "good-bad": "GoodBad",
+    "tiger": "Tiger",
+}
+
+WORLDS = tuple(GYMNASIUM_NAMES)
+PAPER_WORLDS = WORLDS[:8]

@@ -1,0 +1,22 @@
+"""Tests run with shapes checked, and with warnings and silent rank promotion as errors."""
+
+from __future__ import annotations
+
+import os
+
+# Two test processes share two cores; more threads per process only get in each other's way.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+from jaxtyping import install_import_hook
+
+with install_import_hook("asymrl", "beartype.beartype"):
+    import asymrl.envs  # noqa: F401
+import hypothesis
+import jax
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Compilation makes the first example slow, and a busy machine any of them; neither is a failure.
+hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, max_examples=50, print_blob=True)
+hypothesis.settings.load_profile("tests")
