@@ -22,6 +22,7 @@ class Rows(eqx.Module):
     cumulative: Float[Array | np.ndarray, "entries"]  # within each row, ending in exactly 1
     columns: int = eqx.field(static=True)
     longest: int = eqx.field(static=True)  # entries of the longest row
+    uniform: bool = eqx.field(static=True)  # whether the entries of a row are all equally likely
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Rows(eqx.Module):
         self.columns = columns
         lengths = np.diff(self.first)
         self.longest = int(lengths.max())
+        self.uniform = bool(np.allclose(self.probability * np.repeat(lengths, lengths), 1.0, rtol=1e-12, atol=0))
         totals = np.cumsum(self.probability)
         before = np.concatenate([[0.0], totals])[self.first[:-1]]
         cumulative = (totals - np.repeat(before, lengths)).astype(np.float32)
@@ -91,12 +93,15 @@ class Rows(eqx.Module):
         return np.bincount(row, probability, minlength=self.rows)
 
     def draw(self, key: PRNGKeyArray, row: Int[Array, ""]) -> Int[Array, ""]:
-        """Draws a column from a row, by bisection of the row's cumulative probabilities."""
+        """Draws a column from a row: by bisection of its cumulative probabilities, or directly where they are equal."""
         column = jnp.asarray(self.column)
         if self.longest == 1:
             return column[row]
         cumulative, first = jnp.asarray(self.cumulative), jnp.asarray(self.first)
         u = jax.random.uniform(key)
+        if self.uniform:
+            count = first[row + 1] - first[row]
+            return column[first[row] + (u * count).astype(jnp.int32)]
         low, high = first[row], first[row + 1] - 1
         # The entry wanted is the first whose cumulative probability exceeds u; the last one always does.
         for _ in range((self.longest - 1).bit_length()):

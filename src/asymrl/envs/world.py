@@ -110,17 +110,12 @@ class World(eqx.Module):
     def begin(self, key: PRNGKeyArray) -> tuple[Episode, Observation]:
         """Starts an episode."""
         reset_key, observe_key = jax.random.split(key)
-        state = self.reset(reset_key)
-        return Episode(state, jnp.int32(0)), self.first_observation(observe_key, state)
+        return self._begin(reset_key, observe_key)
 
     def advance(self, key: PRNGKeyArray, episode: Episode, action: Action) -> tuple[Episode, Transition]:
         """Takes an action in an episode and applies the time limit."""
         step_key, observe_key = jax.random.split(key)
-        state, reward, terminated = self.step(step_key, episode.state, action)
-        observation = self.observe(observe_key, episode.state, action, state)
-        t = episode.t + 1
-        out_of_time = jnp.bool_(False) if self.time_limit is None else t >= self.time_limit
-        return Episode(state, t), Transition(observation, reward, terminated, out_of_time & ~terminated)
+        return self._advance(step_key, observe_key, episode, action)
 
     def advance_or_begin(
         self, key: PRNGKeyArray, episode: Episode, action: Action
@@ -130,10 +125,25 @@ class World(eqx.Module):
         Returns the episode to go on with and the observation to act on next, then the episode and transition
         as they were before a fresh start: the same things unless the transition is `done`.
         """
-        advance_key, begin_key = jax.random.split(key)
-        ended, transition = self.advance(advance_key, episode, action)
-        fresh, first_observation = self.begin(begin_key)
+        # Deriving keys is most of the cost of a small world. Folded in one by one, those that a world does not
+        # use cost nothing; a split computes all of them.
+        step_key, observe_key, reset_key, first_key = (jax.random.fold_in(key, i) for i in range(4))
+        ended, transition = self._advance(step_key, observe_key, episode, action)
+        fresh, first_observation = self._begin(reset_key, first_key)
         carry_on = (ended, transition.observation)
         start_over = (fresh, first_observation)
         episode, observation = jax.tree.map(lambda new, old: jnp.where(transition.done, new, old), start_over, carry_on)
         return episode, observation, ended, transition
+
+    def _begin(self, reset_key: PRNGKeyArray, observe_key: PRNGKeyArray) -> tuple[Episode, Observation]:
+        state = self.reset(reset_key)
+        return Episode(state, jnp.int32(0)), self.first_observation(observe_key, state)
+
+    def _advance(
+        self, step_key: PRNGKeyArray, observe_key: PRNGKeyArray, episode: Episode, action: Action
+    ) -> tuple[Episode, Transition]:
+        state, reward, terminated = self.step(step_key, episode.state, action)
+        observation = self.observe(observe_key, episode.state, action, state)
+        t = episode.t + 1
+        out_of_time = jnp.bool_(False) if self.time_limit is None else t >= self.time_limit
+        return Episode(state, t), Transition(observation, reward, terminated, out_of_time & ~terminated)
