@@ -91,7 +91,7 @@ class Cleaner(World):
         wanted = state.robots + offsets[jnp.stack([action // 4, action % 4])]
         robots = jnp.where(walls[wanted], state.robots, wanted)
         # Comparing with all cells is faster than scattering when thousands of episodes run at once.
-        cleaned = jnp.any(jnp.arange(walls.size) == robots[:, None], axis=0)
+        cleaned = jnp.any(jnp.arange(walls.size)[None, :] == robots[:, None], axis=0)
         dirty = state.dirty & ~cleaned
         # If both robots end up on the same dirty cell, only one of them cleans it.
         found = state.dirty[robots]

@@ -87,7 +87,11 @@ class FiniteWorld(World):
         time_limit: int | None = DEFAULT_TIME_LIMIT,
     ) -> FiniteWorld:
         """A world from dense arrays. `O` is indexed by the action and the *next* state."""
+        if T.ndim != 3 or T.shape[0] != T.shape[2]:
+            raise ValueError(f"world {name!r}: T has shape {T.shape}, expected (states, actions, states)")
         S, A, _ = T.shape
+        if O.ndim != 3 or O.shape[:2] != (A, S):
+            raise ValueError(f"world {name!r}: O has shape {O.shape}, expected ({A} actions, {S} next states, ...)")
         return FiniteWorld(
             name=name,
             transitions=Rows.from_dense(T),
@@ -133,8 +137,9 @@ class FiniteWorld(World):
 
     @property
     def observation_space(self) -> Discrete:
-        symbol = 1 if self.first_observations is None else 0
-        return Discrete(len(self.observation_names) + symbol)
+        if self.first_observations is None:
+            return Discrete(len(self.observation_names) + 1, blank=True)
+        return Discrete(len(self.observation_names))
 
     @property
     def latent_space(self) -> Discrete:
@@ -229,7 +234,7 @@ def _check_tables(
         if rows.rows != int(np.prod(shape)) or rows.columns != columns:
             size = (int(np.prod(shape)), columns)
             fail(f"the {what} table has size {(rows.rows, rows.columns)}, expected {size}")
-        bad = np.flatnonzero(np.abs(rows.sums() - 1) > 1e-5)
+        bad = np.flatnonzero(~(np.abs(rows.sums() - 1) <= 1e-5))  # so that NaN is bad too
         negative = np.flatnonzero(rows.probability < 0)
         if bad.size or negative.size:
             row = bad[0] if bad.size else np.searchsorted(rows.first, negative[0], "right") - 1

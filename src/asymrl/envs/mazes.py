@@ -80,6 +80,8 @@ def random_maze(seed: int, height: int = 13, width: int = 13) -> Bool[np.ndarray
     """A maze whose floor is a random tree, made from a seed by Kruskal's algorithm. Sizes are odd."""
     if height < 3 or width < 3 or height % 2 == 0 or width % 2 == 0:
         raise ValueError(f"maze: size {height}x{width}; height and width must be odd and at least 3, e.g. 13x13")
+    if seed < 0:
+        raise ValueError(f"maze: seed {seed}; a seed must not be negative")
     rows, columns = height // 2, width // 2
     walls = np.ones((height, width), bool)
     walls[1::2, 1::2] = False

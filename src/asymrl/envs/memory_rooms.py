@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
-from asymrl.envs.spaces import Box, Indices, Record
-from asymrl.envs.world import DEFAULT_TIME_LIMIT, Action, Step, World
+from asymrl.envs.spaces import Box, Discrete, Indices, Record
+from asymrl.envs.world import DEFAULT_TIME_LIMIT, Action, Signal, Step, World
 
 FLOOR, WALL, EXIT, BEACON = 2, 3, 4, 10  # types of objects, gridverse's numbers
 KINDS = 11  # the indices of types, states and colours are all below this
@@ -99,6 +99,16 @@ class MemoryFourRooms(World):
             )
         )
 
+    def signals(self) -> dict[str, Signal]:
+        def beacon_colour(latent: dict[str, Array]) -> Int[Array, "..."]:
+            grid = latent["grid"]
+            colours = jnp.where(grid[..., 0] == BEACON, grid[..., 2], 0)
+            return jnp.max(colours, axis=(-2, -1)).astype(jnp.int32)
+
+        return super().signals() | {
+            "beacon-colour": Signal(beacon_colour, Discrete(5), "the colour of the beacon and the good exit"),
+        }
+
     def reset(self, key: PRNGKeyArray) -> RoomsState:
         H, W = self.height, self.width
         rooms = _room_cells(H, W)
@@ -152,8 +162,8 @@ class MemoryFourRooms(World):
 
     def first_observation(self, key: PRNGKeyArray, state: RoomsState) -> dict[str, Array]:
         ahead, right = (jnp.asarray(DIRECTIONS, jnp.int32)[(state.heading + turn) % 4] for turn in (0, 1))
-        cells = state.position + VIEW[..., :1] * ahead + VIEW[..., 1:] * right
-        kind, colour = (layer[cells[..., 0], cells[..., 1]] for layer in (state.kind, state.colour))
+        row, column = (state.position[i] + VIEW[..., 0] * ahead[i] + VIEW[..., 1] * right[i] for i in (0, 1))
+        kind, colour = (layer[row, column] for layer in (state.kind, state.colour))
         grid = jnp.stack([kind, jnp.zeros_like(kind), colour], axis=-1)
         return {"grid": grid, "item": jnp.zeros(3, jnp.uint8)}
 
@@ -183,13 +193,16 @@ class MemoryFourRooms(World):
     def latent_problem(self, latent: Any) -> str | None:
         if problem := super().latent_problem(latent):
             return problem
-        kind, agent = np.asarray(latent["grid"])[..., 0], np.asarray(latent["agent"])
+        kind, status, _ = np.moveaxis(np.asarray(latent["grid"]), -1, 0)
+        agent = np.asarray(latent["agent"])
         size = np.array(kind.shape)
         place = (agent[:2] * (size - 1) + size - 1) / 2
         position = np.round(place).astype(int)
         border = np.concatenate([kind[0], kind[-1], kind[:, 0], kind[:, -1]])
         if not np.isin(kind, (FLOOR, WALL, EXIT, BEACON)).all():
             return "'grid' holds a type other than floor 2, wall 3, exit 4 and beacon 10"
+        if status.any() or np.any(latent["item"]):
+            return "the status channel of 'grid' and 'item' must be 0: there is nothing to open or to carry"
         if (border != WALL).any():
             return "'grid' is not closed by an outer wall"
         if np.sum(kind == BEACON) != 1:

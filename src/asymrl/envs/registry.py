@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
+import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -51,24 +52,30 @@ def make(name: str, **options: Any) -> World:
     options = {**_parse_options(name, text), **options}
     for family in FAMILIES:
         if match := re.fullmatch(family.pattern, base):
-            _check_options(family, options)
+            _check_options(family, len(match.groups()), options)
             return family.build(*map(int, match.groups()), **options)
     raise ValueError(f"unknown world {base!r}. {_suggestion(base)}")
 
 
 def _suggestion(name: str) -> str:
-    close = difflib.get_close_matches(name, WORLDS, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), WORLDS, n=1, cutoff=0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
     return hint + "Known worlds: " + ", ".join(family.shown_as for family in FAMILIES) + "."
 
 
-def _check_options(family: Family, options: dict[str, Any]) -> None:
-    parameters = inspect.signature(family.build).parameters.values()
-    # A number in the name is given by the name only.
-    known = {p.name for p in parameters if p.name not in ("name", "n")}
-    for option in options:
+def _check_options(family: Family, numbers: int, options: dict[str, Any]) -> None:
+    """Refuses options that the world does not have, and those which its name already gives."""
+    parameters = list(inspect.signature(family.build).parameters)[numbers:]
+    known = sorted(set(parameters) - {"name"})
+    types = typing.get_type_hints(family.build.__init__)
+    for option, value in options.items():
         if option not in known:
-            raise ValueError(f"{family.shown_as} has no option {option!r}; its options are {', '.join(sorted(known))}")
+            raise ValueError(f"{family.shown_as} has no option {option!r}; its options are {', '.join(known)}")
+        # Python counts booleans as whole numbers, and whole numbers are not floats, but good enough for one.
+        wanted = types[option] | int if types[option] is float else types[option]
+        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+            shown = getattr(types[option], "__name__", types[option])
+            raise ValueError(f"{family.shown_as}: option {option} is {value!r}, expected {shown}")
 
 
 def _parse_options(name: str, text: str) -> dict[str, Any]:

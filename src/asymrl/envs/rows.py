@@ -31,9 +31,11 @@ class Rows(eqx.Module):
         probability: Float[np.ndarray, "entries"],
         columns: int,
     ):
-        self.first = np.asarray(first, np.int32)
-        self.column = np.asarray(column, np.int32)
-        self.probability = np.asarray(probability, np.float64)
+        # An entry of probability 0 must never be drawn, so it is not kept.
+        possible = np.asarray(probability) != 0
+        self.first = np.concatenate([[0], np.cumsum(possible)])[first].astype(np.int32)
+        self.column = np.asarray(column, np.int32)[possible]
+        self.probability = np.asarray(probability, np.float64)[possible]
         self.columns = columns
         lengths = np.diff(self.first)
         self.longest = int(lengths.max())
@@ -88,7 +90,7 @@ class Rows(eqx.Module):
         return table
 
     def sums(self) -> Float[np.ndarray, "rows"]:
-        """The sum of each row."""
+        """The sum of each row, 0 for a row without entries."""
         row, _, probability = self.entries()
         return np.bincount(row, probability, minlength=self.rows)
 

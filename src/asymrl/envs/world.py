@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -48,6 +49,14 @@ class Transition(NamedTuple):
         return self.terminated | self.truncated
 
 
+class Signal(NamedTuple):
+    """Something true that a privileged critic may be told: a function of the latent state, and its space."""
+
+    of: Callable[[Latent], Any]
+    space: Space
+    about: str
+
+
 class World(eqx.Module):
     """A partially observable control problem as pure functions of a random key.
 
@@ -59,6 +68,13 @@ class World(eqx.Module):
     name: eqx.AbstractVar[str]
     discount: eqx.AbstractVar[float]
     time_limit: eqx.AbstractVar[int | None]
+
+    def __check_init__(self):
+        limit, discount = self.time_limit, self.discount
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise ValueError(f"{self.name}: time_limit is {limit!r}, expected a positive whole number or None")
+        if not 0 <= discount <= 1:
+            raise ValueError(f"{self.name}: discount is {discount!r}, expected a number between 0 and 1")
 
     @property
     @abc.abstractmethod
@@ -106,6 +122,10 @@ class World(eqx.Module):
     def latent_problem(self, latent: Any) -> str | None:
         """Why a concrete value can not be a latent of this world, or None. Runs on the host."""
         return self.latent_space.problem(latent)
+
+    def signals(self) -> dict[str, Signal]:
+        """What a privileged critic may be told, by name: `state`, the whole latent, and parts of it."""
+        return {"state": Signal(lambda latent: latent, self.latent_space, "the whole state")}
 
     def begin(self, key: PRNGKeyArray) -> tuple[Episode, Observation]:
         """Starts an episode."""
