@@ -18,3 +18,5 @@ GYMNASIUM_NAMES = {
 
 WORLDS = tuple(GYMNASIUM_NAMES)
 PAPER_WORLDS = WORLDS[:8]
+
+METHODS = ("a2c", "a2c-asym-s", "a2c-asym-hs", "a2c-react-2", "a2c-react-4")

@@ -20,6 +20,7 @@ from asymrl.envs.spaces import Indices as Indices
 from asymrl.envs.spaces import Record as Record
 from asymrl.envs.spaces import Space as Space
 from asymrl.envs.world import Episode as Episode
+from asymrl.envs.world import Signal as Signal
 from asymrl.envs.world import Step as Step
 from asymrl.envs.world import Transition as Transition
 from asymrl.envs.world import World as World

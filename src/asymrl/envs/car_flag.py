@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from asymrl.envs.spaces import Box
-from asymrl.envs.world import DEFAULT_TIME_LIMIT, Action, Step, World
+from asymrl.envs.world import DEFAULT_TIME_LIMIT, Action, Signal, Step, World
 
 POWER = 0.0015
 MAX_SPEED = 0.07
@@ -41,6 +41,16 @@ class CarFlag(World):
     @property
     def latent_space(self) -> Box:
         return self.observation_space
+
+    def signals(self) -> dict[str, Signal]:
+        return super().signals() | {
+            "good-side": Signal(lambda s: s[..., 2:], Box((1,), -1.0, 1.0), "the side of the good flag"),
+            "motion": Signal(
+                lambda s: s[..., :2],
+                Box((2,), (-MAX_POSITION, -MAX_SPEED), (MAX_POSITION, MAX_SPEED)),
+                "position and velocity",
+            ),
+        }
 
     def reset(self, key: PRNGKeyArray) -> Float[Array, "3"]:
         side_key, position_key = jax.random.split(key)

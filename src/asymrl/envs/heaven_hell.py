@@ -7,7 +7,8 @@ import numpy as np
 
 from asymrl.envs.finite import FiniteWorld
 from asymrl.envs.rows import Rows
-from asymrl.envs.world import DEFAULT_TIME_LIMIT
+from asymrl.envs.spaces import Discrete
+from asymrl.envs.world import DEFAULT_TIME_LIMIT, Signal
 
 NORTH, SOUTH, EAST, WEST = range(4)
 
@@ -52,6 +53,17 @@ class HeavenHell(FiniteWorld):
             observation_names=[f"o{i}" for i in range(priest)] + ["left", "right"],
             time_limit=time_limit,
         )
+
+    def signals(self) -> dict[str, Signal]:
+        cells = 4 * self.n + 2
+        priest = 4 * self.n + 1
+        return super().signals() | {
+            "heaven-side": Signal(lambda s: s // cells, Discrete(2), "which exit is heaven: 0 west, 1 east"),
+            "position": Signal(lambda s: s % cells, Discrete(cells), "the agent's cell"),
+            "at-priest": Signal(
+                lambda s: (s % cells == priest).astype("int32"), Discrete(2), "whether the agent is at the priest"
+            ),
+        }
 
 
 def corridor_moves(n: int) -> np.ndarray:

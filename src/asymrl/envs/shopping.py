@@ -7,7 +7,8 @@ import numpy as np
 
 from asymrl.envs.finite import FiniteWorld
 from asymrl.envs.rows import Rows
-from asymrl.envs.world import DEFAULT_TIME_LIMIT
+from asymrl.envs.spaces import Discrete
+from asymrl.envs.world import DEFAULT_TIME_LIMIT, Signal
 
 QUERY, LEFT, RIGHT, UP, DOWN, BUY = range(6)
 
@@ -53,3 +54,10 @@ class Shopping(FiniteWorld):
             observation_names=[f"agent_{a}" for a in position_names] + [f"item_{i}" for i in position_names],
             time_limit=time_limit,
         )
+
+    def signals(self) -> dict[str, Signal]:
+        cells = self.n * self.n
+        return super().signals() | {
+            "item": Signal(lambda s: s % cells, Discrete(cells), "where the item is"),
+            "position": Signal(lambda s: s // cells, Discrete(cells), "where the agent is"),
+        }

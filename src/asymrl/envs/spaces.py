@@ -15,9 +15,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Discrete:
-    """One index, `0 <= index < n`."""
+    """One index, `0 <= index < n`. With `blank`, the last one is a symbol that says nothing."""
 
     n: int
+    blank: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:

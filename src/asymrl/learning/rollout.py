@@ -1,0 +1,144 @@
+"""Episodes under the current policies of a batch of runs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from asymrl.envs.world import World
+from asymrl.models.agent import NO_ACTION, Actor
+
+# Asking the device whether all episodes have ended costs about as much as a step, so several steps share a question.
+STEPS_PER_QUESTION = 4
+
+
+class Episodes(NamedTuple):
+    """Whole episodes. Each array has `time` first; a batch of runs adds an axis `run` behind it."""
+
+    observations: Any  # [time + 1, episode, ...]: the last one is what was seen after the last action
+    states: Any  # [time + 1, episode, ...]
+    actions: Int[Array, "time *run episode"]
+    rewards: Float[Array, "time *run episode"]
+    features: Float[Array, "time *run episode size"]  # of the history, as the actor computed them
+    lengths: Int[Array, "*run episode"]
+    truncated: Bool[Array, "*run episode"]
+
+    def valid(self) -> Bool[Array, "time episode"]:
+        """Which entries of the arrays `[time, episode]` belong to the episodes."""
+        return jnp.arange(self.actions.shape[0])[:, None] < self.lengths[None]
+
+    def before(self) -> Int[Array, "time+1 episode"]:
+        """The action before each observation."""
+        none = jnp.full_like(self.actions[:1], NO_ACTION)
+        return jnp.concatenate([none, self.actions])
+
+    def returns(self) -> Float[Array, "episode"]:
+        """Undiscounted returns."""
+        return jnp.sum(jnp.where(self.valid(), self.rewards, 0.0), axis=0)
+
+
+def sample(logits: Float[Array, "*batch actions"], u: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
+    """An action drawn from the softmax of the logits with the uniform number u, by inversion."""
+    shares = jnp.cumsum(jax.nn.softmax(logits, axis=-1), axis=-1)
+    below = jnp.sum(shares[..., :-1] <= u[..., None], axis=-1)
+    return below.astype(jnp.int32)
+
+
+def roll_out(
+    env: World,
+    actors: Actor,
+    keys: PRNGKeyArray,
+    active: Bool[Array, "run"],
+    *,
+    episodes: int,
+    greedy: bool = False,
+) -> Episodes:
+    """Lets the actors of all runs act until the last of their episodes has ended.
+
+    The loop over time stands outside and the runs inside it, so that nothing is computed for a time that no run
+    reaches.
+
+    Args:
+        env: the world, with a time limit.
+        actors: of a batch of runs; every array has a leading axis `run`.
+        keys: one per run, `[run]`.
+        active: runs to wait for; the episodes of the others are not complete.
+        episodes: per run.
+        greedy: take the most likely action instead of a sampled one.
+    """
+    horizon = env.time_limit
+    if horizon is None:
+        raise ValueError(f"{env.name}: training needs a time limit; make the world with time_limit=100, for example")
+    arrays, static = eqx.partition(actors, eqx.is_array)
+    runs = keys.shape[0]
+
+    def choose(arrays: Any, carry: Any, before: Array, seen: Any, u: Array) -> tuple[Any, Array, Array]:
+        carry, features, logits = eqx.combine(arrays, static).step(carry, before, seen)
+        return carry, features, jnp.argmax(logits, -1).astype(jnp.int32) if greedy else sample(logits, u)
+
+    def begin(key: PRNGKeyArray) -> Any:
+        return jax.vmap(env.begin)(jax.random.split(key, episodes))
+
+    def advance(key: PRNGKeyArray, t: Array, episode: Any, action: Array) -> Any:
+        step_keys = jax.vmap(lambda e: jax.random.fold_in(jax.random.fold_in(key, t), e))(jnp.arange(episodes))
+        return jax.vmap(env.advance)(step_keys, episode, action)
+
+    begin_keys, chance_keys, step_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(3))
+    episode, seen = jax.vmap(begin)(begin_keys)
+    chance = jax.vmap(lambda key: jax.random.uniform(key, (horizon, episodes)), out_axes=1)(chance_keys)
+    memory = jax.vmap(lambda arrays: eqx.combine(arrays, static).history.memory.initial(episodes))(arrays)
+
+    def room(leaf: Array, length: int) -> Array:
+        return jnp.zeros((length, *leaf.shape), leaf.dtype)
+
+    nothing = jnp.zeros((runs, episodes))
+    size = static.history.memory.size
+    tape = Episodes(
+        observations=jax.tree.map(lambda leaf: room(leaf, horizon + 1).at[0].set(leaf), seen),
+        states=jax.tree.map(lambda leaf: room(leaf, horizon + 1).at[0].set(leaf), episode.state),
+        actions=room(nothing.astype(jnp.int32), horizon),
+        rewards=room(nothing, horizon),
+        features=room(jnp.zeros((runs, episodes, size)), horizon),
+        lengths=nothing.astype(jnp.int32),
+        truncated=nothing.astype(bool),
+    )
+
+    def step(loop: tuple) -> tuple:
+        t, memory, before, seen, episode, alive, tape = loop
+        # Beyond the horizon, where the last question may lead, everything is written over the last entry of
+        # arrays that are already complete; `now` keeps that from happening.
+        now = jnp.minimum(t, horizon - 1)
+        going = alive & (t < horizon)
+        memory, features, action = jax.vmap(choose)(arrays, memory, before, seen, chance[now])
+        episode, (seen, reward, terminated, truncated) = jax.vmap(advance, (0, None, 0, 0))(
+            step_keys, t, episode, action
+        )
+
+        def write(buffer: Array, value: Array, at: Array) -> Array:
+            kept = jnp.where(t < horizon, value, buffer[at])
+            return jax.lax.dynamic_update_index_in_dim(buffer, kept, at, 0)
+
+        tape = Episodes(
+            observations=jax.tree.map(lambda b, v: write(b, v, now + 1), tape.observations, seen),
+            states=jax.tree.map(lambda b, v: write(b, v, now + 1), tape.states, episode.state),
+            actions=write(tape.actions, action, now),
+            rewards=write(tape.rewards, jnp.where(going, reward, 0.0), now),
+            features=write(tape.features, features, now),
+            lengths=tape.lengths + going,
+            truncated=jnp.where(going, truncated, tape.truncated),
+        )
+        return t + 1, memory, action, seen, episode, going & ~terminated & ~truncated, tape
+
+    def steps(loop: tuple) -> tuple:
+        for _ in range(STEPS_PER_QUESTION):
+            loop = step(loop)
+        return loop
+
+    before = jnp.full((runs, episodes), NO_ACTION, jnp.int32)
+    alive = jnp.broadcast_to(active[:, None], (runs, episodes))
+    loop = (jnp.int32(0), memory, before, seen, episode, alive, tape)
+    return jax.lax.while_loop(lambda loop: jnp.any(loop[5]), steps, loop)[-1]

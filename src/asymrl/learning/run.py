@@ -1,0 +1,118 @@
+"""The whole state of a run: networks, optimisers, counters, randomness and its curve so far."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from asymrl.envs.registry import make
+from asymrl.envs.world import World
+from asymrl.learning.settings import Settings
+from asymrl.models.agent import Actor, Critic
+
+Optimiser = optax.OptState
+
+RECENT = 100  # episodes whose mean return is the learning curve, as in the paper
+
+METRICS = (
+    "timestep",
+    "episode",
+    "update",
+    "return",
+    "length",
+    "critic_loss",
+    "policy_loss",
+    "negentropy_loss",
+    "entropy_weight",
+    "critic_gradient_norm",
+    "actor_gradient_norm",
+    "evaluation_return",
+    "evaluation_length",
+)
+
+
+class Run(eqx.Module):
+    """One run, or with a leading axis on every array, a batch of them."""
+
+    actor: Actor
+    critic: Critic
+    target: Critic
+    actor_adam: Optimiser
+    critic_adam: Optimiser
+    key: PRNGKeyArray
+    updates: Int[Array, "*run"]
+    timesteps: Int[Array, "*run"]
+    episodes: Int[Array, "*run"]
+    next_target: Int[Array, "*run"]
+    next_log: Int[Array, "*run"]
+    logged: Int[Array, "*run"]
+    recent_returns: Float[Array, "*run recent"]
+    recent_lengths: Float[Array, "*run recent"]
+    curve: Float[Array, "*run points metrics"]
+    failed: Bool[Array, "*run"]  # whether a loss, a gradient or a parameter was not finite; the run stands still then
+
+
+def training_world(settings: Settings) -> World:
+    """The world of a run, with the run's time limit."""
+    env = make(settings.world, time_limit=settings.time_limit)
+    if settings.critic_sees not in env.signals():
+        known = ", ".join(env.signals())
+        raise ValueError(f"critic_sees {settings.critic_sees!r}: {env.name} can tell its critic {known}")
+    return env
+
+
+def new_run(env: World, settings: Settings, seed: Int[Array, ""] | int) -> Run:
+    """A run before its first update. Everything random in it comes from the seed."""
+    key = jax.random.key(seed)
+    actor_key, critic_key, train_key = jax.random.split(key, 3)
+    shape, horizon = settings.architecture, settings.time_limit + 1
+    actor = Actor(actor_key, env.action_space, env.observation_space, shape, horizon)
+    critic = Critic(
+        critic_key,
+        env.action_space,
+        env.observation_space,
+        env.signals()[settings.critic_sees].space,
+        settings.how.reads,
+        shape,
+        horizon,
+    )
+    zero = jnp.int32(0)
+    return Run(
+        actor=actor,
+        critic=critic,
+        target=jax.tree.map(lambda x: x, critic),
+        actor_adam=_adam(actor),
+        critic_adam=_adam(critic),
+        key=train_key,
+        updates=zero,
+        timesteps=zero,
+        episodes=zero,
+        next_target=zero,
+        next_log=zero,
+        logged=zero,
+        recent_returns=jnp.zeros(RECENT),
+        recent_lengths=jnp.zeros(RECENT),
+        curve=jnp.full((settings.log_points + 1, len(METRICS)), np.nan),
+        failed=jnp.bool_(False),
+    )
+
+
+def _adam(model: eqx.Module) -> Optimiser:
+    # The state has the same form whatever the numbers: those come with each step.
+    clipped = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1.0))
+    return clipped.init(eqx.filter(model, eqx.is_array))
+
+
+def new_runs(env: World, settings: Settings, seeds: Int[Array | np.ndarray, "run"]) -> Run:
+    """A batch of runs, one per seed."""
+    make_runs = eqx.filter_jit(eqx.filter_vmap(lambda seed: new_run(env, settings, seed)))
+    return make_runs(jnp.asarray(seeds, jnp.uint32))
+
+
+def parameters(model: eqx.Module) -> int:
+    """How many numbers a model learns."""
+    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array)))

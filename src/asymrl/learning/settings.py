@@ -1,0 +1,175 @@
+"""The settings of a run: configuration file, command line and documentation at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from asymrl.learning.methods import Method, method
+from asymrl.models.agent import Architecture
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one run is trained. The defaults are the paper's, where it gives one value for all worlds."""
+
+    world: str = "heaven-hell-3"
+    """The world to act in, such as heaven-hell-3; see asymrl envs."""
+    method: str = "a2c-asym-hs"
+    """What the critic reads and how long the memory is: a2c, a2c-asym-s, a2c-asym-hs, a2c-react-2, a2c-react-4."""
+    steps: int = 2_000_000
+    """Environment steps to train for."""
+
+    actor_rate: float = 1e-3
+    """Learning rate of the actor."""
+    critic_rate: float = 1e-3
+    """Learning rate of the critic."""
+    adam_eps: float = 1e-4
+    """Epsilon of both Adam optimisers."""
+    clip_norm: float | None = None
+    """Largest norm of a gradient; longer ones are scaled down. None: never."""
+
+    entropy_weight: float = 0.1
+    """Weight lambda of the negative entropy at the start."""
+    entropy_end: float | None = None
+    """The same at the end of a linear schedule. None: a tenth of the start."""
+    entropy_schedule: Literal["constant", "linear", "exponential"] = "linear"
+    """How the weight changes."""
+    entropy_steps: float = 2e6
+    """Steps until the linear schedule ends, or half-life of the exponential one."""
+
+    discount: float = 0.99
+    """Discount gamma of the learner; returns are reported without it."""
+    episodes: int = 2
+    """Episodes E per gradient step."""
+    time_limit: int = 100
+    """Steps after which an episode is cut off."""
+    bootstrap_truncated: bool = False
+    """Whether an episode that was cut off is worth its last value, rather than nothing (as in the paper)."""
+    estimator: Literal["td0", "td-n", "td-lambda", "mc"] = "td0"
+    """How Q is estimated, for critic targets and advantages alike."""
+    td_n: int = 3
+    """Steps of the td-n estimator."""
+    td_lambda: float = 0.7
+    """Lambda of the td-lambda estimator."""
+    target: Literal["frozen", "polyak"] = "frozen"
+    """How the target critic follows the critic."""
+    target_period: int = 10_000
+    """Steps between two copies of the critic, for a frozen target."""
+    polyak: float = 0.001
+    """Share of the critic that enters the target at each update, for a Polyak target."""
+
+    critic_sees: str = "state"
+    """What the privileged critic is told: state, or a part of it that the world names, such as heaven-side."""
+    memory: str = "gru"
+    """Memory of actor and critic: gru, lstm, rnn, attention, or a stack such as rnn:attention."""
+    memory_size: int = 128
+    """Features of the history."""
+    window: int | None = None
+    """Remember only this many last pairs of action and observation. None: what the method says."""
+    attention_heads: int = 2
+    """Heads of an attention memory."""
+    hidden: tuple[int, ...] | None = None
+    """Hidden layers of policy and value. None: the paper's for this kind of world."""
+
+    log_points: int = 200
+    """Points of the learning curve."""
+    evaluation_episodes: int = 0
+    """Episodes to evaluate at each of those points, apart from training. 0: none, as in the paper."""
+    evaluation_greedy: bool = True
+    """Whether evaluation takes the most likely action, or a sampled one."""
+    precision: Literal["float32", "tf32"] = "float32"
+    """Arithmetic of matrix products on accelerators that have a faster, less exact one."""
+
+    def __post_init__(self) -> None:
+        method(self.method)
+        positive = ("steps", "actor_rate", "critic_rate", "adam_eps", "entropy_steps", "episodes", "time_limit",
+                    "td_n", "target_period", "log_points", "memory_size", "attention_heads")  # fmt: skip
+        for name in positive:
+            if not getattr(self, name) > 0 or not math.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a positive number")
+        for name in ("discount", "td_lambda", "polyak"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must lie between 0 and 1")
+        if self.entropy_weight < 0 or (self.entropy_end or 0) < 0 or self.evaluation_episodes < 0:
+            raise ValueError("entropy_weight, entropy_end and evaluation_episodes can't be negative")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise ValueError(f"clip_norm is {self.clip_norm}; it must be a positive number, or none")
+        # Raises with its own message if the memory is not a known one.
+        _ = self.architecture
+
+    @property
+    def how(self) -> Method:
+        return method(self.method)
+
+    @property
+    def architecture(self) -> Architecture:
+        window = self.window if self.window is not None else self.how.window
+        return Architecture(self.memory, self.memory_size, window, self.attention_heads, self.hidden)
+
+    def numbers(self) -> Numbers:
+        """The settings that may differ between runs of one compiled program."""
+        end = self.entropy_weight / 10 if self.entropy_end is None else self.entropy_end
+        clip = np.inf if self.clip_norm is None else self.clip_norm
+        return Numbers(
+            steps=jnp.int32(self.steps),
+            log_period=jnp.int32(max(1, self.steps // self.log_points)),
+            target_period=jnp.int32(self.target_period),
+            **{
+                name: jnp.float32(value)
+                for name, value in {
+                    "actor_rate": self.actor_rate,
+                    "critic_rate": self.critic_rate,
+                    "adam_eps": self.adam_eps,
+                    "clip_norm": clip,
+                    "entropy_start": self.entropy_weight,
+                    "entropy_end": end,
+                    "entropy_steps": self.entropy_steps,
+                    "discount": self.discount,
+                    "td_lambda": self.td_lambda,
+                    "polyak": self.polyak,
+                }.items()
+            },
+        )
+
+    def shape(self) -> Settings:
+        """These settings with every number that does not change the program set aside.
+
+        Runs whose shapes are equal can be trained together.
+        """
+        kept = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in _NUMBERS
+        }  # fmt: skip
+        return Settings(**kept)
+
+
+# The settings that become entries of `Numbers`.
+_NUMBERS = frozenset(
+    {"steps", "actor_rate", "critic_rate", "adam_eps", "clip_norm", "entropy_weight", "entropy_end", "entropy_steps",
+     "discount", "td_lambda", "polyak", "target_period"}
+)  # fmt: skip
+
+
+class Numbers(NamedTuple):
+    """Numeric settings as arrays; a batch of runs has one of each per run."""
+
+    steps: Array
+    log_period: Array
+    target_period: Array
+    actor_rate: Array
+    critic_rate: Array
+    adam_eps: Array
+    clip_norm: Array
+    entropy_start: Array
+    entropy_end: Array
+    entropy_steps: Array
+    discount: Array
+    td_lambda: Array
+    polyak: Array

@@ -1,0 +1,194 @@
+"""phi(a), phi(o) and phi(s): features of actions, observations and privileged signals, chosen by their space.
+
+The paper's appendix "Model Architectures" has three kinds of worlds. Categorical: embeddings of 64 numbers.
+Feature-vector: observations and states as they are, actions one-hot. Gridverse: embedded grids, a convolutional
+network over the state, actions as a single number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from asymrl.envs.spaces import Box, Discrete, Indices, Record, Space
+from asymrl.models.layers import Embedding, look_up
+
+EMBEDDING_SIZE = 64
+GRID_EMBEDDING_SIZE = 8
+CHANNELS = (32, 64, 64)  # of the three convolutions over a grid
+
+
+class OneHot(eqx.Module):
+    """An index as a unit vector."""
+
+    size: int = eqx.field(static=True)
+
+    def __call__(self, index: Int[Array, "*batch"]) -> Float[Array, "*batch size"]:
+        return jax.nn.one_hot(index, self.size)
+
+
+class Flat(eqx.Module):
+    """A vector, or the entries of an array in order."""
+
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    def __call__(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
+        leading = value.shape[: value.ndim - len(self.shape)]
+        return value.reshape(*leading, self.size).astype(jnp.float32)
+
+
+class GridView(eqx.Module):
+    """What an agent in a grid sees: every index of the `grid` part embedded, then flattened."""
+
+    embedding: Embedding
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, space: Indices):
+        self.embedding = Embedding(key, space.n, GRID_EMBEDDING_SIZE)
+        self.shape = space.shape
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape)) * GRID_EMBEDDING_SIZE
+
+    def __call__(self, observation: dict[str, Any]) -> Float[Array, "*batch size"]:
+        grid = observation["grid"].astype(jnp.int32)
+        leading = grid.shape[: grid.ndim - len(self.shape)]
+        return self.embedding(grid).reshape(*leading, self.size)
+
+
+class GridState(eqx.Module):
+    """A whole grid with the agent in it: three convolutions over the embedded grid, then the agent's place and heading.
+
+    One number per index, the same for types, states and colours, makes three planes; the agent's cell is a fourth.
+    """
+
+    embedding: Embedding
+    kernels: tuple[Float[Array, "_ _"], ...]  # [9 * inputs, outputs], the 3 x 3 neighbourhood first
+    biases: tuple[Float[Array, "_"], ...]
+    shape: tuple[int, int] = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, space: Record):
+        grid = space["grid"]
+        assert isinstance(grid, Indices)
+        self.shape = (grid.shape[0], grid.shape[1])
+        embedding_key, *keys = jax.random.split(key, 1 + 2 * len(CHANNELS))
+        self.embedding = Embedding(embedding_key, grid.n, 1)
+        kernels, biases, inputs = [], [], 4
+        for i, outputs in enumerate(CHANNELS):
+            bound = (9 * inputs) ** -0.5  # the usual default of convolutions: uniform, by the number of inputs
+            kernels.append(jax.random.uniform(keys[2 * i], (9 * inputs, outputs), minval=-bound, maxval=bound))
+            biases.append(jax.random.uniform(keys[2 * i + 1], (outputs,), minval=-bound, maxval=bound))
+            inputs = outputs
+        self.kernels, self.biases = tuple(kernels), tuple(biases)
+
+    @property
+    def size(self) -> int:
+        return self.shape[0] * self.shape[1] * CHANNELS[-1] + 6
+
+    def __call__(self, latent: dict[str, Any]) -> Float[Array, "*batch size"]:
+        grid = self.embedding(latent["grid"].astype(jnp.int32))[..., 0]
+        planes = jnp.concatenate([grid, latent["agent_id_grid"].astype(jnp.float32)[..., None]], axis=-1)
+        leading = planes.shape[:-3]
+        planes = planes.reshape(-1, *planes.shape[-3:])
+        for kernel, bias in zip(self.kernels, self.biases, strict=True):
+            planes = jax.nn.relu(convolve(planes, kernel) + jnp.broadcast_to(bias, (1, 1, 1, bias.shape[0])))
+        flat = planes.reshape(*leading, self.size - 6)
+        return jnp.concatenate([latent["agent"], flat], axis=-1)
+
+
+def convolve(
+    planes: Float[Array, "batch H W inputs"], kernel: Float[Array, "taps outputs"]
+) -> Float[Array, "batch H W outputs"]:
+    """A 3 x 3 convolution with zero padding, as a product with the neighbourhoods.
+
+    With weights of its own for each run, a convolution would become a grouped one, which is very slow.
+    """
+    padded = jnp.pad(planes, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    H, W = planes.shape[1:3]
+    taps = [padded[:, i : i + H, j : j + W] for i in range(3) for j in range(3)]
+    return jnp.concatenate(taps, axis=-1) @ kernel
+
+
+class Parts(eqx.Module):
+    """A record: the features of its parts side by side."""
+
+    parts: tuple[tuple[str, Any], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for _, part in self.parts)
+
+    def __call__(self, value: dict[str, Any]) -> Float[Array, "*batch size"]:
+        return jnp.concatenate([part(value[name]) for name, part in self.parts], axis=-1)
+
+
+class Indexed(eqx.Module):
+    """An array of indices: each embedded, then flattened."""
+
+    embedding: Embedding
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, space: Indices):
+        self.embedding = Embedding(key, space.n, GRID_EMBEDDING_SIZE)
+        self.shape = space.shape
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape)) * GRID_EMBEDDING_SIZE
+
+    def __call__(self, value: Int[Array, "..."]) -> Float[Array, "..."]:
+        leading = value.shape[: value.ndim - len(self.shape)]
+        return look_up(self.embedding.vectors(), value.astype(jnp.int32)).reshape(*leading, self.size)
+
+
+Features = Embedding | OneHot | Flat | GridView | GridState | Parts | Indexed
+
+
+def kind_of(observation_space: Space) -> str:
+    """The kind of world, by what the agent sees: `categorical`, `gridverse` or `feature-vector`."""
+    if isinstance(observation_space, Discrete):
+        return "categorical"
+    if isinstance(observation_space, Record) and "grid" in dict(observation_space.items()):
+        return "gridverse"
+    return "feature-vector"
+
+
+def action_features(key: PRNGKeyArray, space: Discrete, kind: str) -> Features:
+    """phi(a)."""
+    if kind == "feature-vector":
+        return OneHot(space.n)
+    return Embedding(key, space.n, EMBEDDING_SIZE if kind == "categorical" else 1)
+
+
+def observation_features(key: PRNGKeyArray, space: Space) -> Features:
+    """phi(o)."""
+    if kind_of(space) == "gridverse":
+        assert isinstance(space, Record)
+        grid = space["grid"]
+        assert isinstance(grid, Indices)
+        return GridView(key, grid)
+    return state_features(key, space)
+
+
+def state_features(key: PRNGKeyArray, space: Space) -> Features:
+    """phi(s), also for privileged signals other than the whole state."""
+    if isinstance(space, Discrete):
+        return Embedding(key, space.n, EMBEDDING_SIZE, blank=space.blank)
+    if isinstance(space, Box):
+        return Flat(space.shape)
+    if isinstance(space, Indices):
+        return Indexed(key, space)
+    if {"grid", "agent", "agent_id_grid"} <= set(dict(space.items())):
+        return GridState(key, space)
+    keys = jax.random.split(key, len(space.fields))
+    return Parts(tuple((name, state_features(k, part)) for k, (name, part) in zip(keys, space.items(), strict=True)))

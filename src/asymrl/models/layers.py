@@ -1,0 +1,89 @@
+"""The few layers that all models are made of. They accept any leading axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+
+class Linear(eqx.Module):
+    """`x @ weight + bias`, initialised as in the authors' code: Xavier normal weights, zero bias."""
+
+    weight: Float[Array, "inputs outputs"]
+    bias: Float[Array, "outputs"]
+
+    def __init__(self, key: PRNGKeyArray, inputs: int, outputs: int, *, gain: float = 1.0):
+        spread = gain * (2.0 / (inputs + outputs)) ** 0.5
+        self.weight = spread * jax.random.normal(key, (inputs, outputs))
+        self.bias = jnp.zeros(outputs)
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        y = x @ self.weight
+        return y + jnp.broadcast_to(self.bias, y.shape)
+
+
+class Mlp(eqx.Module):
+    """Linear layers with a ReLU after each but the last; gain sqrt(2) where a ReLU follows."""
+
+    layers: tuple[Linear, ...]
+
+    def __init__(self, key: PRNGKeyArray, inputs: int, hidden: Sequence[int], outputs: int):
+        sizes = [inputs, *hidden, outputs]
+        keys = jax.random.split(key, len(sizes) - 1)
+        gains = [2.0**0.5] * len(hidden) + [1.0]
+        self.layers = tuple(
+            Linear(k, i, o, gain=g) for k, i, o, g in zip(keys, sizes[:-1], sizes[1:], gains, strict=True)
+        )
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        for layer in self.layers[:-1]:
+            x = jax.nn.relu(layer(x))
+        return self.layers[-1](x)
+
+
+class Embedding(eqx.Module):
+    """A vector for each index. With `blank`, the last index is a symbol without content: always zero, never trained."""
+
+    table: Float[Array, "n size"]
+    blank: bool = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, n: int, size: int, *, blank: bool = False):
+        table = jax.random.normal(key, (n, size))
+        self.table = table.at[-1].set(0.0) if blank else table
+        self.blank = blank
+
+    @property
+    def size(self) -> int:
+        return self.table.shape[1]
+
+    def vectors(self) -> Float[Array, "n size"]:
+        """The vectors in use; that of a blank symbol is zero and passes no gradient."""
+        if not self.blank:
+            return self.table
+        return jnp.concatenate([self.table[:-1], jnp.zeros((1, self.size))])
+
+    def __call__(self, index: Int[Array, "*batch"]) -> Float[Array, "*batch size"]:
+        return look_up(self.vectors(), index)
+
+
+@jax.custom_vjp
+def look_up(table: Float[Array, "n size"], index: Int[Array, "*batch"]) -> Float[Array, "*batch size"]:
+    """Rows of a table. The gradient is one product with the one-hot indices: scattering with a table per run is slow."""
+    return table[index]
+
+
+def _look_up_forward(table: Array, index: Array) -> tuple[Array, tuple[Array, int]]:
+    return table[index], (index, table.shape[0])
+
+
+def _look_up_backward(saved: tuple[Array, int], gradient: Array) -> tuple[Array, None]:
+    index, n = saved
+    hot = jax.nn.one_hot(index.reshape(-1), n, dtype=gradient.dtype)
+    return hot.T @ gradient.reshape(-1, gradient.shape[-1]), None
+
+
+look_up.defvjp(_look_up_forward, _look_up_backward)
