@@ -16,8 +16,9 @@ def register_worlds() -> None:
         if gymnasium_id not in gymnasium.registry:
             gymnasium.register(
                 gymnasium_id,
-                entry_point="asymrl.gym.single:make_environment",
-                vector_entry_point="asymrl.gym.vector:make_vector_environment",
+                entry_point="asymrl.gym.single:Environment",
+                vector_entry_point="asymrl.gym.vector:VectorEnvironment",
                 max_episode_steps=TIME_LIMIT,
-                kwargs={"world": name},
+                # Gymnasium applies its own limit, so that `max_episode_steps` can also lengthen an episode.
+                kwargs={"world": name, "time_limit": None},
             )
