@@ -1,0 +1,68 @@
+"""The command `asymrl`: chooses a command, runs it, and turns errors of the user into one line."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import tyro
+
+from asymrl import __version__
+from asymrl.commands.check import Check
+from asymrl.commands.demo import Demo
+from asymrl.commands.envs import Envs
+from asymrl.commands.render import Render
+from asymrl.commands.usage import UsageError
+
+COMMANDS = {"envs": Envs, "render": Render, "check": Check, "demo": Demo}
+DESCRIPTION = (
+    "Agents that act on what they have seen, with critics that train on what is true.\n"
+    "`asymrl COMMAND --help` explains a command; `asymrl --version` prints the version."
+)
+
+Command = (
+    Annotated[Envs, tyro.conf.subcommand("envs")]
+    | Annotated[Render, tyro.conf.subcommand("render")]
+    | Annotated[Check, tyro.conf.subcommand("check")]
+    | Annotated[Demo, tyro.conf.subcommand("demo")]
+)
+
+USAGE_ERROR, INTERRUPTED, OUTPUT_CLOSED = 2, 130, 141  # as the shell and other commands have it
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line `argv` (by default that of the process) and returns its exit status.
+
+    0: done. 1: the command found a fault. 2: the command line was wrong, as a line on stderr says. An exception
+    that is none of the user's making leaves with its traceback.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
+    except UsageError as error:
+        print(f"asymrl: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has left (`asymrl envs | head -1`). What is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OUTPUT_CLOSED
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments[:1] == ["--version"]:
+        print(f"asymrl {__version__}")
+        return 0
+    first = arguments[0] if arguments else "--help"
+    if not first.startswith("-") and first not in COMMANDS:
+        close = difflib.get_close_matches(first, COMMANDS, n=1, cutoff=0.5)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"unknown command {first!r}. {hint}Commands: {', '.join(COMMANDS)}.")
+    command = tyro.cli(Command, prog="asymrl", description=DESCRIPTION, args=arguments or ["--help"])
+    return command.run()

@@ -1,0 +1,88 @@
+"""Episodes to look at: recorded moment by moment, with actions drawn at random or given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from asymrl.commands.usage import UsageError
+
+if TYPE_CHECKING:
+    from asymrl.envs import World
+
+
+class Moment(NamedTuple):
+    """Where an episode stands after `step` actions, and what the last of them did."""
+
+    state: Any
+    observation: Any
+    action: int | None
+    step: int
+    reward: float | None
+    total: float
+    terminated: bool
+    truncated: bool
+
+    def frame(self, env: World, **options: Any) -> Any:
+        """This moment as pixels; `options` are those of `draw_frame`."""
+        from asymrl.envs.pictures import draw_frame
+
+        return draw_frame(env, **self._asdict(), **options)
+
+    def text(self, env: World) -> str:
+        """This moment as lines of text."""
+        from asymrl.envs.pictures import draw_text
+
+        ending = " (the end)" if self.terminated else " (time limit)" if self.truncated else ""
+        reward = "" if self.reward is None else f"  reward {self.reward:g}"
+        caption = f"step {self.step}{reward}  return {round(self.total, 6):g}{ending}"
+        text = draw_text(env, self.state, self.observation, self.action, terminated=self.terminated)
+        return f"{text}\n{caption}"
+
+
+def record(env: World, actions: Iterable[int], seed: int) -> Iterator[Moment]:
+    """Follows an episode from its start until it ends or there are no more actions."""
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+
+    begin, advance = eqx.filter_jit(env.begin), eqx.filter_jit(env.advance)
+    begin_key, key = jax.random.split(jax.random.key(seed))
+    episode, observation = begin(begin_key)
+    state, observation = jax.device_get((episode.state, observation))
+    total = 0.0
+    yield Moment(state, observation, None, 0, None, total, False, False)
+    for step, action in enumerate(actions, 1):
+        episode, transition = advance(jax.random.fold_in(key, step), episode, jnp.int32(action))
+        state, (observation, reward, terminated, truncated) = jax.device_get((episode.state, transition))
+        total += float(reward)
+        yield Moment(state, observation, action, step, float(reward), total, bool(terminated), bool(truncated))
+        if terminated or truncated:
+            return
+
+
+def random_actions(env: World, seed: int) -> Iterator[int]:
+    """Actions of the uniform policy, without end."""
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    while True:
+        yield int(generator.integers(env.action_space.n))
+
+
+def parse_actions(env: World, text: str) -> list[int]:
+    """The actions of a comma-separated list of their names or indices."""
+    return [_parse_action(env, word.strip()) for word in text.split(",")]
+
+
+def _parse_action(env: World, word: str) -> int:
+    names = env.action_names
+    for spelling, known in ((word, names), (word.lower(), [name.lower() for name in names])):
+        if spelling in known:
+            return list(known).index(spelling)
+    if word.isdecimal() and int(word) < len(names):
+        return int(word)
+    raise UsageError(
+        f"unknown policy or action {word!r}. A policy is 'random' or a comma-separated list of actions of {env.name}: "
+        f"{', '.join(names)}, or indices 0 to {len(names) - 1}."
+    )

@@ -1,0 +1,119 @@
+"""Pictures of Heaven-Hell: the corridor, with the exits named or unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from asymrl.envs.heaven_hell import HeavenHell, corridor_map
+from asymrl.envs.pictures import look
+from asymrl.envs.pictures.dispatch import draw_view, draw_world, view_text, world_text
+from asymrl.envs.pictures.look import Axes
+
+SIDES = ("left", "right")
+
+
+@draw_world.register(HeavenHell)
+def _draw_world(env: HeavenHell, state: Any, ax: Axes) -> None:
+    side, cell = _side_and_cell(env, state)
+    _corridor(env, ax)
+    signs = [("heaven", "✓", look.GREEN), ("hell", "✗", look.VERMILION)]
+    for place, (name, sign, colour) in zip(_exits(env), signs if side == 0 else signs[::-1], strict=True):
+        _exit(ax, place, name, sign, colour)
+    _agent(env, ax, cell)
+
+
+@draw_view.register(HeavenHell)
+def _draw_view(env: HeavenHell, observation: Any, ax: Axes) -> None:
+    cell, told = _cell_and_told(env, observation)
+    _corridor(env, ax)
+    for place in _exits(env):
+        _exit(ax, place, "exit", "?", look.MUTED)
+    nook = ((env.n + 1) / 2 + 0.05, (env.n - 1) / 2 + 0.1)  # the free space between the corridors
+    if cell is None:
+        look.note(ax, nook, "nothing yet", 0.055 * env.n)
+        return
+    _agent(env, ax, cell)
+    if told is not None:
+        words = "← heaven" if told == 0 else "heaven →"
+        x, y = _place(env, cell)
+        look.speech(ax, (nook[0], y + 0.9 + 0.13 * env.n), (0.85 * env.n, 0.26 * env.n), (x + 0.2, y + 0.45), words)
+
+
+@world_text.register(HeavenHell)
+def _world_text(env: HeavenHell, state: Any) -> list[str]:
+    side, cell = _side_and_cell(env, state)
+    marks = {2 * env.n: "+-"[side], 3 * env.n: "-+"[side], 4 * env.n + 1: "P", cell: "@"}
+    return [*_map_text(env, marks), f"cell {cell}, heaven {SIDES[side]}"]
+
+
+@view_text.register(HeavenHell)
+def _view_text(env: HeavenHell, observation: Any) -> list[str]:
+    cell, told = _cell_and_told(env, observation)
+    marks = {2 * env.n: "?", 3 * env.n: "?", 4 * env.n + 1: "P"} | ({} if cell is None else {cell: "@"})
+    seen = "nothing yet" if cell is None else f"cell {cell}" if told is None else f"priest: heaven {SIDES[told]}"
+    return [*_map_text(env, marks), seen]
+
+
+def _side_and_cell(env: HeavenHell, state: Any) -> tuple[int, int]:
+    side, cell = divmod(int(state), 4 * env.n + 2)
+    return side, cell
+
+
+def _cell_and_told(env: HeavenHell, observation: Any) -> tuple[int | None, int | None]:
+    """The cell that an observation stands for (only the priest tells a side) and the side of heaven if told."""
+    seen, priest = int(observation), 4 * env.n + 1
+    if seen < priest:
+        return seen, None
+    return (None, None) if seen == len(env.observation_names) else (priest, seen - priest)
+
+
+def _place(env: HeavenHell, cell: int) -> tuple[float, float]:
+    x, y = corridor_map(env.n)[cell]
+    return float(x), float(y)
+
+
+def _exits(env: HeavenHell) -> tuple[tuple[float, float], tuple[float, float]]:
+    return _place(env, 2 * env.n), _place(env, 3 * env.n)
+
+
+def _corridor(env: HeavenHell, ax: Axes) -> None:
+    n = env.n
+    look.stage(ax, -n - 0.6, n + 0.6, -2.2, n + 1.2)
+    cells = corridor_map(n)
+    look.squares(ax, cells, look.INK, edge=look.INK, width=4)
+    look.squares(ax, cells, look.FLOOR, edge=look.FAINT, width=1.0, order=1.5)
+    x, y = _place(env, 4 * n + 1)
+    look.squares(ax, [(x, y)], "#F3E1EB", edge=look.FAINT, width=1.0, order=1.6)
+    _priest(ax, x + 0.2, y - 0.02)
+    look.write(ax, (x, y - 0.65), "priest", colour="#9A4A78", size=look.SMALL, level="top")
+    look.write(ax, (-0.65, 0), "start", colour=look.MUTED, size=look.SMALL, align="right")
+
+
+def _agent(env: HeavenHell, ax: Axes, cell: int) -> None:
+    x, y = _place(env, cell)
+    beside = cell == 4 * env.n + 1
+    look.agent(ax, (x - 0.22, y) if beside else (x, y), 0.23 if beside else 0.3)
+
+
+def _priest(ax: Axes, x: float, y: float) -> None:
+    angle = np.linspace(0, np.pi, 24)
+    look.polygon(ax, np.stack([x + 0.21 * np.cos(angle), y - 0.26 + 0.25 * np.sin(angle)], 1), look.PURPLE, order=2.0)
+    look.disc(ax, (x, y + 0.13), 0.13, look.PURPLE, edge="#F3E1EB", width=1.2, order=2.1)
+
+
+def _exit(ax: Axes, place: tuple[float, float], name: str, sign: str, colour: str) -> None:
+    look.squares(ax, [place], colour, edge=look.PAPER, width=1.0, order=1.6)
+    look.write(ax, place, sign, colour=look.PAPER, size=look.LARGE, bold=True, order=2.0)
+    look.write(ax, (place[0], place[1] - 0.65), name, colour=colour, size=look.SMALL, level="top", bold=name != "exit")
+
+
+def _map_text(env: HeavenHell, marks: dict[int, str]) -> list[str]:
+    cells = corridor_map(env.n)
+    columns, rows = cells[:, 0] + env.n, env.n - cells[:, 1]
+    canvas = np.full((env.n + 2, 2 * env.n + 1), " ")
+    canvas[rows, columns] = "."
+    for cell, mark in marks.items():
+        canvas[rows[cell], columns[cell]] = mark
+    return [" ".join(row).rstrip() for row in canvas]
