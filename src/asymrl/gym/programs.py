@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree, UInt8, UInt32
 
 from asymrl.envs.spaces import Box, Record
-from asymrl.envs.world import Episode, Latent, Observation, Transition, World
+from asymrl.envs.world import Episode, Latent, Observation, State, Transition, World
 from asymrl.gym.packing import Layout
 
 Words = UInt32[Array | np.ndarray, "*num_envs 2"]  # of a random key, or of one for each environment
@@ -29,7 +29,9 @@ class Begun(NamedTuple):
 
 class Stepped(NamedTuple):
     """Many episodes after a step. Where one ended, `episodes`, `observation` and `latent` are those of the next,
-    and `final_observation` and `final_latent` those at its end.
+    and `final_observation` and `final_state` those at its end.
+
+    The latents of the final states are left to `latent_many`: most steps end nothing, and they may be large.
     """
 
     episodes: Episode
@@ -39,7 +41,7 @@ class Stepped(NamedTuple):
     terminated: Bool[Array, "num_envs"]
     truncated: Bool[Array, "num_envs"]
     final_observation: Observation
-    final_latent: Latent
+    final_state: State
 
 
 class Programs:
@@ -88,6 +90,9 @@ class Programs:
         """Takes an action in each episode. `clock` counts an environment's steps since it got its key."""
         return self._compiled.step_many(self._arrays, keys, clock, episodes, actions)
 
+    def latent_many(self, states: State) -> Latent:
+        return self._compiled.latent_many(self._arrays, states)
+
 
 def result_layout(world: World) -> Layout:
     """What `begin`, `begin_at` and `step` pack; the outcome is reward, terminated, truncated."""
@@ -110,6 +115,7 @@ class _Compiled(NamedTuple):
     begin_many: Callable[..., Begun]
     begin_many_at: Callable[..., Begun]
     step_many: Callable[..., Stepped]
+    latent_many: Callable[..., Latent]
 
 
 @functools.lru_cache(maxsize=64)
@@ -144,7 +150,11 @@ def _compiled(structure: Any, is_array: tuple[bool, ...], constants: tuple[Any, 
     def step_many(arrays: list[Array], *args: Any) -> Stepped:
         return jax.vmap(functools.partial(_step_on, rebuild(arrays)))(*args)
 
-    return _Compiled(*map(jax.jit, (begin, begin_at, step, begin_many, begin_many_at, step_many)))
+    def latent_many(arrays: list[Array], states: State) -> Latent:
+        return jax.vmap(rebuild(arrays).latent)(states)
+
+    functions = (begin, begin_at, step, begin_many, begin_many_at, step_many, latent_many)
+    return _Compiled(*map(jax.jit, functions))
 
 
 def _begin(world: World, words: Words) -> Begun:
@@ -179,7 +189,7 @@ def _step_on(
         transition.terminated,
         transition.truncated,
         transition.observation,
-        world.latent(ended.state),
+        ended.state,
     )
 
 

@@ -129,7 +129,7 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
         observation_space, latent_space = self.world.observation_space, self.world.latent_space
         if ended.any():
             last_observation = batch_to_gymnasium(observation_space, stepped.final_observation)
-            last_state = batch_to_gymnasium(latent_space, stepped.final_latent)
+            last_state = batch_to_gymnasium(latent_space, self._programs.latent_many(stepped.final_state))
             info |= final_info(last_observation, last_state, ended)
         state = batch_to_gymnasium(latent_space, stepped.latent)
         info |= state_info(state, np.ones(self.num_envs, bool))
