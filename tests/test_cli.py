@@ -15,7 +15,7 @@ from PIL import Image
 
 import asymrl
 from asymrl import cli
-from asymrl.commands import check, demo
+from asymrl.commands import check, demo, envs
 from asymrl.envs import WORLDS, Box, CarFlag, make, scores
 
 Run = Callable[..., tuple[int, str, str]]
@@ -251,3 +251,18 @@ def test_the_demo_draws_each_world(run: Run, monkeypatch: pytest.MonkeyPatch, tm
     assert rows["cleaner"][0] == "2"
     assert rows["memory-four-rooms-9x9"][:2] == ["2", "-0.10"]
     assert f"Films: {tmp_path / 'films'}/*.gif" in out
+
+
+def test_the_documentation_lists_the_worlds_with_the_numbers_of_the_package(run: Run):
+    docs = Path(__file__).parents[1] / "docs"
+    worlds = {world["name"]: world for world in json.loads(run("envs", "--json")[1])}
+    rows = [line.replace(r"\|", "").split("|")[1:-1] for line in (docs / "worlds/index.md").read_text().splitlines()]
+    table = {cells[0].split("`")[1]: [cell.strip() for cell in cells] for cells in rows if cells and "`" in cells[0]}
+    assert set(table) == set(WORLDS)
+    for name, (link, kind, _, actions, _, *returns, _) in table.items():
+        world = worlds[name]
+        assert (docs / "worlds" / link.split("(")[1].rstrip(")")).is_file()
+        assert (kind, actions) == (world["kind"], str(world["actions"]))
+        assert returns == [envs.format_score(world["returns"][who]) for who in ("random", "best")]
+    for picture in (docs / "images").iterdir():
+        assert picture.stat().st_size < 60_000, picture.name

@@ -255,7 +255,7 @@ def test_any_other_world_is_drawn_by_its_numbers():
 
 
 def test_a_thing_that_is_no_world_can_not_be_drawn():
-    with pytest.raises(TypeError, match="is not a world"):
+    with pytest.raises(TypeError):
         draw_world(object(), 0, None)  # pyright: ignore[reportArgumentType]
 
 

@@ -113,7 +113,7 @@ def _table(worlds: list[dict[str, Any]], *, wide: bool) -> Table:
             group = heading
         cells = [world["name"], _short(world["states"]), str(world["actions"]), _short(world["observations"])]
         cells += [f"{world['discount']:g}", str(world["time_limit"])]
-        cells += [_score(world["returns"].get(who)) for who in ("random", "best")]
+        cells += [format_score(world["returns"].get(who)) for who in ("random", "best")]
         table.add_row(*cells, *([world["gymnasium"]] if wide else []))
     return table
 
@@ -126,7 +126,7 @@ def _short(size: Any) -> str:
     return f"R^{size[0]}"
 
 
-def _score(entry: dict[str, Any] | None) -> str:
+def format_score(entry: dict[str, Any] | None) -> str:
     """A return with two decimals: a number, an estimate, or an interval."""
     if entry is None:
         return "?"

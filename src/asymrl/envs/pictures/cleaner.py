@@ -42,10 +42,9 @@ def _draw_view(env: Cleaner, observation: Any, ax: Axes) -> None:
     for robot, view in enumerate(_views(observation)):
         left = 4 * robot
         _cells(ax, view == WALL, view == DIRTY, view == CLEAN, corner=(left - 1, 1))
-        other, here = np.argwhere(view == OTHER), (float(left), 0.0)
-        for row, column in other:
+        for row, column in np.argwhere(view == OTHER).tolist():
             look.agent(ax, (left - 1 + column, 1 - row), 0.36, ROBOTS[1 - robot])
-        look.agent(ax, here, 0.36, ROBOTS[robot])
+        look.agent(ax, (left, 0), 0.36, ROBOTS[robot])
         look.write(ax, (left, 1.75), f"robot {robot}", colour=ROBOTS[robot], bold=True, level="bottom")
 
 
@@ -76,9 +75,7 @@ def _views(observation: Any) -> np.ndarray:
     return np.apply_along_axis("".join, -1, channels)
 
 
-def _cells(
-    ax: Axes, walls: np.ndarray, dirty: np.ndarray, clean: np.ndarray, corner: tuple[float, float] = (0.0, 0.0)
-) -> None:
+def _cells(ax: Axes, walls: np.ndarray, dirty: np.ndarray, clean: np.ndarray, corner: look.Point = (0, 0)) -> None:
     """Draws the cells `[row, column]`, the upper left one at `corner`; a robot in view hides what is below it."""
     row, column = np.indices(walls.shape)
     places = np.stack([corner[0] + column, corner[1] - row], -1)

@@ -37,7 +37,7 @@ def draw_frame(
     terminated: bool = False,
     truncated: bool = False,
     panel: Callable[[Axes], None] | None = None,
-    dpi: float = 100,
+    dpi: int = 100,
 ) -> Frame:
     """Draws one moment of an episode.
 
@@ -81,7 +81,7 @@ def draw_frame(
     return pixels[:height, :width].copy()
 
 
-def _blank_figure(dpi: float) -> Any:
+def _blank_figure(dpi: int) -> Any:
     """A figure with two empty panels: the last one of this thread, if it fits, wiped clean.
 
     Making axes takes as long as filling them.
@@ -96,7 +96,7 @@ def _blank_figure(dpi: float) -> Any:
     return figure
 
 
-def _build_figure(dpi: float, panels: int) -> Any:
+def _build_figure(dpi: int, panels: int) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch

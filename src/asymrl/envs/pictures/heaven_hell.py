@@ -32,13 +32,14 @@ def _draw_view(env: HeavenHell, observation: Any, ax: Axes) -> None:
         _exit(ax, place, "exit", "?", look.MUTED)
     nook = ((env.n + 1) / 2 + 0.05, (env.n - 1) / 2 + 0.1)  # the free space between the corridors
     if cell is None:
-        look.note(ax, nook, "nothing yet", 0.055 * env.n)
+        look.note(ax, nook, "nothing yet", 0.055 * max(env.n, 2))
         return
     _agent(env, ax, cell)
     if told is not None:
         words = "← heaven" if told == 0 else "heaven →"
         x, y = _place(env, cell)
-        look.speech(ax, (nook[0], y + 0.9 + 0.13 * env.n), (0.85 * env.n, 0.26 * env.n), (x + 0.2, y + 0.45), words)
+        width, height = max(0.85 * env.n, 1.5), max(0.26 * env.n, 0.45)
+        look.speech(ax, (nook[0], y + 0.9 + height / 2), (width, height), (x + 0.2, y + 0.45), words)
 
 
 @world_text.register(HeavenHell)
@@ -69,25 +70,26 @@ def _cell_and_told(env: HeavenHell, observation: Any) -> tuple[int | None, int |
     return (None, None) if seen == len(env.observation_names) else (priest, seen - priest)
 
 
-def _place(env: HeavenHell, cell: int) -> tuple[float, float]:
+def _place(env: HeavenHell, cell: int) -> look.Point:
     x, y = corridor_map(env.n)[cell]
     return float(x), float(y)
 
 
-def _exits(env: HeavenHell) -> tuple[tuple[float, float], tuple[float, float]]:
+def _exits(env: HeavenHell) -> tuple[look.Point, look.Point]:
     return _place(env, 2 * env.n), _place(env, 3 * env.n)
 
 
 def _corridor(env: HeavenHell, ax: Axes) -> None:
     n = env.n
-    look.stage(ax, -n - 0.6, n + 0.6, -2.2, n + 1.2)
+    side = max(n + 0.6, 2.1)
+    look.stage(ax, -side, side, -2.2, n + 1.2)
     cells = corridor_map(n)
     look.squares(ax, cells, look.INK, edge=look.INK, width=4)
     look.squares(ax, cells, look.FLOOR, edge=look.FAINT, width=1.0, order=1.5)
     x, y = _place(env, 4 * n + 1)
     look.squares(ax, [(x, y)], "#F3E1EB", edge=look.FAINT, width=1.0, order=1.6)
     _priest(ax, x + 0.2, y - 0.02)
-    look.write(ax, (x, y - 0.65), "priest", colour="#9A4A78", size=look.SMALL, level="top")
+    look.write(ax, (x + 0.5, y - 0.65), "priest", colour="#9A4A78", size=look.SMALL, align="right", level="top")
     look.write(ax, (-0.65, 0), "start", colour=look.MUTED, size=look.SMALL, align="right")
 
 
@@ -103,10 +105,13 @@ def _priest(ax: Axes, x: float, y: float) -> None:
     look.disc(ax, (x, y + 0.13), 0.13, look.PURPLE, edge="#F3E1EB", width=1.2, order=2.1)
 
 
-def _exit(ax: Axes, place: tuple[float, float], name: str, sign: str, colour: str) -> None:
+def _exit(ax: Axes, place: look.Point, name: str, sign: str, colour: str) -> None:
     look.squares(ax, [place], colour, edge=look.PAPER, width=1.0, order=1.6)
     look.write(ax, place, sign, colour=look.PAPER, size=look.LARGE, bold=True, order=2.0)
-    look.write(ax, (place[0], place[1] - 0.65), name, colour=colour, size=look.SMALL, level="top", bold=name != "exit")
+    # The names end where the corridor does, so that long corridors do not push them off the picture.
+    outwards = -1 if place[0] < 0 else 1
+    at, align = (place[0] + 0.5 * outwards, place[1] - 0.65), "left" if outwards < 0 else "right"
+    look.write(ax, at, name, colour=colour, size=look.SMALL, align=align, level="top", bold=name != "exit")
 
 
 def _map_text(env: HeavenHell, marks: dict[int, str]) -> list[str]:

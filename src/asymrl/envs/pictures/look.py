@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 else:
     Axes = Any
 
+Number = float | int  # to a type checker at run time, an int is no float
+Point = tuple[Number, Number]
+
 INK, MUTED, FAINT, CARD, PAPER = "#22303C", "#6F7B86", "#D5DADF", "#F3F5F7", "#FFFFFF"
 FLOOR, WALL = "#FFFFFF", "#46535F"
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -25,7 +28,7 @@ SMALL, BODY, LARGE, HUGE = 8.0, 9.5, 13.0, 22.0  # sizes of type, in points
 FONT = "DejaVu Sans"  # comes with matplotlib: the pictures are the same on every machine
 
 
-def stage(ax: Axes, left: float, right: float, bottom: float, top: float) -> None:
+def stage(ax: Axes, left: Number, right: Number, bottom: Number, top: Number) -> None:
     """Prepares bare axes that show this rectangle without distortion."""
     ax.set_axis_off()
     ax.set_aspect("equal", anchor="C")
@@ -38,10 +41,10 @@ def squares(
     centres: Any,
     fill: str | Sequence[str],
     *,
-    side: float = 1.0,
+    side: Number = 1.0,
     edge: str = PAPER,
-    width: float = 1.2,
-    order: float = 1.0,
+    width: Number = 1.2,
+    order: Number = 1.0,
 ) -> None:
     """Squares around `centres` [n, 2], all in one colour or each in its own."""
     from matplotlib.collections import PolyCollection
@@ -58,14 +61,14 @@ def squares(
 
 def box(
     ax: Axes,
-    centre: tuple[float, float],
-    size: tuple[float, float],
+    centre: Point,
+    size: Point,
     fill: str,
     *,
     edge: str = "none",
-    width: float = 1.0,
-    rounding: float = 0.1,
-    order: float = 2.0,
+    width: Number = 1.0,
+    rounding: Number = 0.1,
+    order: Number = 2.0,
     dashed: bool = False,
 ) -> None:
     """A rectangle with round corners."""
@@ -90,20 +93,20 @@ def box(
 
 def disc(
     ax: Axes,
-    centre: tuple[float, float],
-    radius: float,
+    centre: Point,
+    radius: Number,
     fill: str,
     *,
     edge: str = "none",
-    width: float = 1.0,
-    order: float = 3.0,
+    width: Number = 1.0,
+    order: Number = 3.0,
 ) -> None:
     from matplotlib.patches import Circle
 
     ax.add_artist(Circle(centre, radius, facecolor=fill, edgecolor=edge, linewidth=width, zorder=order))
 
 
-def polygon(ax: Axes, corners: Any, fill: str, *, edge: str = "none", width: float = 1.0, order: float = 3.0) -> None:
+def polygon(ax: Axes, corners: Any, fill: str, *, edge: str = "none", width: Number = 1.0, order: Number = 3.0) -> None:
     """A closed polygon with round joints through `corners` [n, 2]."""
     from matplotlib.patches import Polygon
 
@@ -113,7 +116,7 @@ def polygon(ax: Axes, corners: Any, fill: str, *, edge: str = "none", width: flo
     ax.add_artist(shape)
 
 
-def line(ax: Axes, points: Any, colour: str = INK, *, width: float = 1.5, order: float = 2.0) -> None:
+def line(ax: Axes, points: Any, colour: str = INK, *, width: Number = 1.5, order: Number = 2.0) -> None:
     """An open line with round ends through `points` [n, 2]."""
     x, y = np.asarray(points, float).T
     ax.plot(x, y, color=colour, linewidth=width, solid_capstyle="round", solid_joinstyle="round", zorder=order)
@@ -121,13 +124,13 @@ def line(ax: Axes, points: Any, colour: str = INK, *, width: float = 1.5, order:
 
 def arc(
     ax: Axes,
-    centre: tuple[float, float],
-    radius: float,
-    degrees: tuple[float, float],
+    centre: Point,
+    radius: Number,
+    degrees: Point,
     colour: str,
     *,
-    width: float = 1.5,
-    order: float = 3.0,
+    width: Number = 1.5,
+    order: Number = 3.0,
 ) -> None:
     """Part of a circle, counted in degrees against the clock from the east."""
     angle = np.radians(np.linspace(*degrees, 24))
@@ -142,12 +145,12 @@ def arc(
 
 def arrow(
     ax: Axes,
-    start: tuple[float, float],
-    end: tuple[float, float],
+    start: Point,
+    end: Point,
     colour: str = INK,
     *,
-    width: float = 1.6,
-    order: float = 4.0,
+    width: Number = 1.6,
+    order: Number = 4.0,
 ) -> None:
     from matplotlib.patches import FancyArrowPatch
 
@@ -169,15 +172,15 @@ def arrow(
 
 def write(
     ax: Axes,
-    at: tuple[float, float],
+    at: Point,
     text: str,
     *,
     colour: str = INK,
-    size: float = BODY,
+    size: Number = BODY,
     bold: bool = False,
     align: str = "center",
     level: str = "center",
-    order: float = 6.0,
+    order: Number = 6.0,
 ) -> None:
     """Text at a point. `$` is a plain sign here, never the start of a formula."""
     ax.text(
@@ -194,14 +197,14 @@ def write(
     )
 
 
-def agent(ax: Axes, at: tuple[float, float], radius: float = 0.3, fill: str = INK) -> None:
+def agent(ax: Axes, at: Point, radius: Number = 0.3, fill: str = INK) -> None:
     """The agent: a disc with two eyes."""
     disc(ax, at, radius, fill, edge=PAPER, width=1.4, order=4.0)
     for side in (-1, 1):
         disc(ax, (at[0] + side * 0.36 * radius, at[1] + 0.12 * radius), 0.2 * radius, PAPER, order=4.1)
 
 
-def speech(ax: Axes, at: tuple[float, float], size: tuple[float, float], tip: tuple[float, float], text: str) -> None:
+def speech(ax: Axes, at: Point, size: Point, tip: Point, text: str) -> None:
     """A speech balloon around `at`, its tip pointing to where the words come from."""
     base = 0.12 * size[0]
     foot_x = float(np.clip(tip[0], at[0] - size[0] / 2 + 1.5 * base, at[0] + size[0] / 2 - 1.5 * base))
@@ -220,13 +223,13 @@ def speech(ax: Axes, at: tuple[float, float], size: tuple[float, float], tip: tu
     write(ax, at, text, size=BODY, order=6.0)
 
 
-def note(ax: Axes, at: tuple[float, float], text: str, unit: float) -> None:
+def note(ax: Axes, at: Point, text: str, unit: Number) -> None:
     """A remark on a label of its own; `unit` is the width of a letter in the units of the axes."""
     box(ax, at, ((len(text) + 3) * unit, 3.2 * unit), CARD, edge=FAINT, rounding=1.6 * unit, order=5.0)
     write(ax, at, text, colour=MUTED)
 
 
-def signed(number: float) -> str:
+def signed(number: Number) -> str:
     """A number with its sign, a true minus and at most two decimals."""
     text = f"{number:+.2f}".rstrip("0").rstrip(".")
     return "0" if text in ("+0", "-0") else text.replace("-", "−")

@@ -104,7 +104,7 @@ def _field_of_view(ax: Axes, position: np.ndarray, heading: int) -> None:
     )
 
 
-def _pointer(ax: Axes, at: tuple[float, float], heading: int) -> None:
+def _pointer(ax: Axes, at: look.Point, heading: int) -> None:
     """The agent as an arrow-head that points where it looks."""
     shape = np.array([[0.0, 0.34], [0.26, -0.28], [0.0, -0.14], [-0.26, -0.28]])
     turn = np.radians(-90 * heading)

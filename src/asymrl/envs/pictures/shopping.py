@@ -71,11 +71,12 @@ def _coordinates(place: Place) -> str:
 
 def _shop(env: Shopping, ax: Axes) -> None:
     n = env.n
-    look.stage(ax, -1.0, n - 0.4, -1.0, n - 0.4)
+    before, after = 0.5 + max(0.5, 0.07 * n), n - 0.5 + max(0.1, 0.02 * n)  # the numbers stand before the cells
+    look.stage(ax, -before, after, -before, after)
     middle = (n - 1) / 2
     look.squares(ax, [(middle, middle)], look.INK, side=n, edge=look.INK, width=4)
     look.squares(ax, np.indices((n, n)).reshape(2, -1).T, look.FLOOR, edge=look.FAINT, width=1.0)
-    for i in range(n):
+    for i in range(0, n, 1 + n // 12):  # in a large shop not every row has room for its number
         look.write(ax, (i, -0.68), str(i), colour=look.MUTED, size=look.SMALL, level="top")
         look.write(ax, (-0.68, i), str(i), colour=look.MUTED, size=look.SMALL, align="right")
 
