@@ -118,8 +118,11 @@ def polygon(ax: Axes, corners: Any, fill: str, *, edge: str = "none", width: Num
 
 def line(ax: Axes, points: Any, colour: str = INK, *, width: Number = 1.5, order: Number = 2.0) -> None:
     """An open line with round ends through `points` [n, 2]."""
+    from matplotlib.lines import Line2D
+
     x, y = np.asarray(points, float).T
-    ax.plot(x, y, color=colour, linewidth=width, solid_capstyle="round", solid_joinstyle="round", zorder=order)
+    shape = Line2D(x, y, color=colour, linewidth=width, solid_capstyle="round", solid_joinstyle="round", zorder=order)
+    ax.add_artist(shape)
 
 
 def arc(
