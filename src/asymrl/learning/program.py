@@ -3,22 +3,115 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.envs.world import World
-from asymrl.learning.learn import Losses, learn
+from asymrl.learning.learn import actor_gradient, critic_gradient, descend, entropy_weight, lesson
 from asymrl.learning.rollout import Episodes, roll_out
-from asymrl.learning.run import RECENT, Run, new_runs, training_world
+from asymrl.learning.run import RECENT, Run, new_run, new_runs, training_world
 from asymrl.learning.settings import Numbers, Settings
 
 SHORTEST = 16  # the learning pass is compiled for this length and its doubles, up to the time limit
+# Where the axis of runs stands in a batch of episodes.
+RUN_AXIS: Any = Episodes(*[1] * 5, *[0] * 2)  # pyright: ignore[reportArgumentType]
+
+
+class Losses(NamedTuple):
+    """What a gradient step of each run found."""
+
+    critic_loss: Float[Array, "run"]
+    policy_loss: Float[Array, "run"]
+    negentropy_loss: Float[Array, "run"]
+    entropy_weight: Float[Array, "run"]
+    critic_gradient_norm: Float[Array, "run"]
+    actor_gradient_norm: Float[Array, "run"]
+
+
+def update(env: World, settings: Settings, numbers: Numbers, runs: Run) -> Run:
+    """One update of each run that is still active; the others stay exactly as they are."""
+    active = is_active(runs, numbers)
+    keys = jax.vmap(jax.random.fold_in)(runs.key, runs.updates)
+    episodes = roll_out(env, runs.actor, keys, active, episodes=settings.episodes)
+    due = active & (runs.timesteps >= runs.next_log)
+    evaluated = evaluate_if_due(env, settings, runs, keys, due)
+    learned, losses = learn(env, settings, numbers, runs, episodes, active)
+    return _log(learned, runs.timesteps, losses, evaluated, due, numbers)
+
+
+def is_active(runs: Run, numbers: Numbers) -> Bool[Array, "run"]:
+    """Which runs still train."""
+    return (runs.timesteps < numbers.steps) & ~runs.failed
+
+
+def learn(
+    env: World, settings: Settings, numbers: Numbers, runs: Run, episodes: Episodes, active: Bool[Array, "run"]
+) -> tuple[Run, Losses]:
+    """Counts the episodes, moves the target, then the critic, then, with the new critic's advantages, the actor."""
+    runs = _follow_critic(_count(runs, episodes, active), settings, numbers, active)
+    weights = jax.vmap(lambda t, n: entropy_weight(t, settings, n))(runs.timesteps, numbers)
+
+    def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers) -> Any:
+        data = lesson(env, settings, episodes, length)
+        return critic_gradient(critic, target, data, settings, numbers)
+
+    critic_loss, gradient = _over_runs(
+        towards_target, settings, episodes, active, (runs.critic, runs.target), (numbers,)
+    )
+    sound = active & jnp.isfinite(critic_loss)
+    critic, critic_adam, critic_norm, sound = eqx.filter_vmap(descend)(
+        runs.critic, gradient, runs.critic_adam, numbers.critic_rate, sound, numbers
+    )
+
+    def along_policy(length: int, actor: Any, critic: Any, episodes: Episodes, numbers: Numbers, weight: Any) -> Any:
+        data = lesson(env, settings, episodes, length)
+        return actor_gradient(actor, critic, data, weight, settings, numbers)
+
+    (policy_loss, negentropy), gradient = _over_runs(
+        along_policy, settings, episodes, active, (runs.actor, critic), (numbers, weights)
+    )
+    sound = sound & jnp.isfinite(policy_loss + negentropy)
+    actor, actor_adam, actor_norm, sound = eqx.filter_vmap(descend)(
+        runs.actor, gradient, runs.actor_adam, numbers.actor_rate, sound, numbers
+    )
+    runs = eqx.tree_at(
+        lambda r: (r.actor, r.critic, r.actor_adam, r.critic_adam, r.updates, r.failed),
+        runs,
+        (actor, critic, actor_adam, critic_adam, runs.updates + active, runs.failed | (active & ~sound)),
+    )
+    return runs, Losses(critic_loss, policy_loss, negentropy, weights, critic_norm, actor_norm)
+
+
+def _over_runs(
+    one: Callable[..., Any],
+    settings: Settings,
+    episodes: Episodes,
+    active: Bool[Array, "run"],
+    models: tuple[Any, ...],
+    others: tuple[Any, ...],
+) -> Any:
+    """`one(length, *models, episodes, *others)` for every run, with the shortest compiled length that fits them all.
+
+    The choice stands outside the vmap: inside it, all lengths would be computed.
+    """
+    lengths = lengths_compiled(settings.time_limit)
+    longest = jnp.max(jnp.where(active[:, None], episodes.lengths, 0))
+    arrays, static = eqx.partition(models, eqx.is_array)
+
+    def at_length(length: int) -> Callable[..., Any]:
+        def run(arrays: Any, episodes: Episodes, *others: Any) -> Any:
+            return eqx.filter(one(length, *eqx.combine(arrays, static), episodes, *others), eqx.is_array)
+
+        return jax.vmap(run, (0, RUN_AXIS, *[0] * len(others)))
+
+    choice = jnp.searchsorted(jnp.asarray(lengths), longest)
+    return jax.lax.switch(choice, [at_length(length) for length in lengths], arrays, episodes, *others)
 
 
 def lengths_compiled(time_limit: int) -> tuple[int, ...]:
@@ -30,72 +123,47 @@ def lengths_compiled(time_limit: int) -> tuple[int, ...]:
     return (*lengths, time_limit)
 
 
-def is_active(runs: Run, numbers: Numbers) -> Bool[Array, "run"]:
-    """Which runs still train."""
-    return (runs.timesteps < numbers.steps) & ~runs.failed
+def _follow_critic(runs: Run, settings: Settings, numbers: Numbers, active: Bool[Array, "run"]) -> Run:
+    """Moves the target critics: a copy when one is due, or a little at each update."""
+    critic = eqx.filter(runs.critic, eqx.is_array)
+    target, static = eqx.partition(runs.target, eqx.is_array)
+
+    def move(shares: Float[Array, "run"]) -> Any:
+        def leaf(new: Array, old: Array) -> Array:
+            share = shares.reshape(-1, *[1] * (new.ndim - 1))
+            # A full copy must be exact, and an unmoved target untouched.
+            return jnp.where(share == 1, new, jnp.where(share == 0, old, share * new + (1 - share) * old))
+
+        return jax.tree.map(leaf, critic, target)
+
+    if settings.target == "polyak":
+        target, next_target = move(jnp.where(active, numbers.polyak, 0.0)), runs.next_target
+    else:
+        due = active & (runs.timesteps >= runs.next_target)
+        next_target = jnp.where(due, runs.timesteps + numbers.target_period, runs.next_target)
+        target = jax.lax.cond(jnp.any(due), lambda: move(due.astype(jnp.float32)), lambda: target)
+    return eqx.tree_at(lambda r: (r.target, r.next_target), runs, (eqx.combine(target, static), next_target))
 
 
-def update(env: World, settings: Settings, numbers: Numbers, runs: Run) -> Run:
-    """One update of each run that is still active; the others stay exactly as they are."""
-    active = is_active(runs, numbers)
-    keys = jax.vmap(jax.random.fold_in)(runs.key, runs.updates)
-    episodes = roll_out(env, runs.actor, keys, active, episodes=settings.episodes)
-    due = active & (runs.timesteps >= runs.next_log)
-    evaluated = evaluate_if_due(env, settings, runs, keys, due)
-
-    lengths = lengths_compiled(settings.time_limit)
-    longest = jnp.max(jnp.where(active[:, None], episodes.lengths, 0))
-    branches = [functools.partial(_learn_all, env, settings, numbers, length=length) for length in lengths]
-    arrays, static = eqx.partition(runs, eqx.is_array)
-    arrays, losses = jax.lax.switch(
-        jnp.searchsorted(jnp.asarray(lengths), longest),
-        [lambda a, e, x, branch=branch: branch(a, static, e, x) for branch in branches],
-        arrays,
-        episodes,
-        active,
-    )
-    return _log(eqx.combine(arrays, static), runs.timesteps, losses, evaluated, due, numbers)
-
-
-def _learn_all(
-    env: World,
-    settings: Settings,
-    numbers: Numbers,
-    arrays: Run,
-    static: Run,
-    episodes: Episodes,
-    active: Bool[Array, "run"],
-    *,
-    length: int,
-) -> tuple[Run, Losses]:
-    """Counts the episodes and learns from their first `length` steps, in every run."""
-
-    def one(arrays: Run, episodes: Episodes, active: Bool[Array, ""], numbers: Numbers) -> tuple[Run, Losses]:
-        run = _count(eqx.combine(arrays, static), episodes)
-        run, losses = learn(env, settings, numbers, run, episodes, length)
-        finite = jnp.all(jnp.isfinite(jnp.stack(losses)))
-        run = eqx.tree_at(lambda r: r.updates, run, run.updates + 1)
-        kept = jax.tree.map(
-            lambda new, old: jnp.where(active & finite, new, old), eqx.filter(run, eqx.is_array), arrays
-        )
-        return eqx.tree_at(lambda r: r.failed, kept, kept.failed | (active & ~finite)), losses
-
-    axes = Episodes(1, 1, 1, 1, 1, 0, 0)
-    return jax.vmap(one, (0, axes, 0, 0))(arrays, episodes, active, numbers)
-
-
-def _count(run: Run, episodes: Episodes) -> Run:
+def _count(runs: Run, episodes: Episodes, active: Bool[Array, "run"]) -> Run:
     """Adds the episodes to the counters and to the last 100."""
-    count = episodes.lengths.shape[0]
-    place = (run.episodes + jnp.arange(count)) % RECENT
+    count = episodes.lengths.shape[1]
+    returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
+
+    def put(recent: Float[Array, "recent"], first: Int[Array, ""], values: Float[Array, "episode"]) -> Array:
+        return recent.at[(first + jnp.arange(count)) % RECENT].set(values)
+
+    recent_returns = jax.vmap(put)(runs.recent_returns, runs.episodes, returns)
+    recent_lengths = jax.vmap(put)(runs.recent_lengths, runs.episodes, episodes.lengths.astype(jnp.float32))
+    keep = active[:, None]
     return eqx.tree_at(
         lambda r: (r.timesteps, r.episodes, r.recent_returns, r.recent_lengths),
-        run,
+        runs,
         (
-            run.timesteps + jnp.sum(episodes.lengths),
-            run.episodes + count,
-            run.recent_returns.at[place].set(episodes.returns()),
-            run.recent_lengths.at[place].set(episodes.lengths.astype(jnp.float32)),
+            runs.timesteps + jnp.where(active, jnp.sum(episodes.lengths, axis=1), 0),
+            runs.episodes + jnp.where(active, count, 0),
+            jnp.where(keep, recent_returns, runs.recent_returns),
+            jnp.where(keep, recent_lengths, runs.recent_lengths),
         ),
     )
 
@@ -104,10 +172,11 @@ def recent_means(runs: Run) -> tuple[Float[Array, "run"], Float[Array, "run"]]:
     """Mean return and mean length of the last 100 episodes of each run, or of as many as there were."""
     count = jnp.minimum(runs.episodes, RECENT)
     there = jnp.arange(RECENT)[None] < count[:, None]
-    return tuple(  # pyright: ignore[reportReturnType]
+    returns, lengths = (
         jnp.sum(jnp.where(there, recent, 0.0), axis=1) / jnp.maximum(count, 1)
         for recent in (runs.recent_returns, runs.recent_lengths)
     )
+    return returns, lengths
 
 
 def _log(
@@ -135,7 +204,7 @@ def _log(
 
 
 def evaluate_if_due(
-    env: World, settings: Settings, runs: Run, keys: Any, due: Bool[Array, "run"]
+    env: World, settings: Settings, runs: Run, keys: PRNGKeyArray, due: Bool[Array, "run"]
 ) -> Float[Array, "run 2"]:
     """Mean return and length of episodes apart from training, for the runs where a point is due; NaN elsewhere."""
     nothing = jnp.full((due.shape[0], 2), np.nan)
@@ -143,11 +212,12 @@ def evaluate_if_due(
         return nothing
 
     def evaluate() -> Float[Array, "run 2"]:
-        apart = jax.vmap(lambda key: jax.random.fold_in(key, 1_000))(keys)
+        # The training episodes of this update use small numbers to tell their keys apart.
+        apart = jax.vmap(lambda key: jax.random.fold_in(key, 1_000_000))(keys)
         episodes = roll_out(
             env, runs.actor, apart, due, episodes=settings.evaluation_episodes, greedy=settings.evaluation_greedy
         )
-        returns = jax.vmap(Episodes.returns, (Episodes(1, 1, 1, 1, 1, 0, 0),))(episodes)
+        returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
         return jnp.stack([returns.mean(-1), episodes.lengths.astype(jnp.float32).mean(-1)], axis=-1)
 
     return jax.lax.cond(jnp.any(due), evaluate, lambda: nothing)
@@ -159,7 +229,9 @@ class Program:
     def __init__(self, settings: Settings):
         self.settings = settings.shape()
         self.env = training_world(settings)
-        self._train = jax.jit(self._train_batch, donate_argnums=0, static_argnums=3)
+        self._train = jax.jit(self._train_batch, donate_argnums=0)
+        # What is not an array is the same in all runs of a program.
+        self._static = eqx.partition(jax.eval_shape(lambda: new_run(self.env, self.settings, 0)), _is_shape)[1]
 
     def start(self, seeds: Sequence[int] | np.ndarray) -> Run:
         """New runs, one per seed."""
@@ -167,34 +239,25 @@ class Program:
 
     def train(self, runs: Run, numbers: Numbers, updates: int) -> Run:
         """At most this many further updates of each run; fewer where a run is complete. Consumes `runs`."""
-        arrays, static = eqx.partition(runs, eqx.is_array)
-        return eqx.combine(self._train(arrays, numbers, jnp.int32(updates), _Static(static)), static)
+        arrays = eqx.filter(runs, eqx.is_array)
+        return eqx.combine(self._train(arrays, numbers, jnp.int32(updates)), self._static)
 
-    def _train_batch(self, arrays: Run, numbers: Numbers, updates: Int[Array, ""], static: _Static) -> Run:
+    def _train_batch(self, arrays: Run, numbers: Numbers, updates: Int[Array, ""]) -> Run:
         def go_on(loop: tuple[Array, Run]) -> Bool[Array, ""]:
             done, arrays = loop
             return (done < updates) & jnp.any(is_active(arrays, numbers))
 
         def once(loop: tuple[Array, Run]) -> tuple[Array, Run]:
             done, arrays = loop
-            runs = update(self.env, self.settings, numbers, eqx.combine(arrays, static.tree))
+            runs = update(self.env, self.settings, numbers, eqx.combine(arrays, self._static))
             return done + 1, eqx.filter(runs, eqx.is_array)
 
         with jax.default_matmul_precision("tensorfloat32" if self.settings.precision == "tf32" else "highest"):
             return jax.lax.while_loop(go_on, once, (jnp.int32(0), arrays))[1]
 
 
-class _Static:
-    """The parts of runs that are not arrays; equal for all batches of one program."""
-
-    def __init__(self, tree: Run):
-        self.tree = tree
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static)
+def _is_shape(leaf: Any) -> bool:
+    return isinstance(leaf, jax.ShapeDtypeStruct)
 
 
 @functools.lru_cache(maxsize=16)

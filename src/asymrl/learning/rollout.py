@@ -92,46 +92,45 @@ def roll_out(
     chance = jax.vmap(lambda key: jax.random.uniform(key, (horizon, episodes)), out_axes=1)(chance_keys)
     memory = jax.vmap(lambda arrays: eqx.combine(arrays, static).history.memory.initial(episodes))(arrays)
 
-    def room(leaf: Array, length: int) -> Array:
-        return jnp.zeros((length, *leaf.shape), leaf.dtype)
+    # The last question may lead a few steps beyond the horizon; the tape has room for them.
+    rows = -(-horizon // STEPS_PER_QUESTION) * STEPS_PER_QUESTION
+
+    def room(leaf: Array) -> Array:
+        return jnp.zeros((rows, *leaf.shape), leaf.dtype)
+
+    def room_from(leaf: Array) -> Array:
+        return jnp.concatenate([leaf[None], room(leaf)])
+
+    def write(buffer: Array, value: Array, at: Array) -> Array:
+        return jax.lax.dynamic_update_index_in_dim(buffer, value, at, 0)
 
     nothing = jnp.zeros((runs, episodes))
-    size = static.history.memory.size
     tape = Episodes(
-        observations=jax.tree.map(lambda leaf: room(leaf, horizon + 1).at[0].set(leaf), seen),
-        states=jax.tree.map(lambda leaf: room(leaf, horizon + 1).at[0].set(leaf), episode.state),
-        actions=room(nothing.astype(jnp.int32), horizon),
-        rewards=room(nothing, horizon),
-        features=room(jnp.zeros((runs, episodes, size)), horizon),
+        observations=jax.tree.map(room_from, seen),
+        states=jax.tree.map(room_from, episode.state),
+        actions=room(nothing.astype(jnp.int32)),
+        rewards=room(nothing),
+        features=room(jnp.zeros((runs, episodes, static.history.memory.size))),
         lengths=nothing.astype(jnp.int32),
         truncated=nothing.astype(bool),
     )
 
     def step(loop: tuple) -> tuple:
         t, memory, before, seen, episode, alive, tape = loop
-        # Beyond the horizon, where the last question may lead, everything is written over the last entry of
-        # arrays that are already complete; `now` keeps that from happening.
-        now = jnp.minimum(t, horizon - 1)
-        going = alive & (t < horizon)
-        memory, features, action = jax.vmap(choose)(arrays, memory, before, seen, chance[now])
+        memory, features, action = jax.vmap(choose)(arrays, memory, before, seen, chance[t])
         episode, (seen, reward, terminated, truncated) = jax.vmap(advance, (0, None, 0, 0))(
             step_keys, t, episode, action
         )
-
-        def write(buffer: Array, value: Array, at: Array) -> Array:
-            kept = jnp.where(t < horizon, value, buffer[at])
-            return jax.lax.dynamic_update_index_in_dim(buffer, kept, at, 0)
-
         tape = Episodes(
-            observations=jax.tree.map(lambda b, v: write(b, v, now + 1), tape.observations, seen),
-            states=jax.tree.map(lambda b, v: write(b, v, now + 1), tape.states, episode.state),
-            actions=write(tape.actions, action, now),
-            rewards=write(tape.rewards, jnp.where(going, reward, 0.0), now),
-            features=write(tape.features, features, now),
-            lengths=tape.lengths + going,
-            truncated=jnp.where(going, truncated, tape.truncated),
+            observations=jax.tree.map(lambda b, v: write(b, v, t + 1), tape.observations, seen),
+            states=jax.tree.map(lambda b, v: write(b, v, t + 1), tape.states, episode.state),
+            actions=write(tape.actions, action, t),
+            rewards=write(tape.rewards, jnp.where(alive, reward, 0.0), t),
+            features=write(tape.features, features, t),
+            lengths=tape.lengths + alive,
+            truncated=jnp.where(alive, truncated, tape.truncated),
         )
-        return t + 1, memory, action, seen, episode, going & ~terminated & ~truncated, tape
+        return t + 1, memory, action, seen, episode, alive & ~terminated & ~truncated, tape
 
     def steps(loop: tuple) -> tuple:
         for _ in range(STEPS_PER_QUESTION):

@@ -96,7 +96,7 @@ def new_run(env: World, settings: Settings, seed: Int[Array, ""] | int) -> Run:
         logged=zero,
         recent_returns=jnp.zeros(RECENT),
         recent_lengths=jnp.zeros(RECENT),
-        curve=jnp.full((settings.log_points + 1, len(METRICS)), np.nan),
+        curve=jnp.full((settings.log_points + 1, len(METRICS)), np.nan, jnp.float32),
         failed=jnp.bool_(False),
     )
 
@@ -113,6 +113,6 @@ def new_runs(env: World, settings: Settings, seeds: Int[Array | np.ndarray, "run
     return make_runs(jnp.asarray(seeds, jnp.uint32))
 
 
-def parameters(model: eqx.Module) -> int:
+def parameters(model: PyTree) -> int:
     """How many numbers a model learns."""
-    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array)))
+    return sum(leaf.size for leaf in jax.tree.leaves(model) if eqx.is_array_like(leaf) or hasattr(leaf, "size"))

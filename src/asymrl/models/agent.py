@@ -53,9 +53,7 @@ class History(eqx.Module):
     phi_o: Features
     memory: Memory
 
-    def __init__(
-        self, key: PRNGKeyArray, actions: Discrete, observations: Space, shape: Architecture, horizon: int
-    ):
+    def __init__(self, key: PRNGKeyArray, actions: Discrete, observations: Space, shape: Architecture, horizon: int):
         a_key, o_key, m_key = jax.random.split(key, 3)
         self.phi_a = action_features(a_key, actions, kind_of(observations))
         self.phi_o = observation_features(o_key, observations)
@@ -87,9 +85,7 @@ class Actor(eqx.Module):
     history: History
     head: Mlp
 
-    def __init__(
-        self, key: PRNGKeyArray, actions: Discrete, observations: Space, shape: Architecture, horizon: int
-    ):
+    def __init__(self, key: PRNGKeyArray, actions: Discrete, observations: Space, shape: Architecture, horizon: int):
         history_key, head_key = jax.random.split(key)
         self.history = History(history_key, actions, observations, shape, horizon)
         self.head = Mlp(head_key, self.history.memory.size, _hidden(shape, observations), actions.n)
@@ -127,7 +123,9 @@ class Critic(eqx.Module):
         size += self.phi_s.size if self.phi_s else 0
         self.head = Mlp(head_key, size, _hidden(shape, observations), 1)
 
-    def __call__(self, before: Int[Array, "time episode"], observations: Any, signal: Any) -> Float[Array, "time episode"]:
+    def __call__(
+        self, before: Int[Array, "time episode"], observations: Any, signal: Any
+    ) -> Float[Array, "time episode"]:
         """The value at each time of whole episodes."""
         read = []
         if self.history is not None:

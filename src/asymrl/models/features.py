@@ -7,7 +7,7 @@ network over the state, actions as a single number.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -21,6 +21,16 @@ from asymrl.models.layers import Embedding, look_up
 EMBEDDING_SIZE = 64
 GRID_EMBEDDING_SIZE = 8
 CHANNELS = (32, 64, 64)  # of the three convolutions over a grid
+
+
+@runtime_checkable
+class Features(Protocol):
+    """A function from values of a space, with any leading axes, to `size` numbers each."""
+
+    @property
+    def size(self) -> int: ...
+
+    def __call__(self, value: Any, /) -> Float[Array, "..."]: ...
 
 
 class OneHot(eqx.Module):
@@ -149,9 +159,6 @@ class Indexed(eqx.Module):
     def __call__(self, value: Int[Array, "..."]) -> Float[Array, "..."]:
         leading = value.shape[: value.ndim - len(self.shape)]
         return look_up(self.embedding.vectors(), value.astype(jnp.int32)).reshape(*leading, self.size)
-
-
-Features = Embedding | OneHot | Flat | GridView | GridState | Parts | Indexed
 
 
 def kind_of(observation_space: Space) -> str:

@@ -72,7 +72,7 @@ class Embedding(eqx.Module):
 
 @jax.custom_vjp
 def look_up(table: Float[Array, "n size"], index: Int[Array, "*batch"]) -> Float[Array, "*batch size"]:
-    """Rows of a table. The gradient is one product with the one-hot indices: scattering with a table per run is slow."""
+    """Rows of a table. The gradient is a product with one-hot indices: scattering with a table per run is slow."""
     return table[index]
 
 

@@ -29,9 +29,7 @@ class Memory(eqx.Module):
         """What is remembered before the first input."""
 
     @abc.abstractmethod
-    def step(
-        self, carry: Carry, x: Float[Array, "episode inputs"]
-    ) -> tuple[Carry, Float[Array, "episode size"]]:
+    def step(self, carry: Carry, x: Float[Array, "episode inputs"]) -> tuple[Carry, Float[Array, "episode size"]]:
         """Takes in one more input."""
 
     def sequence(self, xs: Float[Array, "time episode inputs"]) -> Float[Array, "time episode size"]:

@@ -1,0 +1,151 @@
+"""Trained environment steps per second, for every world and method, with compilation apart.
+
+    python benchmarks/training.py [--worlds heaven-hell-3] [--methods a2c-asym-hs] [--runs 1 20 100 900]
+
+A step counts when it was simulated and learned from. Speed depends on how long episodes are: `heaven-hell-3` under a
+new policy has episodes of some 70 steps; `--time-limit 16` shows what a solved task costs, and `heaven-hell-25`, which
+nobody leaves by chance, what full episodes of 100 steps cost.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+
+from asymrl.learning.program import Program, recent_means, stack_numbers
+from asymrl.learning.run import Run, new_run, parameters, training_world
+from asymrl.learning.settings import Settings
+from asymrl.models.layers import Embedding
+from asymrl.names import METHODS, PAPER_WORLDS
+from worlds import human
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure."""
+
+    worlds: list[str] = field(default_factory=lambda: list(PAPER_WORLDS))
+    methods: list[str] = field(default_factory=lambda: list(METHODS))
+    runs: list[int] = field(default_factory=lambda: [1, 20])
+    """How many runs at once."""
+    seconds: float = 3.0
+    """How long to measure each number, at least."""
+    time_limit: int = 100
+    """Steps after which an episode is cut off."""
+    precision: str = "float32"
+    """float32 or tf32."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """A measurement."""
+
+    steps_per_second: float
+    updates_per_second: float
+    mean_length: float
+    compile_seconds: float
+
+
+def measure(settings: Settings, runs: int, seconds: float) -> Speed:
+    """Trains new runs for some seconds, after compiling and a first few updates."""
+    program = Program(settings)
+    numbers = stack_numbers([settings] * runs)
+    start = time.perf_counter()
+    batch = program.start(range(runs))
+    batch = _finished(program.train(batch, numbers, 1))
+    compile_seconds = time.perf_counter() - start
+    begin = time.perf_counter()
+    batch = _finished(program.train(batch, numbers, 4))
+    chunk = int(np.clip(seconds / 4 / ((time.perf_counter() - begin) / 4), 1, 10_000))
+    steps, updates = int(batch.timesteps.sum()), int(batch.updates.max())
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        batch = _finished(program.train(batch, numbers, chunk))
+    passed = time.perf_counter() - begin
+    steps, updates = int(batch.timesteps.sum()) - steps, int(batch.updates.max()) - updates
+    length = float(np.mean(recent_means(batch)[1]))
+    return Speed(steps / passed, updates / passed, length, compile_seconds)
+
+
+def _finished(batch: Run) -> Run:
+    return jax.block_until_ready(batch)
+
+
+def bandwidth() -> float:
+    """Bytes per second of a large copy, read and written."""
+    size = 2**28 if jax.default_backend() != "cpu" else 2**25
+    copy = jax.jit(lambda x: x + 1)
+    x = _finished(copy(jnp.zeros(size)))  # pyright: ignore[reportArgumentType]
+    times = []
+    for _ in range(10):
+        begin = time.perf_counter()
+        x = jax.block_until_ready(copy(x))
+        times.append(time.perf_counter() - begin)
+    return 8 * size / float(np.median(times))
+
+
+def arithmetic() -> float:
+    """Floating-point operations per second of a large product in float32."""
+    n = 8192 if jax.default_backend() != "cpu" else 2048
+    product = jax.jit(lambda a, b: jnp.dot(a, b, precision="highest"))
+    a, b = jax.random.normal(jax.random.key(0), (2, n, n))
+    jax.block_until_ready(product(a, b))
+    times = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        jax.block_until_ready(product(a, b))
+        times.append(time.perf_counter() - begin)
+    return 2 * n**3 / float(np.median(times))
+
+
+def operations_per_step(settings: Settings) -> float:
+    """Floating-point operations that one trained step needs, at least: two per weight in every pass over it.
+
+    The actor acts and learns (forward and backward: three passes); the critic learns (three), is asked for advantages
+    (one), and its target for targets (one). Embeddings are looked up, which costs next to nothing.
+    """
+    env = training_world(settings)
+    run = jax.eval_shape(lambda: new_run(env, settings, 0))
+
+    def weights(model: eqx.Module) -> int:
+        parts = jax.tree.leaves(model, is_leaf=lambda part: isinstance(part, Embedding))
+        return sum(parameters(part) for part in parts if not isinstance(part, Embedding))
+
+    return 2.0 * (4 * weights(run.actor) + 5 * weights(run.critic))
+
+
+def main(options: Options) -> None:
+    device = jax.devices()[0]
+    bytes_rate, flop_rate = bandwidth(), arithmetic()
+    print(f"jax {jax.__version__}, {len(jax.devices())} x {device.device_kind}, {os.cpu_count()} CPU cores")
+    print(f"copy {human(bytes_rate)}B/s, float32 product {human(flop_rate)}FLOP/s")
+    print("| world | method | runs | steps/s | updates/s of a run | mean length | arithmetic used | compile s |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|", flush=True)
+    for world in options.worlds:
+        for method in options.methods:
+            for runs in options.runs:
+                settings = Settings(
+                    world=world,
+                    method=method,
+                    steps=2**31 - 1,
+                    time_limit=options.time_limit,
+                    precision=options.precision,  # pyright: ignore[reportArgumentType]
+                )
+                speed = measure(settings, runs, options.seconds)
+                used = speed.steps_per_second * operations_per_step(settings) / flop_rate
+                print(
+                    f"| {world} | {method} | {runs} | {human(speed.steps_per_second)} | {speed.updates_per_second:.1f} "
+                    f"| {speed.mean_length:.0f} | {100 * used:.0f} % | {speed.compile_seconds:.1f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))
