@@ -124,10 +124,11 @@ class Cleaner(World):
 
     def latent(self, state: CleanerState) -> Float[Array, "latent"]:
         wall = jnp.asarray(self.walls).ravel()
-        cell = jnp.arange(wall.size)
-        robots = [cell == state.robots[0], cell == state.robots[1]]
-        channels = [~wall & ~state.dirty, wall, state.dirty, *robots]
-        return jnp.stack(channels, axis=1).astype(jnp.float32).ravel()
+        # Compared, not stacked: a stack along the last axis is many times slower.
+        cell, channel = jnp.arange(wall.size)[:, None], jnp.arange(5)[None]
+        kind = jnp.where(wall, WALL, jnp.where(state.dirty, DIRTY, CLEAN))[:, None]
+        robot = state.robots[jnp.maximum(channel - ROBOT_0, 0)]
+        return jnp.where(channel < ROBOT_0, kind == channel, cell == robot).astype(jnp.float32).ravel()
 
     def from_latent(self, latent: Float[Array, "latent"]) -> CleanerState:
         channels = jnp.asarray(latent).reshape(-1, 5) > 0.5

@@ -63,7 +63,7 @@ class FiniteWorld(World):
         self.discount = discount
         self.time_limit = time_limit
         self.transitions = _stay_at_the_end(transitions, ends)
-        self.observations = _with_end_rows(observations, A, S, start)
+        self.observations = _with_end_rows(observations, start, ends)
         self.first_observations = first_observations
         self.rewards = np.asarray(rewards, np.float32)
         self.ends = np.asarray(ends, bool)
@@ -187,12 +187,15 @@ def _stay_at_the_end(transitions: Rows, ends: np.ndarray) -> Rows:
     )
 
 
-def _with_end_rows(observations: Rows, A: int, S: int, start: np.ndarray) -> Rows:
+def _with_end_rows(observations: Rows, start: np.ndarray, ends: np.ndarray) -> Rows:
     """Adds to each action the row "after the end": what a state drawn from the start distribution emits."""
+    S, A = ends.shape
     row, column, probability = observations.entries()
     a, s = np.divmod(row, S)
     emitted = np.zeros((A, observations.columns))
     np.add.at(emitted, (a, column), start[s] * probability)
+    # For actions that never end an episode any row will do; one without chance keeps deterministic worlds so.
+    emitted[~ends.any(0)] = np.eye(1, observations.columns)
     end_a, end_o = np.nonzero(emitted)
     return Rows.from_entries(
         np.concatenate([a * (S + 1) + s, end_a * (S + 1) + S]),
