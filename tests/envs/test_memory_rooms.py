@@ -105,7 +105,10 @@ class Starts(NamedTuple):
 def starts(height: int, width: int, colours: int) -> Starts:
     env = MemoryFourRooms(height, width, colours=colours)
     keys = jax.random.split(jax.random.key(7), STARTS)
-    latents = jax.device_get(jax.jit(jax.vmap(lambda key: env.latent(env.reset(key))))(keys))
+    # Compiled without optimisation, since that would take longer than all the starts.
+    hastily = {"xla_backend_optimization_level": 0}
+    begin = jax.jit(jax.vmap(lambda key: env.latent(env.reset(key))), compiler_options=hastily)
+    latents = jax.device_get(begin(keys))
     kind, _, colour = (layer.reshape(STARTS, -1) for layer in np.moveaxis(latents["grid"], -1, 0))
     beacon = the_only(kind == oracle.BEACON)
     good_colour = np.take_along_axis(colour, beacon[:, None], 1)

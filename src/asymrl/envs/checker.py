@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from asymrl.envs.finite import FiniteWorld
-from asymrl.envs.spaces import Space
-from asymrl.envs.world import State, World
+from asymrl.envs.spaces import Box, Indices, Record, Space
+from asymrl.envs.survey import CheckError as CheckError
+from asymrl.envs.survey import Survey, act, begin, compiled, host, take, trace
+from asymrl.envs.world import World
 
-
-class CheckError(ValueError):
-    """A world breaks one of the rules that everything else relies on."""
+# Compiled in another way, sums may be rounded in another way.
+TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class CheckReport:
         return f"{self.world}: {self.states} states, {self.pairs} state-action pairs examined{done}"
 
 
-def check(env: World, *, episodes: int = 32, steps: int = 64, seed: int = 0) -> CheckReport:
-    """Examines a world on states reached by random actions and, where it is finite and small, on all states.
+def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> CheckReport:
+    """Examines a world on states reached by random actions or, where it is finite and small, on all states.
 
     Args:
         env: the world.
@@ -47,200 +48,230 @@ def check(env: World, *, episodes: int = 32, steps: int = 64, seed: int = 0) -> 
     Raises:
         CheckError: naming the rule, the state and the action.
     """
-    probe = _Probe(env, episodes, steps, seed)
-    rules = (
-        ("probabilities sum to one", _check_probabilities),
-        ("actions, observations and latents lie in their spaces", _check_spaces),
-        ("rewards are finite numbers, ends are booleans", _check_outcomes),
-        ("the same key, state and action give the same result", _check_deterministic),
-        ("many worlds at once behave as each alone", _check_vmapped),
-        ("the latent determines the future", _check_latent),
-    )
-    for _, rule in rules:
-        rule(probe)
-    pairs = probe.count * env.action_space.n
-    return CheckReport(env.name, probe.count, pairs, tuple(name for name, _ in rules))
+    checker = _Checker(env)
+    passed = []
+    if isinstance(env, FiniteWorld):
+        checker.check_probabilities(env)
+        passed.append("probabilities sum to one")
+    checker.check_shapes()
+    survey = take(env, episodes, steps, seed)
+    checker.check_spaces(survey)
+    checker.check_rewards(survey)
+    checker.check_alone(survey)
+    checker.check_latents(survey)
+    passed += [
+        "functions depend on their arguments only",
+        "shapes and dtypes are as declared, and the state keeps its own",
+        "observations, latents and signals lie in their spaces",
+        "rewards are finite numbers",
+        "many worlds at once behave as each alone",
+        "the latent determines the future",
+    ]
+    states = len(set(survey.same_latent.tolist()))
+    return CheckReport(env.name, states, states * env.action_space.n, tuple(passed))
 
 
-class _Probe:
-    """States of a world to look at, with what random actions led from each of them."""
+class _Checker:
+    """The rules, one method each."""
 
-    def __init__(self, env: World, episodes: int, steps: int, seed: int):
+    def __init__(self, env: World):
         self.env = env
-        keys = jax.random.split(jax.random.key(seed), 4)
-        start_keys = jax.random.split(keys[0], episodes)
+
+    def fail(self, problem: str) -> NoReturn:
+        raise CheckError(f"{self.env.name}: {problem}")
+
+    def _call(self, name: str, function: Callable, *arguments: Any) -> Any:
         try:
-            episode, first = jax.jit(jax.vmap(env.begin))(start_keys)
+            return function(*arguments)
         except Exception as error:
-            raise CheckError(f"{env.name}: an episode can not begin: {error}") from error
-        self.first_observations = jax.device_get(first)
+            raise CheckError(f"{self.env.name}: {name} raised {type(error).__name__}: {error}") from error
 
-        def walk(episode: Any, key: Any) -> tuple[Any, Any]:
-            action_key, step_key = jax.random.split(key)
-            actions = jax.random.randint(action_key, (episodes,), 0, env.action_space.n)
-            onward, _, _, transition = jax.vmap(env.advance_or_begin)(
-                jax.random.split(step_key, episodes), episode, actions
+    def check_probabilities(self, env: FiniteWorld) -> None:
+        S, A = env.ends.shape
+        tables = [
+            ("transition", ("state", "action"), env.transitions, (S, A)),
+            ("observation", ("action", "next state"), env.observations, (A, S + 1)),
+            ("start", ("row",), env.start_states, (1,)),
+        ]
+        if env.first_observations is not None:
+            tables.append(("first observation", ("state",), env.first_observations, (S,)))
+        for what, axes, rows, shape in tables:
+            sums = rows.sums()
+            negative = np.bincount(rows.entries()[0], rows.probability < 0, minlength=rows.rows) > 0
+            for row in np.flatnonzero(negative | ~(np.abs(sums - 1) <= 1e-5)):
+                index = np.unravel_index(row, shape)
+                where = ", ".join(f"{axis} {i}" for axis, i in zip(axes, index, strict=True))
+                # Behind the last state stands what is seen when an episode is over.
+                where = where.replace(f"next state {S}", "the end of an episode")
+                wrong = "hold a negative number" if negative[row] else f"sum to {sums[row]:.6g}, expected 1"
+                self.fail(f"the {what} probabilities for {where} {wrong}")
+
+    def check_shapes(self) -> None:
+        env = self.env
+        if not env.action_names:
+            self.fail("there are no actions; action_names must name at least one")
+        shapes = trace(env)
+        for what, space, found in (
+            ("first_observation", env.observation_space, shapes.first_observation),
+            ("observe", env.observation_space, shapes.observation),
+            ("latent", env.latent_space, shapes.latent),
+        ):
+            if problem := _shape_problem(space, found):
+                self.fail(f"what {what} returns {problem}, as its space says")
+        for what, expected, found in (
+            ("reward", np.float32, shapes.step.reward),
+            ("terminated", np.bool_, shapes.step.terminated),
+        ):
+            if found.shape != () or found.dtype != expected:
+                self.fail(f"step returns a {what} {_shown(found)}, expected {_shown(np.zeros((), expected))}")
+        for what, found in (("step", shapes.step.state), ("from_latent", shapes.state_from_latent)):
+            if problem := _state_problem(shapes.state, found):
+                self.fail(f"{what} returns another kind of state than reset: {problem}")
+
+    def check_spaces(self, survey: Survey) -> None:
+        env, outcomes = self.env, survey.outcomes
+        starts, latents = survey.start_latents, survey.latents
+        self._check_space("first observation", env.observation_space, survey.first_observations, starts)
+        self._check_space("latent", env.latent_space, latents, latents)
+        self._check_space("observation", env.observation_space, outcomes.observation, latents, axes=2)
+        self._check_space("next latent", env.latent_space, outcomes.latent, latents, axes=2)
+        for name, signal in env.signals().items():
+            values = host(self._call(f"the signal {name!r}", jax.vmap(signal.of), latents))
+            self._check_space(f"signal {name!r}", signal.space, values, latents)
+        for i in np.unique(survey.same_latent).tolist():
+            if problem := self._call("latent_problem", env.latent_problem, _at(latents, i)):
+                self.fail(f"latent_problem refuses {self.describe(latents, i)}, which the world reached: {problem}")
+
+    def _check_space(self, what: str, space: Space, values: Any, latents: Any, *, axes: int = 1) -> None:
+        """Values belong each to a state with its latent (1 axis), or to a state and an action (2)."""
+        lead = jax.tree.leaves(values)[0].shape[:axes]
+        if _stacked(space, lead).problem(values) is None:
+            return
+        for index in np.ndindex(*lead):
+            value = _at(values, index)
+            if problem := space.problem(value):
+                where = self.describe(latents, *index)
+                self.fail(f"the {what} is outside its space in {where}: it {problem}; all of it: {_short(value)}")
+
+    def check_rewards(self, survey: Survey) -> None:
+        for i, action in np.argwhere(~np.isfinite(survey.outcomes.reward)).tolist():
+            reward = survey.outcomes.reward[i, action]
+            self.fail(f"the reward is {reward} in {self.describe(survey.latents, i, action)}")
+
+    def check_alone(self, survey: Survey) -> None:
+        """Repeats some of the survey without vmap, one state and action after the other."""
+        env, size = self.env, len(survey.start_keys)
+        begin_alone = compiled(lambda keys, i: begin(env, keys[i]))
+        few = min(size, 8)
+        alone = _stack([begin_alone(survey.start_keys, i) for i in range(few)])
+        together = survey.starts, survey.first_observations, survey.start_latents
+        for name, one, other in zip(("reset", "first_observation", "latent"), alone, together, strict=True):
+            if where := _difference(one, _at(other, slice(few)), axes=1):
+                place = self.describe(survey.start_latents, *where)
+                self.fail(f"{name} gives another result under vmap than alone, for the same key, in {place}")
+
+        act_alone = compiled(lambda keys, states, i, action: act(env, keys[i], _at(states, i), action))
+        different = np.unique(survey.same_latent)
+        some = different[np.linspace(0, different.size - 1, 8).astype(int)].tolist()
+        alone = []
+        for batch, i in (divmod(k, size) for k in some):
+            keys, states = survey.batch_keys[batch], survey.batches[batch]
+            alone.append(_stack([act_alone(keys, states, i, action) for action in range(env.action_space.n)]))
+        alone = _stack(alone)
+        together = _at(survey.outcomes, some)
+        for name, part in (("step", slice(0, 3)), ("observe", slice(3, 4)), ("latent", slice(4, 5))):
+            if where := _difference(alone[part], together[part], axes=2):
+                place = self.describe(survey.latents, some[where[0]], where[1])
+                self.fail(f"{name} gives another result under vmap than alone, for the same key, in {place}")
+
+    def check_latents(self, survey: Survey) -> None:
+        outcomes, leader = survey.outcomes[1:], survey.same_latent
+        advice = "; let latent() show all that matters"
+        if where := _difference(outcomes, _at(outcomes, leader), axes=2):
+            place = self.describe(survey.latents, *where)
+            self.fail(
+                "the latent does not determine the future: the world reached two states with the same latent, but "
+                f"with another reward, end, observation or next latent in {place}{advice}"
             )
-            return onward, (episode.state, actions, transition.observation)
+        if where := _difference(survey.latents, survey.latents_again, axes=1):
+            place, again = self.describe(survey.latents, *where), _short(_at(survey.latents_again, where))
+            self.fail(f"from_latent does not undo latent in {place}; it gives {again}")
+        if where := _difference(outcomes, survey.outcomes_again[1:], axes=2):
+            place = self.describe(survey.latents, *where)
+            self.fail(
+                "the latent does not determine the future: the state that from_latent makes has another reward, "
+                f"end, observation or next latent in {place}{advice}"
+            )
 
-        _, (states, actions, observations) = jax.jit(lambda e, k: jax.lax.scan(walk, e, k))(
-            episode, jax.random.split(keys[1], steps)
-        )
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (states, actions, observations))
-        self.states, self.actions, self.observations = flat
-        if isinstance(env, FiniteWorld) and env.latent_space.n * env.action_space.n <= 20_000:
-            self.states = jnp.arange(env.latent_space.n, dtype=jnp.int32)
-        self.count = jax.tree.leaves(self.states)[0].shape[0]
-        self.latents = jax.device_get(jax.jit(jax.vmap(env.latent))(self.states))
-        self.keys = jax.random.split(keys[2], self.count)
-        self.few = np.unique(np.linspace(0, self.count - 1, 8).astype(int))
-
-    def outcomes(self, states: State) -> Any:
-        """Step, observation and next latent of every action in every state: [states, actions, ...]."""
-        env = self.env
-
-        def one(key: Any, state: State, action: Any) -> Any:
-            step = env.step(key, state, action)
-            return step, env.observe(key, state, action, step.state), env.latent(step.state)
-
-        over_actions = jax.vmap(one, (None, None, 0))
-        actions = jnp.arange(env.action_space.n)
-        return jax.device_get(jax.jit(jax.vmap(over_actions, (0, 0, None)))(self.keys, states, actions))
-
-    def state(self, i: int) -> State:
-        return jax.tree.map(lambda leaf: leaf[i], self.states)
-
-    def describe(self, i: int, action: int | None = None) -> str:
-        env = self.env
-        latent = jax.tree.map(lambda leaf: leaf[i], self.latents)
-        shown = f"state {int(latent)} ({env.state_names[int(latent)]})" if isinstance(env, FiniteWorld) else None
-        shown = shown or f"the state with latent {_short(latent)}"
+    def describe(self, latents: Any, i: int, action: int | None = None) -> str:
+        env, latent = self.env, _at(latents, i)
+        if isinstance(env, FiniteWorld):
+            shown = f"state {latent} ({env.state_names[latent]})"
+        else:
+            shown = f"the state with latent {_short(latent)}"
         return shown if action is None else f"{shown}, action {action} ({env.action_names[action]})"
 
-    def fail(self, problem: str) -> None:
-        raise CheckError(f"{self.env.name}: {problem}")
+
+def _shape_problem(space: Space, found: Any) -> str | None:
+    """Why an array of this shape and dtype can not be in a space, or None."""
+    if isinstance(space, Record):
+        names = [name for name, _ in space.items()]
+        if not isinstance(found, dict) or set(found) != set(names):
+            return f"is {_shown(found)}, expected a dictionary with the keys {', '.join(names)}"
+        problems = ((name, _shape_problem(part, found[name])) for name, part in space.items())
+        return next((f"at {name!r} {problem}" for name, problem in problems if problem), None)
+    expected = jax.ShapeDtypeStruct(space.shape, space.dtype)
+    if getattr(found, "shape", None) != expected.shape or found.dtype != expected.dtype:
+        return f"is {_shown(found)}, expected {_shown(expected)}"
+    return None
+
+
+def _state_problem(expected: Any, found: Any) -> str | None:
+    if jax.tree.structure(expected) != jax.tree.structure(found):
+        return f"{jax.tree.structure(found)}, expected {jax.tree.structure(expected)}"
+    pairs = zip(jax.tree.leaves_with_path(expected), jax.tree.leaves(found), strict=True)
+    for (path, one), other in pairs:
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            name = jax.tree_util.keystr(path) or "it"
+            return f"{name} is {_shown(other)}, expected {_shown(one)}"
+    return None
+
+
+def _stacked(space: Space, lead: tuple[int, ...]) -> Space:
+    """The space of arrays of values."""
+    if isinstance(space, Record):
+        return Record(tuple((name, _stacked(part, lead)) for name, part in space.items()))
+    if isinstance(space, Box):
+        return Box((*lead, *space.shape), space.low, space.high)
+    return Indices(space.n, (*lead, *space.shape))
+
+
+def _difference(one: Any, other: Any, *, axes: int) -> tuple[int, ...] | None:
+    """The first index, counting `axes` axes, at which two trees of arrays differ, or None."""
+    for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        if np.array_equal(left, right):
+            continue
+        apart = ~np.isclose(left.astype(float), right.astype(float), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+        apart = apart.reshape(*apart.shape[:axes], -1).any(-1)
+        if apart.any():
+            return tuple(int(i) for i in np.argwhere(apart)[0])
+    return None
+
+
+def _stack(results: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *map(host, results))
+
+
+def _at(tree: Any, index: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def _shown(value: Any) -> str:
+    if hasattr(value, "dtype"):
+        return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    return f"a {type(value).__name__}"
 
 
 def _short(value: Any) -> str:
     with np.printoptions(precision=4, threshold=32, edgeitems=4):
         return " ".join(str(value).split())
-
-
-def _check_probabilities(probe: _Probe) -> None:
-    env = probe.env
-    if not isinstance(env, FiniteWorld):
-        return
-    S, A = env.ends.shape
-    first = [] if env.first_observations is None else [("first observation", env.first_observations, (S,))]
-    tables = [
-        ("transition", env.transitions, (S, A)),
-        ("observation", env.observations, (A, S + 1)),
-        ("start", env.start_states, (1,)),
-        *first,
-    ]
-    for what, rows, shape in tables:
-        for row in np.flatnonzero((np.abs(rows.sums() - 1) > 1e-5) | ~np.isfinite(rows.sums())):
-            index = [int(i) for i in np.unravel_index(row, shape)]
-            where = {
-                "transition": lambda i: f"state {i[0]}, action {i[1]}",
-                "observation": lambda i: f"action {i[0]}, next state {i[1]}",
-                "first observation": lambda i: f"state {i[0]}",
-                "start": lambda i: "the beginning",
-            }[what](index)
-            probe.fail(f"the {what} probabilities for {where} sum to {rows.sums()[row]:.6g}, expected 1")
-
-
-def _check_spaces(probe: _Probe) -> None:
-    env = probe.env
-    if env.action_space.n < 1:
-        probe.fail("there are no actions; action_names must name at least one")
-    parts: list[tuple[str, Space, Any]] = [
-        ("first observation", env.observation_space, probe.first_observations),
-        ("observation", env.observation_space, jax.device_get(probe.observations)),
-        ("latent", env.latent_space, probe.latents),
-    ]
-    for what, space, values in parts:
-        for i in range(min(2048, jax.tree.leaves(values)[0].shape[0])):
-            value = jax.tree.map(lambda leaf, i=i: leaf[i], values)
-            if problem := space.problem(value):
-                probe.fail(f"a {what} is outside its space: {problem}; it was {_short(value)}")
-    for i in range(min(2048, probe.count)):
-        if problem := env.latent_problem(jax.tree.map(lambda leaf, i=i: leaf[i], probe.latents)):
-            probe.fail(f"latent_problem refuses {probe.describe(i)}, which the world reached itself: {problem}")
-
-
-def _check_outcomes(probe: _Probe) -> None:
-    step, _, _ = probe.outcomes(probe.states)
-    expected = (probe.count, probe.env.action_space.n)
-    for what, values in (("reward", step.reward), ("terminated", step.terminated)):
-        if values.shape != expected:
-            probe.fail(f"{what} of a single step has shape {values.shape[2:]}, expected a scalar")
-    if step.terminated.dtype != np.bool_:
-        probe.fail(f"terminated has dtype {step.terminated.dtype}, expected bool")
-    if not np.issubdtype(step.reward.dtype, np.floating):
-        probe.fail(f"reward has dtype {step.reward.dtype}, expected a float")
-    for i, action in np.argwhere(~np.isfinite(step.reward)):
-        probe.fail(f"the reward is {step.reward[i, action]} in {probe.describe(int(i), int(action))}")
-
-
-def _check_deterministic(probe: _Probe) -> None:
-    env = probe.env
-    for i in probe.few:
-        for action in range(min(env.action_space.n, 8)):
-            state, key = probe.state(i), probe.keys[i]
-            once, again = (env.step(key, state, jnp.int32(action)) for _ in range(2))
-            seen, seen_again = (env.observe(key, state, jnp.int32(action), once.state) for _ in range(2))
-            if not _same((once, seen), (again, seen_again)):
-                probe.fail(
-                    f"the same key gives two results in {probe.describe(i, action)}; draw randomness from the key only"
-                )
-
-
-def _check_vmapped(probe: _Probe) -> None:
-    env = probe.env
-    step, observation, _ = probe.outcomes(probe.states)
-    for i in probe.few:
-        for action in range(min(env.action_space.n, 8)):
-            alone = env.step(probe.keys[i], probe.state(i), jnp.int32(action))
-            seen = env.observe(probe.keys[i], probe.state(i), jnp.int32(action), alone.state)
-            together = jax.tree.map(lambda leaf, i=i, a=action: leaf[i, a], (step, observation))
-            if not _same((alone, seen), together, tolerance=1e-6):
-                probe.fail(f"under jit and vmap the result differs in {probe.describe(i, action)}")
-
-
-def _check_latent(probe: _Probe) -> None:
-    env = probe.env
-    rebuilt = jax.jit(jax.vmap(lambda state: env.from_latent(env.latent(state))))(probe.states)
-    latents = jax.device_get(jax.jit(jax.vmap(env.latent))(rebuilt))
-    outcomes, from_latents = probe.outcomes(probe.states), probe.outcomes(rebuilt)
-    for i in range(probe.count):
-        if not _same_at(probe.latents, latents, i, tolerance=1e-6):
-            probe.fail(f"from_latent does not undo latent in {probe.describe(i)}")
-    futures = [(o[0].reward, o[0].terminated, o[2]) for o in (outcomes, from_latents)]
-    for i, action in _differences(*futures, tolerance=1e-6):
-        probe.fail(
-            f"the latent does not determine the future: another state with the same latent has another reward, "
-            f"end or next latent in {probe.describe(i, action)}; let latent() show all that matters"
-        )
-
-
-def _differences(one: Any, other: Any, *, tolerance: float) -> list[tuple[int, int]]:
-    """The first (state, action) at which two stacks of outcomes differ, as a list of at most one pair."""
-    for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        apart = ~np.isclose(left.astype(float), right.astype(float), rtol=tolerance, atol=tolerance)
-        apart = apart.reshape(*apart.shape[:2], -1).any(-1)
-        if apart.any():
-            i, action = np.argwhere(apart)[0]
-            return [(int(i), int(action))]
-    return []
-
-
-def _same(one: Any, other: Any, *, tolerance: float = 0.0) -> bool:
-    return all(
-        np.allclose(np.asarray(a, float), np.asarray(b, float), rtol=tolerance, atol=tolerance)
-        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    )
-
-
-def _same_at(one: Any, other: Any, i: int, *, tolerance: float) -> bool:
-    return _same(*(jax.tree.map(lambda leaf: leaf[i], tree) for tree in (one, other)), tolerance=tolerance)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from asymrl.envs.spaces import Discrete, Space
@@ -45,7 +46,7 @@ class Transition(NamedTuple):
     truncated: Bool[Array, ""]
 
     @property
-    def done(self) -> Bool[Array, ""]:
+    def done(self) -> Bool[Array | np.ndarray, "..."]:
         return self.terminated | self.truncated
 
 
