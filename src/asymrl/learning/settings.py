@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Literal, NamedTuple
-
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
+from typing import TYPE_CHECKING, Any, Literal
 
 from asymrl.learning.methods import Method, method
-from asymrl.models.agent import Architecture
+
+if TYPE_CHECKING:
+    from asymrl.learning.numbers import Numbers as Numbers
+    from asymrl.models.agent import Architecture
+
+MOST_STEPS = 2**31 - 1 - 2**20  # steps are counted in 32 bits, and the last episodes may go beyond the limit
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,15 @@ class Settings:
             raise ValueError("entropy_weight, entropy_end and evaluation_episodes can't be negative")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm is {self.clip_norm}; it must be a positive number, or none")
+        if self.steps > MOST_STEPS:
+            raise ValueError(f"steps is {self.steps}; a run can have at most {MOST_STEPS}")
         # Raises with its own message if the memory is not a known one.
         _ = self.architecture
+
+    @property
+    def log_period(self) -> int:
+        """Steps between two points of the learning curve."""
+        return max(1, self.steps // self.log_points)
 
     @property
     def how(self) -> Method:
@@ -109,67 +117,36 @@ class Settings:
 
     @property
     def architecture(self) -> Architecture:
+        # The command line shows these settings in its help, where importing JAX would take longer than reading.
+        from asymrl.models.agent import Architecture
+
         window = self.window if self.window is not None else self.how.window
         return Architecture(self.memory, self.memory_size, window, self.attention_heads, self.hidden)
 
     def numbers(self) -> Numbers:
         """The settings that may differ between runs of one compiled program."""
-        end = self.entropy_weight / 10 if self.entropy_end is None else self.entropy_end
-        clip = np.inf if self.clip_norm is None else self.clip_norm
-        return Numbers(
-            steps=jnp.int32(self.steps),
-            log_period=jnp.int32(max(1, self.steps // self.log_points)),
-            target_period=jnp.int32(self.target_period),
-            **{
-                name: jnp.float32(value)
-                for name, value in {
-                    "actor_rate": self.actor_rate,
-                    "critic_rate": self.critic_rate,
-                    "adam_eps": self.adam_eps,
-                    "clip_norm": clip,
-                    "entropy_start": self.entropy_weight,
-                    "entropy_end": end,
-                    "entropy_steps": self.entropy_steps,
-                    "discount": self.discount,
-                    "td_lambda": self.td_lambda,
-                    "polyak": self.polyak,
-                }.items()
-            },
-        )
+        from asymrl.learning.numbers import numbers_of
+
+        return numbers_of(self)
 
     def shape(self) -> Settings:
         """These settings with every number that does not change the program set aside.
 
         Runs whose shapes are equal can be trained together.
         """
-        kept = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name not in _NUMBERS
-        }  # fmt: skip
-        return Settings(**kept)
+        return Settings(**{f.name: getattr(self, f.name) for f in fields(Settings) if f.name not in NUMERIC})
 
 
 # The settings that become entries of `Numbers`.
-_NUMBERS = frozenset(
+NUMERIC = frozenset(
     {"steps", "actor_rate", "critic_rate", "adam_eps", "clip_norm", "entropy_weight", "entropy_end", "entropy_steps",
      "discount", "td_lambda", "polyak", "target_period"}
 )  # fmt: skip
 
 
-class Numbers(NamedTuple):
-    """Numeric settings as arrays; a batch of runs has one of each per run."""
+def __getattr__(name: str) -> Any:
+    if name == "Numbers":
+        from asymrl.learning.numbers import Numbers
 
-    steps: Array
-    log_period: Array
-    target_period: Array
-    actor_rate: Array
-    critic_rate: Array
-    adam_eps: Array
-    clip_norm: Array
-    entropy_start: Array
-    entropy_end: Array
-    entropy_steps: Array
-    discount: Array
-    td_lambda: Array
-    polyak: Array
+        return Numbers
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
