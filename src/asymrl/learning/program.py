@@ -19,6 +19,8 @@ from asymrl.learning.run import RECENT, Run, new_run, new_runs, training_world
 from asymrl.learning.settings import Numbers, Settings
 
 SHORTEST = 16  # the learning pass is compiled for this length and its doubles, up to the time limit
+# Searching for the best Triton product of every shape makes compilation ten times longer and the program no faster.
+GPU_OPTIONS = {"xla_gpu_enable_triton_gemm": False}
 # Where the axis of runs stands in a batch of episodes.
 RUN_AXIS: Any = Episodes(*[1] * 5, *[0] * 2)  # pyright: ignore[reportArgumentType]
 
@@ -229,7 +231,8 @@ class Program:
     def __init__(self, settings: Settings):
         self.settings = settings.shape()
         self.env = training_world(settings)
-        self._train = jax.jit(self._train_batch, donate_argnums=0)
+        options = GPU_OPTIONS if jax.default_backend() == "gpu" else None
+        self._train = jax.jit(self._train_batch, donate_argnums=0, compiler_options=options)
         # What is not an array is the same in all runs of a program.
         self._static = eqx.partition(jax.eval_shape(lambda: new_run(self.env, self.settings, 0)), _is_shape)[1]
 

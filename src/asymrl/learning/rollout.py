@@ -73,7 +73,7 @@ def roll_out(
     horizon = env.time_limit
     if horizon is None:
         raise ValueError(f"{env.name}: training needs a time limit; make the world with time_limit=100, for example")
-    arrays, static = eqx.partition(actors, eqx.is_array)
+    arrays, static = eqx.partition(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
     runs = keys.shape[0]
 
     def choose(arrays: Any, carry: Any, before: Array, seen: Any, u: Array) -> tuple[Any, Array, Array]:

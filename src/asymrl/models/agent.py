@@ -12,8 +12,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from asymrl.envs.spaces import Discrete, Space
 from asymrl.models.attention import Attention
-from asymrl.models.features import Features, action_features, kind_of, observation_features, state_features
-from asymrl.models.layers import Mlp
+from asymrl.models.features import action_features, kind_of, observation_features, state_features
+from asymrl.models.layers import Features, Mlp
 from asymrl.models.memory import Carry, Gru, Lstm, Memory, Rnn, Stack, Window
 
 NO_ACTION = -1  # stands before the first action of an episode; its features are zeros
@@ -59,24 +59,60 @@ class History(eqx.Module):
         self.phi_o = observation_features(o_key, observations)
         self.memory = _memory(m_key, self.phi_a.size + self.phi_o.size, shape, horizon)
 
-    def inputs(self, before: Int[Array, "*batch"], observations: Any) -> Float[Array, "*batch inputs"]:
-        """Features of the action before (NO_ACTION at the start) and of what was seen then."""
-        taken = self.phi_a(jnp.maximum(before, 0))
-        some = jnp.broadcast_to((before != NO_ACTION)[..., None], taken.shape)
-        return jnp.concatenate([jnp.where(some, taken, 0.0), self.phi_o(observations)], axis=-1)
+    def project(self, before: Int[Array, "*batch"], observations: Any) -> Float[Array, "*batch width"]:
+        """What the memory takes in: the features of the action before and of what was seen then, projected.
+
+        The features of NO_ACTION are zeros.
+        """
+        weight, bias = self.memory.projection()
+        taken = self.phi_a.project(jnp.maximum(before, 0), weight[: self.phi_a.size])
+        seen = self.phi_o.project(observations, weight[self.phi_a.size :])
+        return _taken_in(before, taken, seen, bias)
 
     def step(
         self, carry: Carry, before: Int[Array, "episode"], observation: Any
     ) -> tuple[Carry, Float[Array, "episode size"]]:
-        return self.memory.step(carry, self.inputs(before, observation))
+        return self.memory.advance(carry, self.project(before, observation))
+
+    def prepared(self) -> Prepared:
+        """The same history for acting, with all that can be done before the first step done."""
+        weight, bias = self.memory.projection()
+        taken = self.phi_a.prepared(weight[: self.phi_a.size])
+        return Prepared(taken, self.phi_o.prepared(weight[self.phi_a.size :]), bias, self.memory)
 
     def sequence(self, before: Int[Array, "time episode"], observations: Any) -> Float[Array, "time episode size"]:
-        return self.memory.sequence(self.inputs(before, observations))
+        return self.memory.follow(self.project(before, observations))
 
     def replay(
         self, before: Int[Array, "time episode"], observations: Any, features: Float[Array, "time episode size"]
     ) -> Float[Array, "time episode size"]:
-        return self.memory.replay(self.inputs(before, observations), features)
+        """`sequence`, given the values that it is known to have; only gradients remain to be found."""
+        return self.memory.follow_again(self.project(before, observations), features)
+
+
+class Prepared(eqx.Module):
+    """A history to act with: features that are projected already, and the memory that takes them in."""
+
+    phi_a: Features
+    phi_o: Features
+    bias: Float[Array, "width"]
+    memory: Memory
+
+    def step(
+        self, carry: Carry, before: Int[Array, "episode"], observation: Any
+    ) -> tuple[Carry, Float[Array, "episode size"]]:
+        taken, seen = self.phi_a(jnp.maximum(before, 0)), self.phi_o(observation)
+        return self.memory.advance(carry, _taken_in(before, taken, seen, self.bias))
+
+
+def _taken_in(
+    before: Int[Array, "*batch"],
+    taken: Float[Array, "*batch width"],
+    seen: Float[Array, "*batch width"],
+    bias: Float[Array, "width"],
+) -> Float[Array, "*batch width"]:
+    some = jnp.broadcast_to((before != NO_ACTION)[..., None], taken.shape)
+    return jnp.where(some, taken, 0.0) + seen + jnp.broadcast_to(bias, seen.shape)
 
 
 class Actor(eqx.Module):
@@ -90,12 +126,29 @@ class Actor(eqx.Module):
         self.history = History(history_key, actions, observations, shape, horizon)
         self.head = Mlp(head_key, self.history.memory.size, _hidden(shape, observations), actions.n)
 
+    def prepared(self) -> ReadyActor:
+        """The same policy, made ready to act; it can't learn."""
+        return ReadyActor(self.history.prepared(), self.head)
+
+    def step(
+        self, carry: Carry, before: Int[Array, "episode"], observation: Any
+    ) -> tuple[Carry, Float[Array, "episode size"], Float[Array, "episode actions"]]:
+        """What is remembered now, the features of the history, and the logits."""
+        return self.prepared().step(carry, before, observation)
+
+
+class ReadyActor(eqx.Module):
+    """pi(a; h) for acting step by step."""
+
+    history: Prepared
+    head: Mlp
+
     def step(
         self, carry: Carry, before: Int[Array, "episode"], observation: Any
     ) -> tuple[Carry, Float[Array, "episode size"], Float[Array, "episode actions"]]:
         """What is remembered now, the features of the history, and the logits."""
         carry, features = self.history.step(carry, before, observation)
-        return carry, features, self.head(features)
+        return carry, features, self.head.act(features)
 
 
 class Critic(eqx.Module):
@@ -127,12 +180,16 @@ class Critic(eqx.Module):
         self, before: Int[Array, "time episode"], observations: Any, signal: Any
     ) -> Float[Array, "time episode"]:
         """The value at each time of whole episodes."""
-        read = []
+        first, *rest = self.head.layers
+        seen = 0 if self.history is None else self.history.memory.size
+        read = jnp.broadcast_to(first.bias, (*before.shape, first.bias.shape[0]))
         if self.history is not None:
-            read.append(self.history.sequence(before, observations))
+            read = read + self.history.sequence(before, observations) @ first.weight[:seen]
         if self.phi_s is not None:
-            read.append(self.phi_s(signal))
-        return self.head(jnp.concatenate(read, axis=-1))[..., 0]
+            read = read + self.phi_s.project(signal, first.weight[seen:])
+        for layer in rest:
+            read = layer(jax.nn.relu(read))
+        return read[..., 0]
 
 
 def _hidden(shape: Architecture, observations: Space) -> tuple[int, ...]:
@@ -149,4 +206,4 @@ def _memory(key: PRNGKeyArray, inputs: int, shape: Architecture, horizon: int) -
             layers.append({"gru": Gru, "lstm": Lstm, "rnn": Rnn}[name](k, width, shape.memory_size))
         width = shape.memory_size
     memory = layers[0] if len(layers) == 1 else Stack(tuple(layers))
-    return memory if shape.window is None else Window(memory, inputs, shape.window)
+    return memory if shape.window is None else Window(memory, shape.window)

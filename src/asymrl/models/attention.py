@@ -40,19 +40,26 @@ class Attention(Memory):
         past = jnp.zeros((self.horizon, episodes, self.size))
         return jnp.int32(0), past, past
 
-    def step(
-        self, carry: tuple[Array, Array, Array], x: Float[Array, "episode inputs"]
+    def projection(self) -> tuple[Float[Array, "inputs width"], Float[Array, "width"]]:
+        parts = (self.queries, self.keys, self.values)
+        weight = jnp.concatenate([part.weight for part in parts], axis=1)
+        return weight, jnp.concatenate([part.bias for part in parts])
+
+    def advance(
+        self, carry: tuple[Array, Array, Array], projected: Float[Array, "episode width"]
     ) -> tuple[tuple[Array, Array, Array], Float[Array, "episode size"]]:
         t, keys, values = carry
-        keys = jax.lax.dynamic_update_index_in_dim(keys, self.keys(x), t, 0)
-        values = jax.lax.dynamic_update_index_in_dim(values, self.values(x), t, 0)
+        query, key, value = jnp.split(projected, 3, axis=-1)
+        keys = jax.lax.dynamic_update_index_in_dim(keys, key, t, 0)
+        values = jax.lax.dynamic_update_index_in_dim(values, value, t, 0)
         seen = (jnp.arange(self.horizon) <= t)[None]
-        return (t + 1, keys, values), self._attend(self.queries(x)[None], keys, values, seen)[0]
+        return (t + 1, keys, values), self._attend(query[None], keys, values, seen)[0]
 
-    def sequence(self, xs: Float[Array, "time episode inputs"]) -> Float[Array, "time episode size"]:
-        T = xs.shape[0]
+    def follow(self, projected: Float[Array, "time episode width"]) -> Float[Array, "time episode size"]:
+        T = projected.shape[0]
         seen = jnp.arange(T)[None, :] <= jnp.arange(T)[:, None]
-        return self._attend(self.queries(xs), self.keys(xs), self.values(xs), seen)
+        queries, keys, values = jnp.split(projected, 3, axis=-1)
+        return self._attend(queries, keys, values, seen)
 
     def _attend(
         self,

@@ -7,7 +7,7 @@ network over the state, actions as a single number.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,33 +16,33 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from asymrl.envs.spaces import Box, Discrete, Indices, Record, Space
-from asymrl.models.layers import Embedding, look_up
+from asymrl.models.layers import Embedding, Features, look_up
 
 EMBEDDING_SIZE = 64
 GRID_EMBEDDING_SIZE = 8
 CHANNELS = (32, 64, 64)  # of the three convolutions over a grid
 
 
-@runtime_checkable
-class Features(Protocol):
-    """A function from values of a space, with any leading axes, to `size` numbers each."""
-
-    @property
-    def size(self) -> int: ...
-
-    def __call__(self, value: Any, /) -> Float[Array, "..."]: ...
-
-
-class OneHot(eqx.Module):
+class OneHot(Features):
     """An index as a unit vector."""
 
-    size: int = eqx.field(static=True)
+    n: int = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        return self.n
 
     def __call__(self, index: Int[Array, "*batch"]) -> Float[Array, "*batch size"]:
         return jax.nn.one_hot(index, self.size)
 
+    def project(self, value: Int[Array, "*batch"], weight: Float[Array, "size width"]) -> Float[Array, "*batch width"]:
+        return look_up(weight, value)
 
-class Flat(eqx.Module):
+    def prepared(self, weight: Float[Array, "size width"]) -> Features:
+        return Embedding(weight)
+
+
+class Flat(Features):
     """A vector, or the entries of an array in order."""
 
     shape: tuple[int, ...] = eqx.field(static=True)
@@ -56,14 +56,14 @@ class Flat(eqx.Module):
         return value.reshape(*leading, self.size).astype(jnp.float32)
 
 
-class GridView(eqx.Module):
+class GridView(Features):
     """What an agent in a grid sees: every index of the `grid` part embedded, then flattened."""
 
     embedding: Embedding
     shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, key: PRNGKeyArray, space: Indices):
-        self.embedding = Embedding(key, space.n, GRID_EMBEDDING_SIZE)
+        self.embedding = Embedding.new(key, space.n, GRID_EMBEDDING_SIZE)
         self.shape = space.shape
 
     @property
@@ -76,7 +76,7 @@ class GridView(eqx.Module):
         return self.embedding(grid).reshape(*leading, self.size)
 
 
-class GridState(eqx.Module):
+class GridState(Features):
     """A whole grid with the agent in it: three convolutions over the embedded grid, then the agent's place and heading.
 
     One number per index, the same for types, states and colours, makes three planes; the agent's cell is a fourth.
@@ -92,7 +92,7 @@ class GridState(eqx.Module):
         assert isinstance(grid, Indices)
         self.shape = (grid.shape[0], grid.shape[1])
         embedding_key, *keys = jax.random.split(key, 1 + 2 * len(CHANNELS))
-        self.embedding = Embedding(embedding_key, grid.n, 1)
+        self.embedding = Embedding.new(embedding_key, grid.n, 1)
         kernels, biases, inputs = [], [], 4
         for i, outputs in enumerate(CHANNELS):
             bound = (9 * inputs) ** -0.5  # the usual default of convolutions: uniform, by the number of inputs
@@ -129,7 +129,7 @@ def convolve(
     return jnp.concatenate(taps, axis=-1) @ kernel
 
 
-class Parts(eqx.Module):
+class Parts(Features):
     """A record: the features of its parts side by side."""
 
     parts: tuple[tuple[str, Any], ...]
@@ -142,14 +142,14 @@ class Parts(eqx.Module):
         return jnp.concatenate([part(value[name]) for name, part in self.parts], axis=-1)
 
 
-class Indexed(eqx.Module):
+class Indexed(Features):
     """An array of indices: each embedded, then flattened."""
 
     embedding: Embedding
     shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, key: PRNGKeyArray, space: Indices):
-        self.embedding = Embedding(key, space.n, GRID_EMBEDDING_SIZE)
+        self.embedding = Embedding.new(key, space.n, GRID_EMBEDDING_SIZE)
         self.shape = space.shape
 
     @property
@@ -174,7 +174,7 @@ def action_features(key: PRNGKeyArray, space: Discrete, kind: str) -> Features:
     """phi(a)."""
     if kind == "feature-vector":
         return OneHot(space.n)
-    return Embedding(key, space.n, EMBEDDING_SIZE if kind == "categorical" else 1)
+    return Embedding.new(key, space.n, EMBEDDING_SIZE if kind == "categorical" else 1)
 
 
 def observation_features(key: PRNGKeyArray, space: Space) -> Features:
@@ -190,7 +190,7 @@ def observation_features(key: PRNGKeyArray, space: Space) -> Features:
 def state_features(key: PRNGKeyArray, space: Space) -> Features:
     """phi(s), also for privileged signals other than the whole state."""
     if isinstance(space, Discrete):
-        return Embedding(key, space.n, EMBEDDING_SIZE, blank=space.blank)
+        return Embedding.new(key, space.n, EMBEDDING_SIZE, blank=space.blank)
     if isinstance(space, Box):
         return Flat(space.shape)
     if isinstance(space, Indices):

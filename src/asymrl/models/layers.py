@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from asymrl.models.kernels import product
+
+LARGE_VOCABULARY = 256  # beyond this, a table of products is more to read than the matrix itself
 
 
 class Linear(eqx.Module):
@@ -44,17 +50,63 @@ class Mlp(eqx.Module):
             x = jax.nn.relu(layer(x))
         return self.layers[-1](x)
 
+    def act(self, x: Float[Array, "episode inputs"]) -> Float[Array, "episode outputs"]:
+        """The same for a few rows, where no gradient is wanted."""
+        for i, layer in enumerate(self.layers):
+            y = product(jax.nn.relu(x) if i else x, layer.weight)
+            x = y + jnp.broadcast_to(layer.bias, y.shape)
+        return x
 
-class Embedding(eqx.Module):
+
+class Features(eqx.Module):
+    """A function from values of a space, with any leading axes, to `size` numbers each."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """How many numbers."""
+
+    @abc.abstractmethod
+    def __call__(self, value: Any, /) -> Float[Array, "..."]:
+        """The features."""
+
+    def project(self, value: Any, weight: Float[Array, "size width"]) -> Float[Array, "..."]:
+        """The features times a matrix. Cheaper where the features are rows of a table: then so are the products."""
+        return self(value) @ weight
+
+    def prepared(self, weight: Float[Array, "size width"]) -> Features:
+        """`project` with this matrix as a function of its own, for many single values in a row."""
+        return Product(self, weight)
+
+
+class Product(Features):
+    """Features times a matrix."""
+
+    features: Features
+    weight: Float[Array, "inputs width"]
+
+    @property
+    def size(self) -> int:
+        return self.weight.shape[1]
+
+    def __call__(self, value: Any, /) -> Float[Array, "..."]:
+        return self.features(value) @ self.weight
+
+
+class Embedding(Features):
     """A vector for each index. With `blank`, the last index is a symbol without content: always zero, never trained."""
 
     table: Float[Array, "n size"]
     blank: bool = eqx.field(static=True)
 
-    def __init__(self, key: PRNGKeyArray, n: int, size: int, *, blank: bool = False):
+    def __init__(self, table: Float[Array, "n size"], *, blank: bool = False):
+        self.table, self.blank = table, blank
+
+    @classmethod
+    def new(cls, key: PRNGKeyArray, n: int, size: int, *, blank: bool = False) -> Embedding:
+        """Normally distributed vectors, as in the authors' code."""
         table = jax.random.normal(key, (n, size))
-        self.table = table.at[-1].set(0.0) if blank else table
-        self.blank = blank
+        return cls(table.at[-1].set(0.0) if blank else table, blank=blank)
 
     @property
     def size(self) -> int:
@@ -68,6 +120,17 @@ class Embedding(eqx.Module):
 
     def __call__(self, index: Int[Array, "*batch"]) -> Float[Array, "*batch size"]:
         return look_up(self.vectors(), index)
+
+    def project(self, value: Int[Array, "*batch"], weight: Float[Array, "size width"]) -> Float[Array, "*batch width"]:
+        # A few values of a large vocabulary are better multiplied one by one.
+        if value.size < self.table.shape[0]:
+            return self(value) @ weight
+        return look_up(self.vectors() @ weight, value)
+
+    def prepared(self, weight: Float[Array, "size width"]) -> Features:
+        if self.table.shape[0] > LARGE_VOCABULARY:
+            return Product(self, weight)
+        return Embedding(self.vectors() @ weight)
 
 
 @jax.custom_vjp

@@ -14,37 +14,62 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from asymrl.models.kernels import product
 from asymrl.models.recurrence import gru_gates, gru_sequence
 
 Carry = PyTree[Any]
 
 
 class Memory(eqx.Module):
-    """A function of a sequence of inputs that knows only the past."""
+    """A function of a sequence of inputs that knows only the past.
+
+    Every memory first multiplies its inputs with a matrix. That part, `project`, stands apart because the caller
+    may have a cheaper way to do it: features that are rows of a table need no product at all.
+    """
 
     size: eqx.AbstractVar[int]
+
+    @abc.abstractmethod
+    def projection(self) -> tuple[Float[Array, "inputs width"], Float[Array, "width"]]:
+        """The matrix and the bias that inputs meet first."""
 
     @abc.abstractmethod
     def initial(self, episodes: int) -> Carry:
         """What is remembered before the first input."""
 
     @abc.abstractmethod
-    def step(self, carry: Carry, x: Float[Array, "episode inputs"]) -> tuple[Carry, Float[Array, "episode size"]]:
-        """Takes in one more input."""
+    def advance(
+        self, carry: Carry, projected: Float[Array, "episode width"]
+    ) -> tuple[Carry, Float[Array, "episode size"]]:
+        """Takes in one more projected input."""
 
-    def sequence(self, xs: Float[Array, "time episode inputs"]) -> Float[Array, "time episode size"]:
-        """The feature after each input, from an empty memory."""
-        return jax.lax.scan(self.step, self.initial(xs.shape[1]), xs)[1]
+    def follow(self, projected: Float[Array, "time episode width"]) -> Float[Array, "time episode size"]:
+        """The feature after each projected input, from an empty memory."""
+        return jax.lax.scan(self.advance, self.initial(projected.shape[1]), projected)[1]
 
-    def replay(
-        self, xs: Float[Array, "time episode inputs"], features: Float[Array, "time episode size"]
+    def follow_again(
+        self, projected: Float[Array, "time episode width"], features: Float[Array, "time episode size"]
     ) -> Float[Array, "time episode size"]:
-        """`sequence(xs)`, given the values that it is known to have; only gradients remain to be found.
+        """`follow`, given the values that it is known to have; only gradients remain to be found.
 
         A memory for which that saves nothing computes them again.
         """
         del features
-        return self.sequence(xs)
+        return self.follow(projected)
+
+    def project(self, xs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch width"]:
+        """Inputs times the matrix, plus the bias."""
+        weight, bias = self.projection()
+        y = xs @ weight
+        return y + jnp.broadcast_to(bias, y.shape)
+
+    def step(self, carry: Carry, x: Float[Array, "episode inputs"]) -> tuple[Carry, Float[Array, "episode size"]]:
+        """Takes in one more input."""
+        return self.advance(carry, self.project(x))
+
+    def sequence(self, xs: Float[Array, "time episode inputs"]) -> Float[Array, "time episode size"]:
+        """The feature after each input, from an empty memory."""
+        return self.follow(self.project(xs))
 
 
 def _uniform(key: PRNGKeyArray, *shape: int, bound: float) -> Array:
@@ -72,24 +97,22 @@ class Gru(Memory):
     def initial(self, episodes: int) -> Float[Array, "episode size"]:
         return jnp.zeros((episodes, self.size))
 
-    def project(self, xs: Float[Array, "... inputs"]) -> Float[Array, "... gates"]:
-        """The part of the gates that depends on the input alone."""
-        y = xs @ self.input_weight
-        return y + jnp.broadcast_to(self.input_bias, y.shape)
+    def projection(self) -> tuple[Float[Array, "inputs gates"], Float[Array, "gates"]]:
+        return self.input_weight, self.input_bias
 
-    def step(
-        self, carry: Float[Array, "episode size"], x: Float[Array, "episode inputs"]
+    def advance(
+        self, carry: Float[Array, "episode size"], projected: Float[Array, "episode gates"]
     ) -> tuple[Float[Array, "episode size"], Float[Array, "episode size"]]:
-        h, _ = gru_gates(self.project(x), carry, self.hidden_weight, self.hidden_bias)
+        h, _ = gru_gates(projected, carry, self.hidden_weight, self.hidden_bias, product)
         return h, h
 
-    def sequence(self, xs: Float[Array, "time episode inputs"]) -> Float[Array, "time episode size"]:
-        return gru_sequence(self.project(xs), self.hidden_weight, self.hidden_bias, None)
+    def follow(self, projected: Float[Array, "time episode gates"]) -> Float[Array, "time episode size"]:
+        return gru_sequence(projected, self.hidden_weight, self.hidden_bias, None)
 
-    def replay(
-        self, xs: Float[Array, "time episode inputs"], features: Float[Array, "time episode size"]
+    def follow_again(
+        self, projected: Float[Array, "time episode gates"], features: Float[Array, "time episode size"]
     ) -> Float[Array, "time episode size"]:
-        return gru_sequence(self.project(xs), self.hidden_weight, self.hidden_bias, features)
+        return gru_sequence(projected, self.hidden_weight, self.hidden_bias, features)
 
 
 class Rnn(Memory):
@@ -111,11 +134,13 @@ class Rnn(Memory):
     def initial(self, episodes: int) -> Float[Array, "episode size"]:
         return jnp.zeros((episodes, self.size))
 
-    def step(
-        self, carry: Float[Array, "episode size"], x: Float[Array, "episode inputs"]
+    def projection(self) -> tuple[Float[Array, "inputs size"], Float[Array, "size"]]:
+        return self.input_weight, self.bias
+
+    def advance(
+        self, carry: Float[Array, "episode size"], projected: Float[Array, "episode size"]
     ) -> tuple[Float[Array, "episode size"], Float[Array, "episode size"]]:
-        y = x @ self.input_weight + carry @ self.hidden_weight
-        h = jax.nn.relu(y + jnp.broadcast_to(self.bias, y.shape))
+        h = jax.nn.relu(projected + carry @ self.hidden_weight)
         return h, h
 
 
@@ -138,13 +163,14 @@ class Lstm(Memory):
     def initial(self, episodes: int) -> tuple[Array, Array]:
         return jnp.zeros((episodes, self.size)), jnp.zeros((episodes, self.size))
 
-    def step(
-        self, carry: tuple[Array, Array], x: Float[Array, "episode inputs"]
+    def projection(self) -> tuple[Float[Array, "inputs gates"], Float[Array, "gates"]]:
+        return self.input_weight, self.bias
+
+    def advance(
+        self, carry: tuple[Array, Array], projected: Float[Array, "episode gates"]
     ) -> tuple[tuple[Array, Array], Float[Array, "episode size"]]:
         h, c = carry
-        y = x @ self.input_weight + h @ self.hidden_weight
-        gates = y + jnp.broadcast_to(self.bias, y.shape)
-        i, f, g, o = jnp.split(gates, 4, axis=-1)
+        i, f, g, o = jnp.split(projected + h @ self.hidden_weight, 4, axis=-1)
         c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
         h = jax.nn.sigmoid(o) * jnp.tanh(c)
         return (h, c), h
@@ -157,27 +183,31 @@ class Window(Memory):
     """
 
     inner: Memory
-    inputs: int = eqx.field(static=True)
     length: int = eqx.field(static=True)
     size: int = eqx.field(static=True)
 
-    def __init__(self, inner: Memory, inputs: int, length: int):
-        self.inner, self.inputs, self.length, self.size = inner, inputs, length, inner.size
+    def __init__(self, inner: Memory, length: int):
+        self.inner, self.length, self.size = inner, length, inner.size
 
-    def initial(self, episodes: int) -> Float[Array, "before episode inputs"]:
-        return jnp.zeros((self.length - 1, episodes, self.inputs))
+    def projection(self) -> tuple[Float[Array, "inputs width"], Float[Array, "width"]]:
+        return self.inner.projection()
 
-    def step(
-        self, carry: Float[Array, "before episode inputs"], x: Float[Array, "episode inputs"]
-    ) -> tuple[Float[Array, "before episode inputs"], Float[Array, "episode size"]]:
-        window = jnp.concatenate([carry, x[None]])
-        return window[1:], self.inner.sequence(window)[-1]
+    def initial(self, episodes: int) -> Float[Array, "before episode width"]:
+        # What is left of a zero vector after the projection is the bias.
+        _, bias = self.projection()
+        return jnp.broadcast_to(bias, (self.length - 1, episodes, bias.shape[0]))
 
-    def sequence(self, xs: Float[Array, "time episode inputs"]) -> Float[Array, "time episode size"]:
-        T, E, _ = xs.shape
-        padded = jnp.concatenate([self.initial(E), xs])
+    def advance(
+        self, carry: Float[Array, "before episode width"], projected: Float[Array, "episode width"]
+    ) -> tuple[Float[Array, "before episode width"], Float[Array, "episode size"]]:
+        window = jnp.concatenate([carry, projected[None]])
+        return window[1:], self.inner.follow(window)[-1]
+
+    def follow(self, projected: Float[Array, "time episode width"]) -> Float[Array, "time episode size"]:
+        T, E, width = projected.shape
+        padded = jnp.concatenate([self.initial(E), projected])
         windows = jnp.stack([padded[i : i + T] for i in range(self.length)])
-        last = self.inner.sequence(windows.reshape(self.length, T * E, self.inputs))[-1]
+        last = self.inner.follow(windows.reshape(self.length, T * E, width))[-1]
         return last.reshape(T, E, self.size)
 
 
@@ -190,19 +220,24 @@ class Stack(Memory):
     def __init__(self, layers: tuple[Memory, ...]):
         self.layers, self.size = layers, layers[-1].size
 
+    def projection(self) -> tuple[Float[Array, "inputs width"], Float[Array, "width"]]:
+        return self.layers[0].projection()
+
     def initial(self, episodes: int) -> tuple[Carry, ...]:
         return tuple(layer.initial(episodes) for layer in self.layers)
 
-    def step(
-        self, carry: tuple[Carry, ...], x: Float[Array, "episode inputs"]
+    def advance(
+        self, carry: tuple[Carry, ...], projected: Float[Array, "episode width"]
     ) -> tuple[tuple[Carry, ...], Float[Array, "episode size"]]:
-        new = []
-        for layer, part in zip(self.layers, carry, strict=True):
-            part, x = layer.step(part, x)
+        first, features = self.layers[0].advance(carry[0], projected)
+        new = [first]
+        for layer, part in zip(self.layers[1:], carry[1:], strict=True):
+            part, features = layer.step(part, features)
             new.append(part)
-        return tuple(new), x
+        return tuple(new), features
 
-    def sequence(self, xs: Float[Array, "time episode inputs"]) -> Float[Array, "time episode size"]:
-        for layer in self.layers:
-            xs = layer.sequence(xs)
-        return xs
+    def follow(self, projected: Float[Array, "time episode width"]) -> Float[Array, "time episode size"]:
+        features = self.layers[0].follow(projected)
+        for layer in self.layers[1:]:
+            features = layer.sequence(features)
+        return features

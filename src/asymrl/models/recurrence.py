@@ -7,11 +7,14 @@ been multiplied with their weights beforehand, all at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from asymrl.models import kernels
 
 
 class Gates(NamedTuple):
@@ -28,9 +31,10 @@ def gru_gates(
     h: Float[Array, "*time episode size"],
     weight: Float[Array, "size gates"],
     bias: Float[Array, "gates"],
+    product: Callable[[Array, Array], Array] = jnp.matmul,
 ) -> tuple[Float[Array, "*time episode size"], Gates]:
     """One step: the next memory and the gates, from the projected input and the memory before."""
-    y = h @ weight
+    y = product(h, weight)
     y = y + jnp.broadcast_to(bias, y.shape)
     i_r, i_z, i_n = jnp.split(projected, 3, axis=-1)
     h_r, h_z, h_n = jnp.split(y, 3, axis=-1)
@@ -54,45 +58,79 @@ def gru_sequence(
         bias: of the same.
         known: the result, if it is known already, or None. All steps of the forward pass are then independent.
     """
-    return _forward(projected, weight, bias, known)[0]
+    if known is not None:
+        return known
+    if not kernels.suits_recurrence(projected.shape[1], weight.shape[0]):
+        return _walk(projected, weight, bias)[0]
+    return jax.lax.platform_dependent(
+        projected, weight, bias, cuda=kernels.gru_forward, default=lambda *given: _walk(*given)[0]
+    )
+
+
+def _walk(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
+    """Memories and gates, step by step."""
+
+    def step(h: Array, x: Array) -> tuple[Array, tuple[Array, Gates]]:
+        h, gates = gru_gates(x, h, weight, bias)
+        return h, (h, gates)
+
+    start = jnp.zeros((projected.shape[1], weight.shape[0]), projected.dtype)
+    return jax.lax.scan(step, start, projected, unroll=2)[1]
+
+
+def _before(hs: Array) -> Array:
+    return jnp.concatenate([jnp.zeros_like(hs[:1]), hs[:-1]])
 
 
 def _forward(projected: Array, weight: Array, bias: Array, known: Array | None) -> tuple[Array, tuple]:
-    start = jnp.zeros((*projected.shape[1:-1], weight.shape[0]), projected.dtype)
-    if known is None:
+    """Memories, and what the backward pass needs. Where the memories are known, all gates follow at once."""
 
-        def step(h: Array, x: Array) -> tuple[Array, tuple[Array, Gates]]:
-            h, gates = gru_gates(x, h, weight, bias)
-            return h, (h, gates)
+    def gates_of(hs: Array, projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
+        return hs, gru_gates(projected, _before(hs), weight, bias)[1]
 
-        _, (hs, gates) = jax.lax.scan(step, start, projected, unroll=2)
-        before = jnp.concatenate([start[None], hs[:-1]])
+    def by_kernel(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
+        return gates_of(kernels.gru_forward(projected, weight, bias), projected, weight, bias)
+
+    given = (projected, weight, bias)
+    if known is not None:
+        hs, gates = gates_of(known, *given)
+    elif kernels.suits_recurrence(projected.shape[1], weight.shape[0]):
+        hs, gates = jax.lax.platform_dependent(*given, cuda=by_kernel, default=_walk)
     else:
-        hs = known
-        before = jnp.concatenate([start[None], hs[:-1]])
-        _, gates = gru_gates(projected, before, weight, bias)
-    return hs, (gates, before, weight, known)
+        hs, gates = _walk(*given)
+    return hs, (gates, _before(hs), weight, known)
 
 
-def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array | None]:
-    gates, before, weight, known = saved
+def _walk_back(
+    gradient: Array, reset: Array, update: Array, new: Array, hidden_new: Array, before: Array, weight: Array
+) -> Array:
+    """The gradient of the projected inputs, step by step from the end."""
 
-    def step(dh: Array, at: tuple[Array, Gates, Array]) -> tuple[Array, tuple[Array, Array]]:
-        from_above, (r, z, n, h_n), h = at
+    def step(dh: Array, at: tuple[Array, ...]) -> tuple[Array, Array]:
+        from_above, r, z, n, h_n, h = at
         dh = dh + from_above
         d_new = dh * (1 - z) * (1 - n * n)
         d_update = dh * (h - n) * z * (1 - z)
         d_reset = d_new * h_n * r * (1 - r)
-        from_gates = jnp.concatenate([d_reset, d_update, d_new * r], axis=-1)
-        before = dh * z + from_gates @ weight.T
-        return before, (jnp.concatenate([d_reset, d_update, d_new], axis=-1), from_gates)
+        through = jnp.concatenate([d_reset, d_update, d_new * r], axis=-1) @ weight.T
+        return dh * z + through, jnp.concatenate([d_reset, d_update, d_new], axis=-1)
 
-    start = jnp.zeros_like(gradient[0])
-    _, (d_projected, d_gates) = jax.lax.scan(step, start, (gradient, gates, before), reverse=True, unroll=2)
+    steps = (gradient, reset, update, new, hidden_new, before)
+    return jax.lax.scan(step, jnp.zeros_like(gradient[0]), steps, reverse=True, unroll=2)[1]
+
+
+def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array | None]:
+    gates, before, weight, known = saved
+    given = (gradient, *gates, before, weight)
+    if kernels.suits_recurrence(gradient.shape[1], weight.shape[0]):
+        d_projected = jax.lax.platform_dependent(*given, cuda=kernels.gru_backward, default=_walk_back)
+    else:
+        d_projected = _walk_back(gradient, *gates, before=before, weight=weight)
+    d_reset, d_update, d_new = jnp.split(d_projected, 3, axis=-1)
     size, width = weight.shape
-    d_weight = before.reshape(-1, size).T @ d_gates.reshape(-1, width)
-    d_bias = d_gates.reshape(-1, width).sum(0)
-    return d_projected, d_weight, d_bias, None if known is None else jnp.zeros_like(known)
+    d_gates = jnp.concatenate([d_reset, d_update, d_new * gates.reset], axis=-1).reshape(-1, width)
+    d_weight = before.reshape(-1, size).T @ d_gates
+    return d_projected, d_weight, d_gates.sum(0), None if known is None else jnp.zeros_like(known)
 
 
 gru_sequence.defvjp(_forward, _backward)

@@ -1,0 +1,153 @@
+"""Kernels for NVIDIA GPUs, for what the compiler does badly when every run has weights of its own.
+
+A batch of runs makes thousands of products of a matrix with two vectors, one for each episode. They take as long as
+it takes to read the matrices, so a recurrence should read its matrix once and not at every step. That is what the
+first two kernels do: one program per run keeps the matrix in registers and walks through time. The third is the
+product itself, which reads its matrix at the speed of the memory.
+
+Everything here has a plain version elsewhere that it must agree with, and that all other devices use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+BLOCK = 128  # columns that one program of the product works on, and rows that it takes in at once
+MOST_EPISODES = 4  # beyond this many rows the usual products are efficient
+
+
+def _call(kernel: Callable[..., None], shapes: Any, *, warps: int, interpret: bool, **how: Any) -> Callable[..., Any]:
+    # Imported here: other devices have no use for it.
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import triton
+
+    parameters = triton.CompilerParams(num_warps=warps, num_stages=1)
+    return pl.pallas_call(kernel, shapes, compiler_params=parameters, interpret=interpret, **how)
+
+
+def suits_recurrence(episodes: int, size: int) -> bool:
+    """Whether the matrix of a recurrence of this size fits into the registers of one program."""
+    return episodes <= MOST_EPISODES and size in (32, 64, 128)
+
+
+def gru_forward(
+    projected: Float[Array, "time episode gates"],
+    weight: Float[Array, "size gates"],
+    bias: Float[Array, "gates"],
+    *,
+    interpret: bool = False,
+) -> Float[Array, "time episode size"]:
+    """The memory of a gated recurrent unit after each input; see `recurrence.gru_sequence`."""
+    T, E, _ = projected.shape
+    H = weight.shape[0]
+
+    def kernel(projected: Any, weight: Any, bias: Any, hs: Any) -> None:
+        parts = [slice(i * H, (i + 1) * H) for i in range(3)]
+        w_r, w_z, w_n = (weight[:, part] for part in parts)
+        b_r, b_z, b_n = (bias[part] for part in parts)
+
+        def step(t: Array, memories: tuple[Array, ...]) -> tuple[Array, ...]:
+            new = []
+            for e, h in enumerate(memories):
+                i_r, i_z, i_n = (projected[t, e, part] for part in parts)
+                column = h[:, None]
+                r = jax.nn.sigmoid(i_r + jnp.sum(column * w_r, axis=0) + b_r)
+                z = jax.nn.sigmoid(i_z + jnp.sum(column * w_z, axis=0) + b_z)
+                n = jnp.tanh(i_n + r * (jnp.sum(column * w_n, axis=0) + b_n))
+                h = (1 - z) * n + z * h
+                hs[t, e, :] = h
+                new.append(h)
+            return tuple(new)
+
+        jax.lax.fori_loop(0, T, step, tuple(jnp.zeros(H, jnp.float32) for _ in range(E)))
+
+    shape = jax.ShapeDtypeStruct((T, E, H), jnp.float32)
+    return _call(kernel, shape, warps=16, interpret=interpret)(projected, weight, bias)
+
+
+def gru_backward(
+    gradient: Float[Array, "time episode size"],
+    reset: Float[Array, "time episode size"],
+    update: Float[Array, "time episode size"],
+    new: Float[Array, "time episode size"],
+    hidden_new: Float[Array, "time episode size"],
+    before: Float[Array, "time episode size"],
+    weight: Float[Array, "size gates"],
+    *,
+    interpret: bool = False,
+) -> Float[Array, "time episode gates"]:
+    """The gradient of the projected inputs, backwards through time."""
+    T, E, H = gradient.shape
+
+    def kernel(
+        gradient: Any, reset: Any, update: Any, new: Any, hidden_new: Any, before: Any, weight: Any, out: Any
+    ) -> None:
+        w_r, w_z, w_n = (weight[:, i * H : (i + 1) * H] for i in range(3))
+
+        def step(back: Array, flows: tuple[Array, ...]) -> tuple[Array, ...]:
+            t = T - 1 - back
+            earlier = []
+            for e, flow in enumerate(flows):
+                r, z, n, h_n, h = (ref[t, e, :] for ref in (reset, update, new, hidden_new, before))
+                dh = flow + gradient[t, e, :]
+                d_new = dh * (1 - z) * (1 - n * n)
+                d_update = dh * (h - n) * z * (1 - z)
+                d_reset = d_new * h_n * r * (1 - r)
+                for i, part in enumerate((d_reset, d_update, d_new)):
+                    out[t, e, i * H : (i + 1) * H] = part
+                through = d_reset[None] * w_r + d_update[None] * w_z + (d_new * r)[None] * w_n
+                earlier.append(dh * z + jnp.sum(through, axis=1))
+            return tuple(earlier)
+
+        jax.lax.fori_loop(0, T, step, tuple(jnp.zeros(H, jnp.float32) for _ in range(E)))
+
+    shape = jax.ShapeDtypeStruct((T, E, 3 * H), jnp.float32)
+    arguments = (gradient, reset, update, new, hidden_new, before, weight)
+    return _call(kernel, shape, warps=16, interpret=interpret)(*arguments)
+
+
+def suits_product(rows: int, inputs: int, outputs: int) -> bool:
+    """Whether a product is one of few rows with a matrix that divides into blocks."""
+    return rows <= MOST_EPISODES and inputs % BLOCK == 0 and outputs % BLOCK == 0
+
+
+def thin_product(
+    x: Float[Array, "episode inputs"], weight: Float[Array, "inputs outputs"], *, interpret: bool = False
+) -> Float[Array, "episode outputs"]:
+    """`x @ weight` for a few rows, reading the matrix once for all of them."""
+    from jax.experimental import pallas as pl
+
+    E, K = x.shape
+    N = weight.shape[1]
+
+    def kernel(x: Any, weight: Any, out: Any) -> None:
+        def step(i: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
+            rows = pl.ds(i * BLOCK, BLOCK)
+            block = weight[rows, :]
+            return tuple(total + jnp.sum(x[e, rows][:, None] * block, axis=0) for e, total in enumerate(sums))
+
+        sums = jax.lax.fori_loop(0, K // BLOCK, step, tuple(jnp.zeros(BLOCK, jnp.float32) for _ in range(E)))
+        for e, total in enumerate(sums):
+            out[e, :] = total
+
+    return _call(
+        kernel,
+        jax.ShapeDtypeStruct((E, N), jnp.float32),
+        warps=8,
+        interpret=interpret,
+        grid=(N // BLOCK,),
+        in_specs=[pl.BlockSpec((E, K), lambda j: (0, 0)), pl.BlockSpec((K, BLOCK), lambda j: (0, j))],
+        out_specs=pl.BlockSpec((E, BLOCK), lambda j: (0, j)),
+    )(x, weight)
+
+
+def product(x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "*batch outputs"]:
+    """`x @ weight`, by the kernel where that is faster. Not for use where a gradient is wanted."""
+    if x.ndim != 2 or not suits_product(x.shape[0], *weight.shape):
+        return x @ weight
+    return jax.lax.platform_dependent(x, weight, cuda=thin_product, default=jnp.matmul)
