@@ -1,0 +1,1 @@
+"""Reports: figures and summaries of what runs have written."""

@@ -1,0 +1,126 @@
+"""A panel beside the picture of a world: what the agent is about to do, and what its critic thinks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from asymrl.envs.pictures import look
+from asymrl.envs.pictures.look import Axes
+from asymrl.runs.playback import Playback
+
+MOST_BARS = 8  # of a world with more actions, only the likeliest are shown
+# Places in the panel, in shares of its axes. The card around them begins further left, where labels stand.
+EDGE, LETTER = -0.2, 0.031  # the left edge of all text, and the width of a letter of a label
+POLICY_BOTTOM, POLICY_TOP, CRITIC_BOTTOM, CRITIC_TOP, TITLE_ABOVE = 0.56, 1.0, 0.0, 0.41, 0.052
+
+
+def agent_panel(playback: Playback, action_names: Sequence[str], t: int) -> Callable[[Axes], None]:
+    """Draws the policy after `t` actions, with the action that it takes next, and the critic's values until then.
+
+    Once the episode is over, the critic's values stand beside what they predict: the rewards to come, discounted.
+    """
+
+    def draw(ax: Axes) -> None:
+        ax.set_axis_off()
+        if t < len(playback.actions):
+            _draw_policy(ax, playback.probabilities[t], int(playback.actions[t]), action_names)
+        else:
+            _title(ax, POLICY_TOP, "policy π(a; h)")
+            _write(ax, 0.4, (POLICY_BOTTOM + POLICY_TOP) / 2, "the episode has ended", colour=look.MUTED, ha="center")
+        _draw_critic(ax, playback, t)
+
+    return draw
+
+
+def _draw_policy(ax: Axes, shares: np.ndarray, chosen: int, names: Sequence[str]) -> None:
+    """A bar for each action, or for the likeliest; the one that is taken next is dark."""
+    shown = _actions_shown(shares, chosen)
+    left = max(0.0, EDGE + LETTER * max(len(name) for name in names) + 0.04)
+    bars = ax.inset_axes((left, POLICY_BOTTOM, 1 - left, POLICY_TOP - POLICY_BOTTOM))
+    bars.set_axis_off()
+    bars.set_xlim(0, 1)
+    rows = max(len(shown), 4)
+    bars.set_ylim(rows - 0.5, -0.5)
+    for row, a in enumerate(shown):
+        share, is_next = float(shares[a]), a == chosen
+        bars.barh(row, 1, height=0.76, color=look.PAPER, zorder=1)
+        bars.barh(row, share, height=0.76, color=look.BLUE if is_next else look.SKY, zorder=2)
+        y = POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows
+        _write(ax, EDGE, y, names[a], bold=is_next)
+        inside = share > 0.75
+        colour = look.PAPER if inside and is_next else look.INK
+        x = left + (1 - left) * share + (-0.02 if inside else 0.02)
+        _write(ax, x, y, f"{share:.2f}", bold=is_next, colour=colour, ha="right" if inside else "left")
+    _title(ax, POLICY_TOP, "policy π(a; h)")
+    _note(ax, POLICY_TOP, f"{len(shown)} likeliest of {len(names)}" if len(shown) < len(names) else "", look.MUTED)
+
+
+def _actions_shown(shares: np.ndarray, chosen: int) -> list[int]:
+    """All actions in their order, or of many the likeliest first; the chosen one is always there."""
+    if len(shares) <= MOST_BARS:
+        return list(range(len(shares)))
+    likeliest = np.argsort(-shares, kind="stable")[:MOST_BARS].tolist()
+    return likeliest if chosen in likeliest else [*likeliest[:-1], chosen]
+
+
+def _draw_critic(ax: Axes, playback: Playback, t: int) -> None:
+    """The critic's values so far; at the end, also the returns that really followed."""
+    T = len(playback.actions)
+    values = ax.inset_axes((0, CRITIC_BOTTOM, 1, CRITIC_TOP - CRITIC_BOTTOM))
+    values.set_facecolor(look.PAPER)
+    values.set_xlim(0, max(T - 1, 1))
+    values.set_ylim(*_limits(playback))
+    values.axhline(0, color=look.FAINT, linewidth=0.8, zorder=1)
+    values.plot(playback.values[: t + 1], color=look.BLUE, linewidth=1.8, zorder=3, solid_capstyle="round")
+    if t < T:
+        values.plot(t, playback.values[t], "o", color=look.BLUE, markersize=5, zorder=4, clip_on=False)
+        _note(ax, CRITIC_TOP, look.signed(float(playback.values[t])), look.BLUE)
+    else:
+        values.plot(playback.returns_to_go(), color=look.VERMILION, linewidth=1.0, zorder=2)
+        _note(ax, CRITIC_TOP, "return that followed", look.VERMILION)
+    _scales(values)
+    _title(ax, CRITIC_TOP, f"critic {playback.critic}")
+
+
+def _limits(playback: Playback) -> tuple[float, float]:
+    """Room for all values of the episode, so that nothing moves from frame to frame."""
+    numbers = np.concatenate([playback.values, playback.returns_to_go(), [0.0]])
+    low, high = float(numbers.min()), float(numbers.max())
+    room = 0.08 * max(high - low, 1e-3)
+    return low - room, high + room
+
+
+def _scales(ax: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(4))
+    ax.tick_params(
+        length=2.5, width=0.6, color=look.FAINT, labelcolor=look.MUTED, labelsize=7.0, pad=2, labelfontfamily=look.FONT
+    )
+    ax.set_xlabel("step", fontsize=7.5, color=look.MUTED, labelpad=1.5, fontfamily=look.FONT)
+    for side, spine in ax.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(look.FAINT)
+
+
+def _title(ax: Axes, top: float, text: str) -> None:
+    _write(ax, EDGE, top + TITLE_ABOVE, text, colour=look.MUTED, size=look.BODY)
+
+
+def _note(ax: Axes, top: float, text: str, colour: str) -> None:
+    _write(ax, 1.0, top + TITLE_ABOVE, text, colour=colour, ha="right", bold=colour != look.MUTED)
+
+
+def _write(
+    ax: Axes, x: float, y: float, text: str, *, colour: str = look.INK, size: float = look.SMALL, bold: bool = False,
+    ha: Any = "left",
+) -> None:  # fmt: skip
+    """Text at a place in the panel."""
+    ax.text(
+        x, y, text, transform=ax.transAxes, fontfamily=look.FONT, fontsize=size, color=colour,
+        fontweight="bold" if bold else "normal", ha=ha, va="center_baseline", parse_math=False, zorder=6,
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""Settings from text: every value checked against the type of its setting, unknown names with a suggestion."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Literal
+
+from asymrl.learning.settings import Settings
+from asymrl.runs.files import RunError
+
+SETTINGS = tuple(field.name for field in fields(Settings))
+
+
+def checked_values(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The values with the types that `Settings` wants: lists become tuples, whole numbers floats, "none" None.
+
+    Raises:
+        RunError: naming `where`, the setting and what it expects.
+    """
+    checked = {}
+    for name, value in values.items():
+        if name not in SETTINGS:
+            close = difflib.get_close_matches(name.replace("-", "_"), SETTINGS, n=1, cutoff=0.5)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(SETTINGS)}"
+            raise RunError(f"{where}: unknown setting {name!r}; {hint}")
+        try:
+            checked[name] = _converted(value, _types()[name])
+        except TypeError:
+            raise RunError(f"{where}: {name} is {value!r}, expected {_shown(_types()[name])}") from None
+    return checked
+
+
+@functools.cache
+def _types() -> dict[str, Any]:
+    hints = typing.get_type_hints(Settings)
+    return {name: hints[name] for name in SETTINGS}
+
+
+def _converted(value: Any, wanted: Any) -> Any:
+    """The value as one of the wanted type. Raises TypeError if it is none."""
+    origin, parts = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is types.UnionType or origin is typing.Union:
+        if value is None or (value == "none" and str not in parts):
+            return None
+        return _converted(value, next(part for part in parts if part is not types.NoneType))
+    if origin is Literal:
+        if value in parts:
+            return value
+    elif origin is tuple:
+        if isinstance(value, list | tuple):
+            return tuple(_converted(part, parts[0]) for part in value)
+    elif wanted is float:
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            return float(value)
+    elif wanted is int:
+        # 2e6 is how one writes two million in a configuration file.
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    elif isinstance(value, wanted):
+        return value
+    raise TypeError(wanted)
+
+
+def _shown(wanted: Any) -> str:
+    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", types.NoneType: '"none"'}
+    origin, parts = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, parts))
+    if origin is tuple:
+        return "a list of whole numbers"
+    return words[wanted] if wanted in words else " or ".join(map(_shown, parts))
