@@ -134,7 +134,7 @@ def main(options: Options) -> None:
                 settings = Settings(
                     world=world,
                     method=method,
-                    steps=2**31 - 1,
+                    steps=10**9,
                     time_limit=options.time_limit,
                     precision=options.precision,  # pyright: ignore[reportArgumentType]
                 )
