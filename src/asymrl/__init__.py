@@ -17,11 +17,27 @@ if TYPE_CHECKING:
     from asymrl import envs as envs
     from asymrl import gym as gym
     from asymrl.envs.registry import make as make
+    from asymrl.learning.settings import Settings as Settings
+    from asymrl.runs.policy import Policy as Policy
+    from asymrl.training import Result as Result
+    from asymrl.training import load as load
+    from asymrl.training import resume as resume
+    from asymrl.training import train as train
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "envs", "gym", "make"]
+__all__ = ["Policy", "Result", "Settings", "__version__", "envs", "gym", "load", "make", "resume", "train"]
 
-_HOME = {"envs": "asymrl.envs", "gym": "asymrl.gym", "make": "asymrl.envs.registry:make"}
+_HOME = {
+    "envs": "asymrl.envs",
+    "gym": "asymrl.gym",
+    "make": "asymrl.envs.registry:make",
+    "Policy": "asymrl.runs.policy:Policy",
+    "Settings": "asymrl.learning.settings:Settings",
+    "train": "asymrl.training:train",
+    "resume": "asymrl.training:resume",
+    "load": "asymrl.training:load",
+    "Result": "asymrl.training:Result",
+}
 
 register_worlds()
 

@@ -14,18 +14,36 @@ from asymrl import __version__
 from asymrl.commands.check import Check
 from asymrl.commands.demo import Demo
 from asymrl.commands.envs import Envs
+from asymrl.commands.evaluate import Evaluate
+from asymrl.commands.export import Export
 from asymrl.commands.render import Render
+from asymrl.commands.resume import Resume
+from asymrl.commands.train import Train
 from asymrl.commands.usage import UsageError
+from asymrl.runs.cache import use_compilation_cache
 
-COMMANDS = {"envs": Envs, "render": Render, "check": Check, "demo": Demo}
+COMMANDS = {
+    "train": Train,
+    "resume": Resume,
+    "evaluate": Evaluate,
+    "render": Render,
+    "export": Export,
+    "envs": Envs,
+    "check": Check,
+    "demo": Demo,
+}
 DESCRIPTION = (
     "Agents that act on what they have seen, with critics that train on what is true.\n"
     "`asymrl COMMAND --help` explains a command; `asymrl --version` prints the version."
 )
 
 Command = (
-    Annotated[Envs, tyro.conf.subcommand("envs")]
+    Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Resume, tyro.conf.subcommand("resume")]
+    | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Render, tyro.conf.subcommand("render")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
+    | Annotated[Envs, tyro.conf.subcommand("envs")]
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
 )
@@ -65,4 +83,7 @@ def _run(arguments: list[str]) -> int:
         hint = f"Did you mean {close[0]!r}? " if close else ""
         raise UsageError(f"unknown command {first!r}. {hint}Commands: {', '.join(COMMANDS)}.")
     command = tyro.cli(Command, prog="asymrl", description=DESCRIPTION, args=arguments or ["--help"])
+    if isinstance(command, Train):
+        command = command.completed(arguments[1:])
+    use_compilation_cache()
     return command.run()

@@ -9,6 +9,7 @@ from asymrl.commands.usage import UsageError
 
 if TYPE_CHECKING:
     from asymrl.envs import World
+    from asymrl.runs.playback import Playback
 
 
 class Moment(NamedTuple):
@@ -59,6 +60,17 @@ def record(env: World, actions: Iterable[int], seed: int) -> Iterator[Moment]:
         yield Moment(state, observation, action, step, float(reward), total, bool(terminated), bool(truncated))
         if terminated or truncated:
             return
+
+
+def moments_of(playback: Playback) -> list[Moment]:
+    """The moments of an episode that was played already."""
+    steps = len(playback.actions)
+    moments = [Moment(*playback.at(0), None, 0, None, 0.0, False, False)]
+    for t, (action, reward) in enumerate(zip(playback.actions, playback.rewards, strict=True), 1):
+        over, total = t == steps, moments[-1].total + float(reward)
+        ends = (over and not playback.truncated, over and playback.truncated)
+        moments.append(Moment(*playback.at(t), int(action), t, float(reward), total, *ends))
+    return moments
 
 
 def random_actions(env: World, seed: int) -> Iterator[int]:

@@ -3,38 +3,48 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.commands.episodes import Moment, parse_actions, random_actions, record
-from asymrl.commands.usage import UsageError, world_named
+from asymrl.commands.episodes import Moment, moments_of, parse_actions, random_actions, record
+from asymrl.commands.usage import UsageError, check_writable, is_run, select_run, world_named
 
 if TYPE_CHECKING:
     from asymrl.envs import World
+    from asymrl.runs.playback import Playback
 
 ENDINGS = (".gif", ".png")
 
 
 @dataclass(frozen=True)
 class Render:
-    """Draw an episode as a film, a picture or text: the true state beside the agent's view."""
+    """Draw an episode as a film, a picture or text: the true state beside the agent's view.
 
-    world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD")]
-    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7."""
+    Of a trained run, also how likely its actions were and what its critic said.
+    """
+
+    world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|RUN")]
+    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7, or the folder of a run."""
 
     policy: str = "random"
-    """Who acts: 'random', or actions to replay, by name or index, such as S,E,E,E; the episode stops after them."""
+    """Who acts in a world: 'random', or actions to replay, by name or index, such as S,E,E,E; the episode stops after
+    them. A run acts by its own policy."""
 
     output: Annotated[str, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = "-"
     """A .gif film of the whole episode, a .png picture of its last moment, or - for text on the terminal."""
 
     seed: int = 0
-    """Seed of the world and of the random policy."""
+    """Seed of the world and of the actions."""
+
+    run_seed: Annotated[int | None, tyro.conf.arg(metavar="K", help_behavior_hint="(default: the best)")] = None
+    """Which seed of a run; by default the one with the best final return."""
+
+    greedy: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Let a run take its most likely actions instead of sampling them."""
 
     steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: to its end)")] = None
     """Stop the episode after this many steps; 0 shows the start."""
@@ -47,15 +57,35 @@ class Render:
 
     def run(self) -> int:
         self._check_numbers()
-        ending = _ending(self.output)
+        if self.output != "-":
+            check_writable(Path(self.output), ENDINGS, ", or - for text")
+        episode = self._episode_of_run() if is_run(self.world) else self._episode_of_world()
+        if self.output == "-":
+            episode.print()
+        else:
+            episode.save(Path(self.output), self.seconds, self.dpi)
+        return 0
+
+    def _episode_of_world(self) -> _Episode:
+        for given, option in ((self.greedy, "--greedy"), (self.run_seed is not None, "--run-seed")):
+            if given:
+                raise UsageError(f"{option} is for the folder of a run, and {self.world!r} is none")
         env = world_named(self.world)
         actions = random_actions(env, self.seed) if self.policy == "random" else parse_actions(env, self.policy)
-        moments = record(env, itertools.islice(actions, self.steps), self.seed)
-        if ending is None:
-            _print_text(env, moments)
-        else:
-            _save(env, moments, Path(self.output), ending, self.seconds, self.dpi)
-        return 0
+        return _Episode(env, env.name, record(env, itertools.islice(actions, self.steps), self.seed))
+
+    def _episode_of_run(self) -> _Episode:
+        if self.policy != "random":
+            raise UsageError(f"--policy {self.policy}: a run acts by its own policy; give the name of a world instead")
+        chosen = select_run(self.world, self.run_seed)
+
+        from asymrl.runs.playback import play_back
+
+        settings, run = chosen.settings, chosen.run
+        playback = play_back(chosen.env, settings, run.actor, run.critic, seed=self.seed, greedy=self.greedy)
+        moments = moments_of(playback)[: None if self.steps is None else self.steps + 1]
+        title = f"{settings.world}, {settings.method}, seed {chosen.seed}"
+        return _Episode(chosen.env, title, moments, playback)
 
     def _check_numbers(self) -> None:
         if self.steps is not None and self.steps < 0:
@@ -66,37 +96,46 @@ class Render:
             raise UsageError(f"--dpi {self.dpi}: choose between 20 and 1000")
 
 
-def _ending(output: str) -> str | None:
-    """The kind of file to write, None for text; complains before any work is done if it can not be written."""
-    if output == "-":
-        return None
-    path = Path(output)
-    if path.suffix.lower() not in ENDINGS:
-        raise UsageError(f"{output}: unknown file ending {path.suffix!r}; use {' or '.join(ENDINGS)}, or - for text")
-    if not path.parent.is_dir():
-        raise UsageError(f"{output}: there is no folder {str(path.parent)!r}; create it first")
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"{output}: can not be written; choose another place with -o")
-    return path.suffix.lower()
+class _Episode:
+    """What there is to draw: the moments of an episode and, of a trained run, what its agent made of them."""
 
+    def __init__(self, env: World, title: str, moments: Iterable[Moment], playback: Playback | None = None):
+        self.env, self.title, self.moments, self.playback = env, title, moments, playback
 
-def _print_text(env: World, moments: Iterable[Moment]) -> None:
-    for i, moment in enumerate(moments):
-        print(("\n" if i else "") + moment.text(env))
+    def print(self) -> None:
+        for i, moment in enumerate(self.moments):
+            lines = [moment.text(self.env), *self._thoughts(moment.step)]
+            print(("\n" if i else "") + "\n".join(lines))
 
+    def save(self, path: Path, seconds: float, dpi: int) -> None:
+        moments = list(self.moments)
+        try:
+            if path.suffix.lower() == ".gif":
+                from asymrl.envs.pictures import save_gif
 
-def _save(env: World, moments: Iterable[Moment], path: Path, ending: str, seconds: float, dpi: int) -> None:
-    moments = list(moments)
-    try:
-        if ending == ".gif":
-            from asymrl.envs.pictures import save_gif
+                save_gif((self._frame(moment, dpi) for moment in moments), path, seconds)
+            else:
+                from PIL import Image
 
-            save_gif((moment.frame(env, dpi=dpi) for moment in moments), path, seconds)
-        else:
-            from PIL import Image
+                Image.fromarray(self._frame(moments[-1], dpi)).save(path, optimize=True)
+        except OSError as error:
+            raise UsageError(f"{path}: can not be written: {error.strerror or error}") from error
+        last = moments[-1]
+        print(f"{path}: {self.title}, {last.step} steps, return {round(last.total, 6):g}")
 
-            Image.fromarray(moments[-1].frame(env, dpi=dpi)).save(path, optimize=True)
-    except OSError as error:
-        raise UsageError(f"{path}: can not be written: {error.strerror or error}") from error
-    last = moments[-1]
-    print(f"{path}: {env.name}, {last.step} steps, return {round(last.total, 6):g}")
+    def _frame(self, moment: Moment, dpi: int) -> Any:
+        if self.playback is None:
+            return moment.frame(self.env, dpi=dpi)
+        from asymrl.report.panels import agent_panel
+
+        panel = agent_panel(self.playback, self.env.action_names, moment.step)
+        return moment.frame(self.env, dpi=dpi, title=self.title, panel=panel)
+
+    def _thoughts(self, t: int) -> list[str]:
+        """The policy and the value at this step, as text; nothing once the episode is over."""
+        if self.playback is None or t >= len(self.playback.actions):
+            return []
+        shares = zip(self.env.action_names, self.playback.probabilities[t], strict=True)
+        policy = "  ".join(f"{name} {share:.2f}" for name, share in shares)
+        chosen = self.env.action_names[self.playback.actions[t]]
+        return [f"policy {policy}  takes {chosen}", f"critic {self.playback.critic} = {self.playback.values[t]:.3g}"]

@@ -1,0 +1,219 @@
+"""An actor as a graph: one step of pi(a; h), with the history in a memory.
+
+What the agent sees and did becomes features, the memory takes them in, the head gives the policy. There is one function
+for each class of features and of memories; they say in operators what the class says in JAX.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from asymrl.export.graph import LOGITS, PREVIOUS_ACTION, PROBABILITIES, Graph
+from asymrl.models.agent import NO_ACTION, Actor
+from asymrl.models.attention import Attention
+from asymrl.models.features import Flat, GridView, Indexed, OneHot, Parts
+from asymrl.models.layers import Embedding, Linear
+from asymrl.models.memory import Gru, Lstm, Memory, Rnn, Stack, Window
+
+Carry = Any  # names of values, nested as in the memory's own carry
+
+
+def describe(actor: Actor) -> Graph:
+    """One step of an actor: the policy and the next memory, from an observation, the action before and the memory."""
+    graph = Graph()
+    inputs = graph.apply(
+        "Concat", _previous_action(graph, actor.history.phi_a), _seen(actor.history.phi_o, graph, ()), axis=-1
+    )
+    memory = actor.history.memory
+    carry = _recall(memory, graph, "memory", actor.history.phi_a.size + actor.history.phi_o.size)
+    after, x = _step(memory, graph, "memory", carry, inputs)
+    for i, layer in enumerate(actor.head.layers):
+        x = _linear(graph, f"head/{i}", layer, x if i == 0 else graph.apply("Relu", x))
+    graph.name_output(x, LOGITS)
+    graph.name_output(graph.apply("Softmax", x, axis=-1), PROBABILITIES)
+    for slot, value in zip(graph.slots, jax.tree.leaves(after), strict=True):
+        graph.name_output(value, slot.after)
+    return graph
+
+
+def _linear(graph: Graph, name: str, layer: Linear, x: str) -> str:
+    product = graph.apply("MatMul", x, graph.weight(f"{name}/weight", layer.weight))
+    return graph.apply("Add", product, graph.weight(f"{name}/bias", layer.bias))
+
+
+def _previous_action(graph: Graph, phi: Any) -> str:
+    """Features of the action before. "No action" is the index -1, which reads the last row: zeros."""
+    assert NO_ACTION == -1
+    if isinstance(phi, OneHot):
+        rows = np.eye(phi.size, dtype=np.float32)
+    elif isinstance(phi, Embedding):
+        rows = np.asarray(phi.vectors())
+    else:
+        raise _unknown(phi)
+    table = np.concatenate([rows, np.zeros_like(rows[:1])])
+    return graph.apply("Gather", graph.weight("actions/table", table), PREVIOUS_ACTION, axis=0)
+
+
+@functools.singledispatch
+def _seen(phi: Any, graph: Graph, path: tuple[str, ...]) -> str:
+    """Features of the part of the observation at `path`."""
+    raise _unknown(phi)
+
+
+@_seen.register
+def _(phi: Embedding, graph: Graph, path: tuple[str, ...]) -> str:
+    return _embedded(graph, phi, path, ())
+
+
+@_seen.register
+def _(phi: Flat, graph: Graph, path: tuple[str, ...]) -> str:
+    return graph.reshape(graph.part(path, phi.shape, "float32"), 0, phi.size)
+
+
+@_seen.register
+def _(phi: GridView, graph: Graph, path: tuple[str, ...]) -> str:
+    return graph.reshape(_embedded(graph, phi.embedding, (*path, "grid"), phi.shape), 0, phi.size)
+
+
+@_seen.register
+def _(phi: Indexed, graph: Graph, path: tuple[str, ...]) -> str:
+    return graph.reshape(_embedded(graph, phi.embedding, path, phi.shape), 0, phi.size)
+
+
+@_seen.register
+def _(phi: Parts, graph: Graph, path: tuple[str, ...]) -> str:
+    return graph.apply("Concat", *(_seen(part, graph, (*path, name)) for name, part in phi.parts), axis=-1)
+
+
+def _embedded(graph: Graph, embedding: Embedding, path: tuple[str, ...], shape: tuple[int, ...]) -> str:
+    index = graph.part(path, shape, "int64")
+    return graph.apply("Gather", graph.weight(f"{index}/table", embedding.vectors()), index, axis=0)
+
+
+def _recall(memory: Memory, graph: Graph, name: str, inputs: int) -> Carry:
+    """What a memory, which takes in `inputs` numbers, carries from the step before."""
+    match memory:
+        case Gru() | Rnn():
+            return graph.slot(f"{name}/hidden", (memory.size,))
+        case Lstm():
+            return tuple(graph.slot(f"{name}/{part}", (memory.size,)) for part in ("hidden", "cell"))
+        case Attention():
+            return tuple(graph.slot(f"{name}/{part}", (0, memory.size), grows=True) for part in ("keys", "values"))
+        case Window():
+            return graph.slot(f"{name}/inputs", (memory.length - 1, inputs))
+        case Stack():
+            widths = [inputs, *(layer.size for layer in memory.layers)]
+            return tuple(_recall(layer, graph, f"{name}/{i}", widths[i]) for i, layer in enumerate(memory.layers))
+    raise _unknown(memory)
+
+
+def _nothing(memory: Memory, graph: Graph) -> Carry:
+    """What a memory carries before its first input, for one that begins anew within a step."""
+    match memory:
+        case Stack():
+            return tuple(_nothing(layer, graph) for layer in memory.layers)
+        case Attention():
+            return None
+        case Lstm():
+            return (_zeros(graph, memory.size),) * 2
+    return _zeros(graph, memory.size)
+
+
+def _zeros(graph: Graph, size: int) -> str:
+    return graph.weight(f"zeros_{size}", np.zeros((1, size), np.float32))
+
+
+@functools.singledispatch
+def _step(memory: Memory, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+    """What a memory carries after one more input, and the features of the history then."""
+    raise _unknown(memory)
+
+
+@_step.register
+def _(memory: Gru, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+    inputs = _product(graph, name, "input", memory.input_weight, memory.input_bias, x)
+    hidden = _product(graph, name, "hidden", memory.hidden_weight, memory.hidden_bias, carry)
+    i_r, i_z, i_n = graph.split(inputs, 3)
+    h_r, h_z, h_n = graph.split(hidden, 3)
+    r = graph.apply("Sigmoid", graph.apply("Add", i_r, h_r))
+    z = graph.apply("Sigmoid", graph.apply("Add", i_z, h_z))
+    n = graph.apply("Tanh", graph.apply("Add", i_n, graph.apply("Mul", r, h_n)))
+    # (1 - z) n + z h
+    h = graph.apply("Add", n, graph.apply("Mul", z, graph.apply("Sub", carry, n)))
+    return h, h
+
+
+@_step.register
+def _(memory: Rnn, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+    h = graph.apply("Relu", _recurrent(graph, name, memory, carry, x))
+    return h, h
+
+
+@_step.register
+def _(memory: Lstm, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+    h, c = carry
+    i, f, g, o = graph.split(_recurrent(graph, name, memory, h, x), 4)
+    kept = graph.apply("Mul", graph.apply("Sigmoid", f), c)
+    new = graph.apply("Mul", graph.apply("Sigmoid", i), graph.apply("Tanh", g))
+    c = graph.apply("Add", kept, new)
+    h = graph.apply("Mul", graph.apply("Sigmoid", o), graph.apply("Tanh", c))
+    return (h, c), h
+
+
+@_step.register
+def _(memory: Attention, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+    """Keys and values of all inputs so far are kept: as many as there were, without a horizon."""
+    size, heads = memory.size, memory.heads
+    layers = {"keys": memory.keys, "values": memory.values}
+    new = [graph.reshape(_linear(graph, f"{name}/{n}", layer, x), 0, 1, size) for n, layer in layers.items()]
+    if carry is not None:
+        new = [graph.apply("Concat", past, now, axis=1) for past, now in zip(carry, new, strict=True)]
+    keys, values = (graph.reshape(past, 0, 0, heads, size // heads) for past in new)
+    queries = graph.reshape(_linear(graph, f"{name}/queries", memory.queries, x), 0, heads, 1, size // heads)
+    scores = graph.apply("MatMul", queries, graph.apply("Transpose", keys, perm=[0, 2, 3, 1]))
+    scale = graph.weight(f"{name}/scale", np.float32((size // heads) ** -0.5))
+    shares = graph.apply("Softmax", graph.apply("Mul", scores, scale), axis=-1)
+    found = graph.reshape(graph.apply("MatMul", shares, graph.apply("Transpose", values, perm=[0, 2, 1, 3])), 0, size)
+    found = graph.apply("Relu", _linear(graph, f"{name}/mix", memory.mix, found))
+    return tuple(new), graph.apply("Relu", _linear(graph, f"{name}/out", memory.out, found))
+
+
+@_step.register
+def _(memory: Window, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+    """The inputs of the window are kept, and each step takes all of them in, from an empty memory."""
+    window = graph.apply("Concat", carry, graph.reshape(x, 0, 1, -1), axis=1)
+    inner, features = _nothing(memory.inner, graph), x
+    for i in range(memory.length):
+        at = graph.weight(f"index_{i}", np.int64(i))
+        inner, features = _step(memory.inner, graph, name, inner, graph.apply("Gather", window, at, axis=1))
+    later = graph.weight(f"{name}/later", np.arange(1, memory.length, dtype=np.int64))
+    return graph.apply("Gather", window, later, axis=1), features
+
+
+@_step.register
+def _(memory: Stack, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+    after = []
+    for i, (layer, part) in enumerate(zip(memory.layers, carry, strict=True)):
+        part, x = _step(layer, graph, f"{name}/{i}", part, x)
+        after.append(part)
+    return tuple(after), x
+
+
+def _product(graph: Graph, name: str, what: str, weight: Array, bias: Array, x: str) -> str:
+    product = graph.apply("MatMul", x, graph.weight(f"{name}/{what}_weight", weight))
+    return graph.apply("Add", product, graph.weight(f"{name}/{what}_bias", bias))
+
+
+def _recurrent(graph: Graph, name: str, memory: Rnn | Lstm, hidden: str, x: str) -> str:
+    """`x @ input_weight + hidden @ hidden_weight + bias`."""
+    from_hidden = graph.apply("MatMul", hidden, graph.weight(f"{name}/hidden_weight", memory.hidden_weight))
+    return graph.apply("Add", _product(graph, name, "input", memory.input_weight, memory.bias, x), from_hidden)
+
+
+def _unknown(part: Any) -> ValueError:
+    return ValueError(f"a policy with {type(part).__name__} can't be exported; add it to asymrl/export/describe.py")

@@ -1,0 +1,99 @@
+"""One step of a network, written down as a list of ONNX operators.
+
+Every kind of file is made from this list: the ONNX file holds it as it is, and NumPy needs one line for each of the
+dozen operators in it. All values have a leading axis for episodes that are played side by side, `[episode, ...]`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+PREVIOUS_ACTION, LOGITS, PROBABILITIES = "previous_action", "logits", "probabilities"
+
+
+class Node(NamedTuple):
+    """An operator of ONNX, applied to named values."""
+
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, int | list[int]]
+
+
+class Part(NamedTuple):
+    """A part of the observation that the network reads."""
+
+    name: str
+    path: tuple[str, ...]  # the keys that lead to it, where observations are dictionaries
+    shape: tuple[int, ...]  # of a single one, without the axis of episodes
+    dtype: str
+
+
+class Slot(NamedTuple):
+    """A value that is remembered from one step to the next. Before the first step it is zero."""
+
+    name: str
+    shape: tuple[int, ...]  # without the axis of episodes; a first axis that grows has length 0 at the start
+    grows: bool  # whether each step adds an entry along the first axis
+
+    @property
+    def after(self) -> str:
+        """The name of the same value after the step."""
+        return f"next_{self.name}"
+
+
+class Graph:
+    """Operators in the order in which they are computed, and the weights, inputs and memory that they refer to."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.weights: dict[str, np.ndarray] = {}
+        self.parts: list[Part] = []
+        self.slots: list[Slot] = []
+        self._values = 0
+
+    def weight(self, name: str, numbers: ArrayLike) -> str:
+        """A constant. The same name must stand for the same numbers; they are kept once."""
+        array = np.asarray(numbers)
+        kept = self.weights.setdefault(name, array)
+        assert np.array_equal(kept, array), f"two weights are called {name}"
+        return name
+
+    def part(self, path: tuple[str, ...], shape: tuple[int, ...], dtype: str) -> str:
+        """A part of the observation, found at these keys."""
+        name = "/".join(("observation", *path))
+        self.parts.append(Part(name, path, shape, dtype))
+        return name
+
+    def slot(self, name: str, shape: tuple[int, ...], *, grows: bool = False) -> str:
+        """Room in the memory."""
+        self.slots.append(Slot(name, shape, grows))
+        return name
+
+    def apply(self, operator: str, *inputs: str, **attributes: int | list[int]) -> str:
+        """The value that an operator gives."""
+        return self._add(operator, inputs, 1, attributes)[0]
+
+    def split(self, x: str, count: int) -> tuple[str, ...]:
+        """Equal parts of a value along its last axis."""
+        return self._add("Split", (x,), count, {"axis": -1, "num_outputs": count})
+
+    def reshape(self, x: str, *shape: int) -> str:
+        """A value in another shape, in which 0 keeps the length of that axis."""
+        name = "shape_" + "_".join("any" if n < 0 else str(n) for n in shape)
+        return self.apply("Reshape", x, self.weight(name, np.array(shape, np.int64)))
+
+    def name_output(self, x: str, name: str) -> None:
+        """Makes a value a result of the step."""
+        self.nodes.append(Node("Identity", (x,), (name,), {}))
+
+    def _add(
+        self, operator: str, inputs: tuple[str, ...], count: int, attributes: dict[str, int | list[int]]
+    ) -> tuple[str, ...]:
+        outputs = tuple(f"value_{self._values + i}" for i in range(count))
+        self._values += count
+        self.nodes.append(Node(operator, inputs, outputs, attributes))
+        return outputs

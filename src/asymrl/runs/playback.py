@@ -1,0 +1,81 @@
+"""One episode of a trained run in every detail: what was true and seen, how likely the actions were, their value."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from asymrl.envs.world import World
+from asymrl.learning.rollout import Episodes, roll_out
+from asymrl.learning.settings import Settings
+from asymrl.models.agent import Actor, Critic
+
+CRITICS = {"h": "V(h)", "s": "V(s)", "hs": "V(h, s)"}
+
+
+class Playback(NamedTuple):
+    """An episode of T steps. Arrays `[T + 1, ...]` also have a last entry, for what came after the last action."""
+
+    states: Any  # [T + 1, ...]
+    observations: Any  # [T + 1, ...]
+    actions: Int[np.ndarray, "T"]
+    rewards: Float[np.ndarray, "T"]
+    probabilities: Float[np.ndarray, "T actions"]
+    values: Float[np.ndarray, "T"]
+    truncated: bool
+    critic: str
+    """What the critic is: V(h), V(s) or V(h, s)."""
+    discount: float
+
+    def returns_to_go(self) -> Float[np.ndarray, "T"]:
+        """The discounted sum of the rewards from each step on: what the critic should have said."""
+        to_go, after = np.zeros(len(self.rewards)), 0.0
+        for t in reversed(range(len(self.rewards))):
+            to_go[t] = after = self.rewards[t] + self.discount * after
+        return to_go
+
+    def at(self, t: int) -> tuple[Any, Any]:
+        """State and observation after `t` actions."""
+        return jax.tree.map(lambda leaf: leaf[t], (self.states, self.observations))
+
+
+def play_back(
+    env: World, settings: Settings, actor: Actor, critic: Critic, *, seed: int = 0, greedy: bool = False
+) -> Playback:
+    """Plays an episode with the actor of one run and asks its critic about each step of it."""
+    key = jax.random.key(seed)
+    told, reads = settings.critic_sees, settings.how.reads
+    episode, probabilities, values = jax.device_get(_play_back(env, actor, critic, key, told, greedy))
+    T = int(episode.lengths[0])
+    states, observations = jax.tree.map(lambda leaf: leaf[: T + 1, 0], (episode.states, episode.observations))
+    return Playback(
+        states=states,
+        observations=observations,
+        actions=episode.actions[:T, 0],
+        rewards=episode.rewards[:T, 0],
+        probabilities=probabilities[:T, 0],
+        values=values[:T, 0],
+        truncated=bool(episode.truncated[0]),
+        critic=CRITICS[reads] if told == "state" or reads == "h" else CRITICS[reads].replace("s)", f"{told})"),
+        discount=settings.discount,
+    )
+
+
+@eqx.filter_jit
+def _play_back(
+    env: World, actor: Actor, critic: Critic, key: PRNGKeyArray, told: str, greedy: bool
+) -> tuple[Episodes, Float[Array, "time 1 actions"], Float[Array, "time 1"]]:
+    one_run = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, actor)
+    with jax.default_matmul_precision("highest"):
+        batch = roll_out(env, one_run, key[None], jnp.ones(1, bool), episodes=1, greedy=greedy)
+        timed = jax.tree.map(lambda leaf: leaf[:, 0], batch[:5])
+        episode = Episodes._make([*timed, batch.lengths[0], batch.truncated[0]])
+        signal = env.signals()[told].of
+        truth = jax.vmap(jax.vmap(lambda state: signal(env.latent(state))))(episode.states)
+        values = critic(episode.before(), episode.observations, truth)
+        return episode, jax.nn.softmax(actor.head(episode.features)), values
