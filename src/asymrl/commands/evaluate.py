@@ -105,7 +105,7 @@ class Evaluate:
             notes.append(
                 f"normalised: 0 is a random policy ({reference.random:.4g}), 1 the best known ({reference.best:.4g})."
             )
-        notes.append(f"discounted: by {settings.discount:g}. ended: by the world. cut off: by the time limit.")
+        notes.append(f"discounted: by {settings.discount:g}. ended: by the world. cut: by the time limit.")
         console.print("\n" + "\n".join(notes), style="dim")
 
 
@@ -115,7 +115,7 @@ def _table(loaded: LoadedRun, each: list[Evaluation], overall: Evaluation) -> Ta
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("seed", style="bold", no_wrap=True)
-    columns = ["return", "normalised", "discounted", "length", "ended", "cut off"]
+    columns = ["return", "normalised", "discounted", "length", "ended", "cut"]
     if overall.normalised is None:
         columns.remove("normalised")
     for column in columns:

@@ -45,7 +45,8 @@ class Memory(eqx.Module):
 
     def follow(self, projected: Float[Array, "time episode width"]) -> Float[Array, "time episode size"]:
         """The feature after each projected input, from an empty memory."""
-        return jax.lax.scan(self.advance, self.initial(projected.shape[1]), projected)[1]
+        # Not the bound method itself: JAX would want its hash, and parameters that are being traced have none.
+        return jax.lax.scan(lambda carry, x: self.advance(carry, x), self.initial(projected.shape[1]), projected)[1]
 
     def follow_again(
         self, projected: Float[Array, "time episode width"], features: Float[Array, "time episode size"]
