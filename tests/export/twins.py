@@ -1,0 +1,34 @@
+"""Small agents and their exported twins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+
+from asymrl.envs import World
+from asymrl.export.describe import describe
+from asymrl.export.files import About, save_npz, save_onnx
+from asymrl.export.numpy_policy import NumpyPolicy
+from asymrl.export.onnx_policy import OnnxPolicy
+from asymrl.models.agent import Actor, Architecture
+
+TIME_LIMIT = 12
+
+
+def small_actor(env: World, memory: str = "gru", window: int | None = None, seed: int = 0) -> Actor:
+    shape = Architecture(memory, memory_size=8, window=window, attention_heads=2, hidden=(8, 6))
+    return Actor(jax.random.key(seed), env.action_space, env.observation_space, shape, TIME_LIMIT + 1)
+
+
+def about(env: World) -> About:
+    return About(env.name, "a2c", env.action_names, {"world": env.name, "hidden": (8, 6)}, 3)
+
+
+def exported(env: World, actor: Actor, path: Path) -> NumpyPolicy:
+    """The actor, written to a file and read back; the ending decides how."""
+    if path.suffix == ".npz":
+        save_npz(path, describe(actor), about(env))
+        return NumpyPolicy(path)
+    save_onnx(path, describe(actor), about(env))
+    return OnnxPolicy(path)
