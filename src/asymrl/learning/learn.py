@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from asymrl.envs.world import World
+from asymrl.learning.adam import adam
 from asymrl.learning.losses import critic_loss, negentropy_loss, policy_loss
 from asymrl.learning.returns import add_bootstrap, estimate
 from asymrl.learning.rollout import Episodes
@@ -18,8 +19,6 @@ from asymrl.learning.run import Optimiser
 from asymrl.learning.schedules import scheduled
 from asymrl.learning.settings import Numbers, Settings
 from asymrl.models.agent import Actor, Critic
-
-BETAS = (0.9, 0.999)
 
 Model = TypeVar("Model", Actor, Critic)
 
@@ -120,7 +119,7 @@ def entropy_weight(timesteps: Int[Array, ""], settings: Settings, numbers: Numbe
 def optimiser(rate: Float[Array, ""], numbers: Numbers) -> optax.GradientTransformation:
     """Adam, after clipping the norm of the gradient."""
     clip = optax.clip_by_global_norm(numbers.clip_norm)  # pyright: ignore[reportArgumentType]
-    return optax.chain(clip, optax.adam(rate, *BETAS, eps=numbers.adam_eps))  # pyright: ignore[reportArgumentType]
+    return optax.chain(clip, adam(rate, numbers.adam_eps))
 
 
 def descend(

@@ -226,11 +226,14 @@ def evaluate_if_due(
 
 
 class Program:
-    """Compiled training for all runs whose settings have one shape."""
+    """Compiled training for all runs whose settings have one shape.
 
-    def __init__(self, settings: Settings):
+    The world is the one that the settings name, or any other, given as `env`.
+    """
+
+    def __init__(self, settings: Settings, env: World | None = None):
         self.settings = settings.shape()
-        self.env = training_world(settings)
+        self.env = training_world(settings, env)
         options = GPU_OPTIONS if jax.default_backend() == "gpu" else None
         self._train = jax.jit(self._train_batch, donate_argnums=0, compiler_options=options)
         # What is not an array is the same in all runs of a program.

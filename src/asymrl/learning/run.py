@@ -56,9 +56,13 @@ class Run(eqx.Module):
     failed: Bool[Array, "*run"]  # whether a loss, a gradient or a parameter was not finite; the run stands still then
 
 
-def training_world(settings: Settings) -> World:
-    """The world of a run, with the run's time limit."""
-    env = make(settings.world, time_limit=settings.time_limit)
+def training_world(settings: Settings, env: World | None = None) -> World:
+    """The world of a run, with the run's time limit: the one that the settings name, unless `env` is given."""
+    if env is None:
+        env = make(settings.world, time_limit=settings.time_limit)
+    if env.time_limit != settings.time_limit:
+        limits = f"{env.name} has time_limit {env.time_limit}, the settings have {settings.time_limit}"
+        raise ValueError(f"{limits}; give both the same")
     if settings.critic_sees not in env.signals():
         known = ", ".join(env.signals())
         raise ValueError(f"critic_sees {settings.critic_sees!r}: {env.name} can tell its critic {known}")
