@@ -27,7 +27,7 @@ class HeavenHell(FiniteWorld):
 
     n: int = eqx.field(static=True)
 
-    def __init__(self, n: int = 3, *, time_limit: int | None = DEFAULT_TIME_LIMIT):
+    def __init__(self, n: int = 3, *, discount: float = 0.99, time_limit: int | None = DEFAULT_TIME_LIMIT):
         if n < 1:
             raise ValueError(f"heaven-hell-{n}: the corridors need at least one cell; try heaven-hell-3")
         self.n = n
@@ -51,6 +51,7 @@ class HeavenHell(FiniteWorld):
             state_names=[str(i) for i in range(2 * cells)],
             action_names=["N", "S", "E", "W"],
             observation_names=[f"o{i}" for i in range(priest)] + ["left", "right"],
+            discount=discount,
             time_limit=time_limit,
         )
 

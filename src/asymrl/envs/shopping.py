@@ -24,7 +24,7 @@ class Shopping(FiniteWorld):
 
     n: int = eqx.field(static=True)
 
-    def __init__(self, n: int = 5, *, time_limit: int | None = DEFAULT_TIME_LIMIT):
+    def __init__(self, n: int = 5, *, discount: float = 0.99, time_limit: int | None = DEFAULT_TIME_LIMIT):
         if n < 2:
             raise ValueError(f"shopping-{n}: the shop needs at least 2 x 2 cells; try shopping-5")
         self.n = n
@@ -52,6 +52,7 @@ class Shopping(FiniteWorld):
             state_names=[f"agent_{a}_item_{i}" for a in position_names for i in position_names],
             action_names=["query", "left", "right", "up", "down", "buy"],
             observation_names=[f"agent_{a}" for a in position_names] + [f"item_{i}" for i in position_names],
+            discount=discount,
             time_limit=time_limit,
         )
 
