@@ -15,8 +15,6 @@ from asymrl.learning.rollout import Episodes, roll_out
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
 
-CRITICS = {"h": "V(h)", "s": "V(s)", "hs": "V(h, s)"}
-
 
 class Playback(NamedTuple):
     """An episode of T steps. Arrays `[T + 1, ...]` also have a last entry, for what came after the last action."""
@@ -44,13 +42,19 @@ class Playback(NamedTuple):
         return jax.tree.map(lambda leaf: leaf[t], (self.states, self.observations))
 
 
+def critic_name(settings: Settings) -> str:
+    """What the critic of a run is: V(h), V(s) or V(h, s), with the name of the signal if that is not the state."""
+    told = "s" if settings.critic_sees == "state" else settings.critic_sees
+    return {"h": "V(h)", "s": f"V({told})", "hs": f"V(h, {told})"}[settings.how.reads]
+
+
 def play_back(
     env: World, settings: Settings, actor: Actor, critic: Critic, *, seed: int = 0, greedy: bool = False
 ) -> Playback:
     """Plays an episode with the actor of one run and asks its critic about each step of it."""
     key = jax.random.key(seed)
-    told, reads = settings.critic_sees, settings.how.reads
-    episode, probabilities, values = jax.device_get(_play_back(env, actor, critic, key, told, greedy))
+    played = _play_back(env, actor, critic, key, settings.critic_sees, greedy)
+    episode, probabilities, values = jax.device_get(played)
     T = int(episode.lengths[0])
     states, observations = jax.tree.map(lambda leaf: leaf[: T + 1, 0], (episode.states, episode.observations))
     return Playback(
@@ -61,7 +65,7 @@ def play_back(
         probabilities=probabilities[:T, 0],
         values=values[:T, 0],
         truncated=bool(episode.truncated[0]),
-        critic=CRITICS[reads] if told == "state" or reads == "h" else CRITICS[reads].replace("s)", f"{told})"),
+        critic=critic_name(settings),
         discount=settings.discount,
     )
 
