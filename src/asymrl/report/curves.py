@@ -105,13 +105,20 @@ def learning_curve(metrics: pl.DataFrame, *, references: bool = True) -> Figure:
     axes.set_xlabel("timesteps")
     axes.set_ylabel("return of the last 100 episodes")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set_xlim(0, max(int(metrics["timestep"].max() or 0), 1))  # pyright: ignore[reportArgumentType]
+    axes.set_xlim(0, _end(metrics))
     axes.margins(y=0.08)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.legend(frameon=False, fontsize=9, loc="best")
     return figure
+
+
+def _end(metrics: pl.DataFrame) -> float:
+    """Where training ended: the distance of two points after the last one."""
+    timesteps = metrics["timestep"].unique().sort().to_numpy()
+    first = metrics.filter(pl.col("seed") == metrics["seed"][0])["timestep"].to_numpy()
+    return float(timesteps[-1] + (np.median(np.diff(first)) if len(first) > 1 else 1))
 
 
 def save_learning_curve(metrics: pl.DataFrame, path: Path, *, references: bool = True) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from asymrl.envs.scores import scores
 from asymrl.envs.world import DEFAULT_TIME_LIMIT
 from asymrl.runs.batch import Batch
-from asymrl.runs.display import grouped, plus_minus, short
+from asymrl.runs.display import grouped, plus_minus
 from asymrl.runs.progress import Snapshot, mean_and_error
 
 MOST_SEEDS_SHOWN = 10
@@ -27,7 +27,7 @@ def summary(batch: Batch, snapshot: Snapshot) -> str:
         over = f" (mean ± standard error of {sound.sum()} runs)" if sound.sum() > 1 else ""
         lines.append(f"return          {plus_minus(returns[sound])}  over the last 100 episodes{over}")
         if 1 < len(batch) <= MOST_SEEDS_SHOWN:
-            each = "  ".join(short(value) for value in returns[sound])
+            each = "  ".join(f"{value:.2f}" for value in returns[sound])
             lines.append(f"each run        {each}")
         lines.append(f"episode length  {mean_and_error(lengths[sound])[0]:.1f}")
         if comparable(batch):

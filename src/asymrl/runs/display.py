@@ -141,13 +141,13 @@ def sparkline(snapshot: Snapshot, width: int = 60) -> str:
     values = [float(part.mean()) for part in np.array_split(curve, min(points, width))]
     low, high = min(values), max(values)
     heights = [int((value - low) / (high - low) * (len(BARS) - 1)) if high > low else 0 for value in values]
-    return f"{short(values[0])} {''.join(BARS[height] for height in heights)} {short(values[-1])}"
+    return f"{values[0]:.2f} {''.join(BARS[height] for height in heights)} {values[-1]:.2f}"
 
 
 def plus_minus(values: np.ndarray | Sequence[float]) -> str:
     """A mean over runs with its standard error, where there is one."""
     mean, error = mean_and_error(np.asarray(values))
-    return short(mean) if np.isnan(error) else f"{short(mean)} ± {short(error)}"
+    return f"{mean:.2f}" if np.isnan(error) else f"{mean:.2f} ± {error:.2f}"
 
 
 def _mean(snapshot: Snapshot, metric: str) -> float:

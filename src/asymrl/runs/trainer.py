@@ -112,7 +112,8 @@ class _Training:
 
     def is_active(self) -> bool:
         wanted = np.asarray([settings.steps for settings in self.batch.settings])
-        return bool(np.any((self.snapshot.timesteps < wanted) & ~self.snapshot.failed))
+        over = self.snapshot.solved | self.snapshot.failed
+        return bool(np.any((self.snapshot.timesteps < wanted) & ~over))
 
     def progress(self) -> Progress:
         return Progress(self.batch, self.snapshot, self.clock.steps_per_second())
