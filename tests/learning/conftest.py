@@ -11,7 +11,14 @@ import pytest
 @pytest.fixture(scope="package", autouse=True)
 def quick_compilation() -> Iterator[None]:
     """Nearly all the time of these tests is compilation, and half of that is optimisation."""
-    before = jax.config.values["jax_disable_most_optimizations"]
     jax.config.update("jax_disable_most_optimizations", True)
     yield
-    jax.config.update("jax_disable_most_optimizations", before)
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def as_users_compile() -> Iterator[None]:
+    """With optimisation, for the tests where rounding matters."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)

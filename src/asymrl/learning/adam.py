@@ -24,7 +24,7 @@ def adam(rate: Scalar, eps: Scalar) -> optax.GradientTransformation:
 
     def update(gradient: Any, state: optax.ScaleByAdamState, params: Any = None) -> tuple[Any, optax.ScaleByAdamState]:
         del params
-        count = state.count + 1
+        count = jnp.asarray(state.count) + 1
         mu = optax.tree.update_moment(gradient, state.mu, BETAS[0], 1)
         nu = optax.tree.update_moment_per_elem_norm(gradient, state.nu, BETAS[1], 2)
         first, second = (weight_so_far(beta, count) for beta in BETAS)

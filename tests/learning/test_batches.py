@@ -1,0 +1,145 @@
+"""A run depends on its own seed and settings only, whichever runs share its batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from asymrl.learning.program import Program, is_active, stack_numbers
+from asymrl.learning.rollout import roll_out
+from asymrl.learning.run import RECENT, Run
+from asymrl.learning.settings import Settings
+from tests.learning.small import assert_close, assert_same, member, start, tiny
+
+UPDATES = 50
+MINE = tiny(world="heaven-hell-1", steps=100_000, log_points=1000, target_period=100, entropy_weight=0.01)
+OTHER = replace(MINE, actor_rate=1e-2, critic_rate=3e-3, discount=0.9, entropy_weight=0.5, clip_norm=1.0)
+SEED = 7
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return Program(MINE)
+
+
+def train(program: Program, seeds: Sequence[int], settings: Sequence[Settings], *updates: int) -> Run:
+    runs = start(program.env, MINE, seeds)
+    for count in updates:
+        runs = program.train(runs, stack_numbers(settings), count)
+    return runs
+
+
+@pytest.fixture(scope="module")
+def trio(program: Program) -> Run:
+    """Three runs after 50 updates. The second also trains in other company; the third has other settings."""
+    return train(program, [1, SEED, 2], [MINE, MINE, OTHER], UPDATES)
+
+
+def assert_same_course(one: Run, other: Run) -> None:
+    """The same episodes all along, and networks that differ by rounding alone."""
+    # The last 100 episodes of 50 updates are all episodes, so that equal lengths and returns leave little room.
+    assert UPDATES * MINE.episodes == RECENT
+    for name in ("updates", "timesteps", "episodes", "logged", "recent_lengths", "recent_returns", "next_target"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    np.testing.assert_allclose(one.curve, other.curve, rtol=1e-3, atol=1e-4)
+    assert_close((one.actor, one.critic), (other.actor, other.critic), rtol=1e-3, atol=1e-4)
+
+
+def test_alone_and_among_three(program: Program, trio: Run):
+    alone = train(program, [SEED], [MINE], UPDATES)
+    assert_same_course(member(alone, 0), member(trio, 1))
+
+
+def test_among_twenty(program: Program, trio: Run):
+    seeds = [seed for seed in range(20) if seed != SEED] + [SEED]
+    twenty = train(program, seeds, [MINE] * 19 + [MINE], UPDATES)
+    assert_same_course(member(twenty, 19), member(trio, 1))
+
+
+def test_settings_of_their_own(program: Program, trio: Run):
+    alone = train(program, [2], [OTHER], UPDATES)
+    assert_same_course(member(alone, 0), member(trio, 2))
+    with_mine = train(program, [2], [MINE], UPDATES)
+    assert not np.array_equal(with_mine.actor.head.layers[0].weight, alone.actor.head.layers[0].weight)
+
+
+def test_seeds_make_a_difference(trio: Run):
+    assert not np.array_equal(member(trio, 0).recent_lengths, member(trio, 1).recent_lengths)
+
+
+def test_the_same_batch_twice_is_the_same_bit_by_bit(program: Program, trio: Run):
+    assert_same(train(program, [1, SEED, 2], [MINE, MINE, OTHER], UPDATES), trio)
+
+
+def test_training_in_parts_is_the_same_bit_by_bit(program: Program, trio: Run):
+    assert_same(train(program, [1, SEED, 2], [MINE, MINE, OTHER], 20, 30), trio)
+
+
+def test_a_complete_run_stands_still_while_others_go_on(program: Program):
+    short = replace(MINE, steps=60)
+    settings = [MINE, short, MINE]
+    runs = train(program, [1, SEED, 2], settings, 30)
+    assert not is_active(runs, stack_numbers(settings))[1]
+    complete = jax.device_get(eqx.filter(member(runs, 1), eqx.is_array))
+    runs = program.train(runs, stack_numbers(settings), 20)
+    assert_same(member(runs, 1), complete)
+    assert int(runs.updates[0]) == int(runs.updates[2]) == 50
+    assert 60 <= int(runs.timesteps[1]) < 60 + MINE.episodes * MINE.time_limit
+
+
+def poisoned(runs: Run, i: int) -> Run:
+    """One run with a weight that is not a number."""
+    where = lambda r: r.critic.head.layers[0].weight  # noqa: E731
+    return eqx.tree_at(where, runs, where(runs).at[i, 0, 0].set(jnp.nan))
+
+
+def test_a_broken_run_stops_and_leaves_the_others_alone(program: Program, trio: Run):
+    settings = [MINE, MINE, OTHER]
+    runs = poisoned(start(program.env, MINE, [1, SEED, 2]), 1)
+    models = jax.device_get(eqx.filter(member((runs.actor, runs.actor_adam), 1), eqx.is_array))
+    runs = program.train(runs, stack_numbers(settings), UPDATES)
+    assert runs.failed.tolist() == [False, True, False]
+    assert runs.updates.tolist() == [UPDATES, 1, UPDATES]
+    assert_same(member((runs.actor, runs.actor_adam), 1), models)
+    for i in (0, 2):
+        assert_same(member(runs, i), member(trio, i))
+
+
+def test_a_rate_that_is_far_too_high_breaks_a_run(program: Program, trio: Run):
+    settings = [MINE, replace(MINE, critic_rate=1e38), OTHER]
+    runs = train(program, [1, SEED, 2], settings, UPDATES)
+    assert runs.failed.tolist() == [False, True, False]
+    assert int(runs.updates[1]) < UPDATES
+    assert_same(member(runs, 0), member(trio, 0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", ["heaven-hell-3", "tiger", "memory-four-rooms-7x7"])
+@pytest.mark.usefixtures("as_users_compile")
+def test_every_action_is_the_same_in_any_company(world: str):
+    """With the optimised program, and episodes that need learning passes of several lengths."""
+    settings = replace(MINE, world=world, time_limit=40)
+    program = Program(settings)
+
+    @jax.jit
+    def actions(arrays: Any, keys: Any) -> Any:
+        runs = eqx.combine(arrays, static)
+        now = jax.vmap(jax.random.fold_in)(keys, runs.updates)
+        return roll_out(program.env, runs.actor, now, jnp.ones(keys.shape, bool), episodes=settings.episodes).actions
+
+    batches = {size: start(program.env, settings, [*range(100, 99 + size), SEED]) for size in (1, 3, 20)}
+    static = eqx.partition(batches[1], eqx.is_array)[1]
+    for update in range(UPDATES):
+        taken = {size: np.asarray(actions(eqx.filter(r, eqx.is_array), r.key)) for size, r in batches.items()}
+        for size in (3, 20):
+            np.testing.assert_array_equal(taken[size][:, -1], taken[1][:, -1], err_msg=f"update {update}")
+        batches = {size: program.train(r, stack_numbers([settings] * size), 1) for size, r in batches.items()}
+    for size in (3, 20):
+        assert_same_course(member(batches[size], size - 1), member(batches[1], 0))
