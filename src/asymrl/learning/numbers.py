@@ -27,6 +27,7 @@ class Numbers(NamedTuple):
     discount: Array
     td_lambda: Array
     polyak: Array
+    stop_return: Array
 
 
 def numbers_of(settings: Settings) -> Numbers:
@@ -42,6 +43,7 @@ def numbers_of(settings: Settings) -> Numbers:
         "discount": settings.discount,
         "td_lambda": settings.td_lambda,
         "polyak": settings.polyak,
+        "stop_return": np.inf if settings.stop_return is None else settings.stop_return,
     }
     return Numbers(
         steps=jnp.int32(settings.steps),

@@ -19,8 +19,6 @@ from asymrl.learning.run import RECENT, Run, new_run, new_runs, training_world
 from asymrl.learning.settings import Numbers, Settings
 
 SHORTEST = 16  # the learning pass is compiled for this length and its doubles, up to the time limit
-# Searching for the best Triton product of every shape makes compilation ten times longer and the program no faster.
-GPU_OPTIONS = {"xla_gpu_enable_triton_gemm": False}
 # Where the axis of runs stands in a batch of episodes.
 RUN_AXIS: Any = Episodes(*[1] * 5, *[0] * 2)  # pyright: ignore[reportArgumentType]
 
@@ -49,7 +47,7 @@ def update(env: World, settings: Settings, numbers: Numbers, runs: Run) -> Run:
 
 def is_active(runs: Run, numbers: Numbers) -> Bool[Array, "run"]:
     """Which runs still train."""
-    return (runs.timesteps < numbers.steps) & ~runs.failed
+    return (runs.timesteps < numbers.steps) & ~runs.solved & ~runs.failed
 
 
 def learn(
@@ -198,10 +196,10 @@ def _log(
     # A failed run's last point would show what broke it; the message says that better.
     due = due & ~runs.failed
     written = jnp.where((row & due[:, None])[..., None], point[:, None], runs.curve)
+    next_log = jnp.where(due, timesteps + numbers.log_period, runs.next_log)
+    solved = (runs.episodes >= RECENT) & (returns >= numbers.stop_return)
     return eqx.tree_at(
-        lambda r: (r.curve, r.logged, r.next_log),
-        runs,
-        (written, runs.logged + due, jnp.where(due, timesteps + numbers.log_period, runs.next_log)),
+        lambda r: (r.curve, r.logged, r.next_log, r.solved), runs, (written, runs.logged + due, next_log, solved)
     )
 
 
@@ -225,6 +223,12 @@ def evaluate_if_due(
     return jax.lax.cond(jnp.any(due), evaluate, lambda: nothing)
 
 
+def compiler_options() -> dict[str, Any] | None:
+    """What to tell the compiler of the training program on this machine."""
+    # Searching for the best Triton product of every shape makes compilation ten times longer, the program no faster.
+    return {"xla_gpu_enable_triton_gemm": False} if jax.default_backend() == "gpu" else None
+
+
 class Program:
     """Compiled training for all runs whose settings have one shape.
 
@@ -234,8 +238,7 @@ class Program:
     def __init__(self, settings: Settings, env: World | None = None):
         self.settings = settings.shape()
         self.env = training_world(settings, env)
-        options = GPU_OPTIONS if jax.default_backend() == "gpu" else None
-        self._train = jax.jit(self._train_batch, donate_argnums=0, compiler_options=options)
+        self._train = jax.jit(self._train_batch, donate_argnums=0, compiler_options=compiler_options())
         # What is not an array is the same in all runs of a program.
         self._static = eqx.partition(jax.eval_shape(lambda: new_run(self.env, self.settings, 0)), _is_shape)[1]
 

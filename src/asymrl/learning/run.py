@@ -53,6 +53,7 @@ class Run(eqx.Module):
     recent_returns: Float[Array, "*run recent"]
     recent_lengths: Float[Array, "*run recent"]
     curve: Float[Array, "*run points metrics"]
+    solved: Bool[Array, "*run"]  # whether the recent returns reached what was wanted; the run is complete then
     failed: Bool[Array, "*run"]  # whether a loss, a gradient or a parameter was not finite; the run stands still then
 
 
@@ -101,6 +102,7 @@ def new_run(env: World, settings: Settings, seed: Int[Array, ""] | int) -> Run:
         recent_returns=jnp.zeros(RECENT),
         recent_lengths=jnp.zeros(RECENT),
         curve=jnp.full((settings.log_points + 1, len(METRICS)), np.nan, jnp.float32),
+        solved=jnp.bool_(False),
         failed=jnp.bool_(False),
     )
 

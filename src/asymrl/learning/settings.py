@@ -25,6 +25,8 @@ class Settings:
     """What the critic reads and how long the memory is: a2c, a2c-asym-s, a2c-asym-hs, a2c-react-2, a2c-react-4."""
     steps: int = 2_000_000
     """Environment steps to train for."""
+    stop_return: float | None = None
+    """End a run sooner, when the mean return of its last 100 episodes reaches this. None: never."""
 
     actor_rate: float = 1e-3
     """Learning rate of the actor."""
@@ -139,8 +141,8 @@ class Settings:
 
 # The settings that become entries of `Numbers`.
 NUMERIC = frozenset(
-    {"steps", "actor_rate", "critic_rate", "adam_eps", "clip_norm", "entropy_weight", "entropy_end", "entropy_steps",
-     "discount", "td_lambda", "polyak", "target_period"}
+    {"steps", "stop_return", "actor_rate", "critic_rate", "adam_eps", "clip_norm", "entropy_weight",
+     "entropy_end", "entropy_steps", "discount", "td_lambda", "polyak", "target_period"}
 )  # fmt: skip
 
 

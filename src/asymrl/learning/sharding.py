@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from asymrl.learning.program import Program
+from asymrl.learning.program import Program, compiler_options
 from asymrl.learning.run import Run
 from asymrl.learning.settings import Numbers
 
@@ -35,7 +35,7 @@ class SpreadProgram:
             out_specs=P("run"),
             check_vma=False,
         )
-        self._train = jax.jit(shares, donate_argnums=0)
+        self._train = jax.jit(shares, donate_argnums=0, compiler_options=compiler_options())
         self._devices = len(devices)
 
     def place(self, runs: Run, numbers: Numbers) -> tuple[Run, Numbers]:

@@ -20,6 +20,7 @@ class Snapshot(NamedTuple):
     timesteps: Int[np.ndarray, "run"]
     episodes: Int[np.ndarray, "run"]
     logged: Int[np.ndarray, "run"]
+    solved: Bool[np.ndarray, "run"]
     failed: Bool[np.ndarray, "run"]
     recent_returns: Float[np.ndarray, "run recent"]
     recent_lengths: Float[np.ndarray, "run recent"]
@@ -74,9 +75,10 @@ class Progress(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Of all runs; those that failed count as done, as nothing more will come of them."""
+        """Of all runs; those that are solved or failed count as done, as nothing more will come of them."""
         wanted = np.asarray([settings.steps for settings in self.batch.settings])
-        done = np.where(self.snapshot.failed, wanted, np.minimum(self.snapshot.timesteps, wanted))
+        over = self.snapshot.solved | self.snapshot.failed
+        done = np.where(over, wanted, np.minimum(self.snapshot.timesteps, wanted))
         return int(done.sum())
 
     @property
