@@ -7,7 +7,8 @@ from pathlib import Path
 
 WORLD, METHOD = "heaven-hell-3", "a2c-asym-hs"
 SOLVED = 0.95  # mean return of the last 100 episodes; the best possible is 1, chance is 0
-MOST_STEPS = 3_000_000
+# The paper's settings, but for the estimator: this one learns the task in about half the steps.
+CHOSEN = {"estimator": "td-lambda", "steps": 3_000_000, "stop_return": SOLVED}
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,7 @@ class Demo:
 
         print(f"Training {METHOD} on {WORLD}: the critic reads history and state, the actor the history alone.")
         print(f"It stops when the last 100 episodes earn {SOLVED} on average (chance: 0, best: 1).\n", flush=True)
-        # The paper's settings, but for the estimator: this one learns the task in about half the steps.
-        settings = settings_for(WORLD, METHOD, estimator="td-lambda", steps=MOST_STEPS, stop_return=SOLVED)
+        settings = settings_for(WORLD, METHOD, **CHOSEN)
         folder = new_folder(Batch.product([settings], [self.seed]), free_folder(WORLD, METHOD, self.folder))
         try:
             status = follow_to_the_end(folder, Pace(), [])
