@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from asymrl.learning.settings import Settings
 from asymrl.paper import tuned
 from asymrl.runs.batch import Batch
-from asymrl.runs.files import RunError, StorageError
+from asymrl.runs.files import StorageError
 from asymrl.runs.folder import RunFolder, free_folder
 from asymrl.runs.options import checked_values
 
@@ -140,11 +140,10 @@ def resume(
 
 def load(path: str | PathLike[str]) -> Result:
     """The runs in a folder as their last checkpoint has them, without training them any further."""
-    folder = RunFolder.open(Path(path))
-    runs = folder.load()
-    if runs is None:
-        raise RunError(f"{path}: no checkpoint yet; begin with `asymrl resume {path}`")
-    return Result(folder.path, folder.batch, runs)
+    from asymrl.runs import loaded
+
+    found = loaded.load(path)
+    return Result(Path(path), found.batch, found.runs)
 
 
 def settings_for(world: str, method: str, **settings: Any) -> Settings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,24 +17,21 @@ from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Architecture
 from asymrl.runs.evaluation import Estimate, Evaluation, Yardstick, evaluate_runs, over_seeds, play, yardstick
 
-DISCOUNT = 0.9
 STEPS = 6
 EPISODES = 900
 
 
 def with_policies(env: World, policies: Sequence[Sequence[float]]) -> Actor:
     """Actors that do not care what they see: each takes its actions with these probabilities."""
+    shape = Architecture("gru", 4, hidden=(4,))
+    one = eqx.filter_eval_shape(Actor, jax.random.key(0), env.action_space, env.observation_space, shape, STEPS + 1)
 
-    def make_actor(key: jax.Array, logits: jax.Array) -> Actor:
-        shape = Architecture("gru", 4, hidden=(4,))
-        actor = Actor(key, env.action_space, env.observation_space, shape, STEPS + 1)
-        last = actor.head.layers[-1]
-        return eqx.tree_at(
-            lambda a: (a.head.layers[-1].weight, a.head.layers[-1].bias), actor, (jnp.zeros_like(last.weight), logits)
-        )
+    def zeros(leaf: Any) -> Any:
+        is_array = isinstance(leaf, jax.ShapeDtypeStruct)
+        return jnp.asarray(np.zeros((len(policies), *leaf.shape), leaf.dtype)) if is_array else leaf
 
-    keys = jax.random.split(jax.random.key(0), len(policies))
-    return eqx.filter_jit(eqx.filter_vmap(make_actor))(keys, jnp.log(jnp.asarray(policies)))
+    logits = jnp.asarray(np.log(policies), jnp.float32)
+    return eqx.tree_at(lambda actor: actor.head.layers[-1].bias, jax.tree.map(zeros, one), logits)
 
 
 def close(estimate: Estimate, exact: float) -> bool:
@@ -41,49 +39,45 @@ def close(estimate: Estimate, exact: float) -> bool:
     return abs(estimate.mean - exact) < 5 * estimate.error
 
 
+POLICIES = [(0.7, 0.2, 0.1), (0.2, 0.5, 0.3)]  # to listen, to open the left door, the right one
+DISCOUNTS = (0.9, 0.5)
+
+
 @pytest.fixture(scope="module")
-def good_bad() -> tuple[World, Actor]:
-    env = make("good-bad", time_limit=STEPS)
-    return env, with_policies(env, [(0.8, 0.2), (0.3, 0.7)])
-
-
-def test_the_value_of_a_constant_policy_in_good_bad(good_bad):
-    env, actors = good_bad
-    outcomes = play(env, actors, [0, 1], [DISCOUNT, 0.5], episodes=EPISODES)
-    for share, discount, found in zip((0.8, 0.3), (DISCOUNT, 0.5), evaluate_runs(outcomes, None), strict=True):
-        assert close(found.returns, share * STEPS)
-        assert close(found.discounted, share * (1 - discount**STEPS) / (1 - discount))
-        # The number of good actions is binomial.
-        assert found.returns.error == pytest.approx(math.sqrt(STEPS * share * (1 - share) / EPISODES), rel=0.15)
-        assert found.length == Estimate(STEPS, 0.0)
-        assert (found.terminated, found.truncated) == (0.0, 1.0)
-
-
-def test_the_value_and_the_end_of_a_constant_policy_in_the_tiger_world():
-    """Listening costs 1; a door chosen without listening is worth (10 - 100) / 2 and ends the episode."""
+def tiger() -> tuple[World, Actor]:
+    """The world where an opened door ends the episode, and two actors."""
     env = make("tiger", episodic=True, time_limit=STEPS)
-    listen = 0.7
-    outcomes = play(env, with_policies(env, [(listen, 0.2, 0.1)]), [7], [DISCOUNT], episodes=EPISODES)
-    found = evaluate_runs(outcomes, None)[0]
-    per_step = -listen - 45 * (1 - listen)
-    alive = listen ** np.arange(STEPS)
-    assert close(found.returns, per_step * alive.sum())
-    assert close(found.discounted, per_step * (alive * DISCOUNT ** np.arange(STEPS)).sum())
-    assert close(found.length, alive.sum())
-    cut = listen**STEPS
-    assert abs(found.truncated - cut) < 5 * math.sqrt(cut * (1 - cut) / EPISODES)
-    assert found.terminated == pytest.approx(1 - found.truncated)
+    return env, with_policies(env, POLICIES)
 
 
-def test_greedy_takes_the_most_likely_action(good_bad):
-    env, actors = good_bad
-    good, bad = evaluate_runs(play(env, actors, [0, 1], [1.0, 1.0], episodes=3, greedy=True), None)
-    assert good.returns == Estimate(STEPS, 0.0)
-    assert bad.returns == Estimate(0.0, 0.0)
+def test_the_value_and_the_end_of_constant_policies(tiger):
+    """Listening costs 1; a door chosen without listening is worth (10 - 100) / 2 and ends the episode."""
+    env, actors = tiger
+    found = evaluate_runs(play(env, actors, [7, 8], DISCOUNTS, episodes=EPISODES), None)
+    for (listen, *_), discount, each in zip(POLICIES, DISCOUNTS, found, strict=True):
+        per_step = -listen - 45 * (1 - listen)
+        alive = listen ** np.arange(STEPS)
+        assert close(each.returns, per_step * alive.sum())
+        assert close(each.discounted, per_step * (alive * discount ** np.arange(STEPS)).sum())
+        assert close(each.length, alive.sum())
+        cut = listen**STEPS
+        assert abs(each.truncated - cut) < 5 * math.sqrt(cut * (1 - cut) / EPISODES)
+        assert each.terminated == pytest.approx(1 - each.truncated)
 
 
-def test_the_episodes_of_a_run_depend_on_its_own_seed_only(good_bad):
-    env, actors = good_bad
+def test_greedy_takes_the_most_likely_action(tiger):
+    env, actors = tiger
+    listens, opens = evaluate_runs(play(env, actors, [0, 1], [0.5, 0.5], episodes=60, greedy=True), None)
+    assert listens.returns == Estimate(-STEPS, 0.0)
+    assert listens.discounted == pytest.approx((-2 * (1 - 0.5**STEPS), 0.0))
+    assert listens.truncated == 1.0
+    assert opens.length == Estimate(1.0, 0.0)
+    assert opens.terminated == 1.0
+    assert close(opens.returns, -45)
+
+
+def test_the_episodes_of_a_run_depend_on_its_own_seed_only(tiger):
+    env, actors = tiger
     many = play(env, actors, [5, 6], [1.0, 1.0], episodes=150)
     swapped = jax.tree.map(lambda x: x[::-1] if eqx.is_array(x) else x, actors)
     few = play(env, swapped, [6, 2], [1.0, 1.0], episodes=20)
@@ -94,8 +88,8 @@ def test_the_episodes_of_a_run_depend_on_its_own_seed_only(good_bad):
     assert np.any(many.returns[0, :50] != many.returns[0, 100:])  # every hundred is a hundred of its own
 
 
-def test_at_least_one_episode_is_needed(good_bad):
-    env, actors = good_bad
+def test_at_least_one_episode_is_needed(tiger):
+    env, actors = tiger
     with pytest.raises(ValueError, match="episodes is 0; at least 1"):
         play(env, actors, [0, 1], [1.0, 1.0], episodes=0)
 

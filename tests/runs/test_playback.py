@@ -8,16 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.run import new_runs, training_world
+from asymrl.learning.run import training_world
 from asymrl.models.agent import NO_ACTION
 from asymrl.runs.playback import Playback, critic_name, play_back
-from tests.runs.folders import small
+from tests.runs.folders import small, some_runs
 
 
 def test_the_details_belong_together():
     settings = small("heaven-hell-3", method="a2c-asym-hs", time_limit=10)
     env = training_world(settings)
-    run = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, new_runs(env, settings, np.array([0])))
+    run = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, some_runs(settings, [0]))
     played = play_back(env, settings, run.actor, run.critic, seed=3, greedy=True)
     T = len(played.actions)
     assert played.truncated == (T == 10)

@@ -100,7 +100,7 @@ class Evaluate:
         how = "the most likely actions" if self.greedy else "sampled actions"
         console.print(f"{settings.world}, {settings.method}: {self.episodes} episodes of each seed, {how}\n")
         console.print(_table(loaded, each, overall))
-        notes = ["±: standard error, over the episodes of a seed and, in the last line, over seeds."]
+        notes = ["±: standard error over episodes; in the last line, over seeds."]
         if reference:
             notes.append(
                 f"normalised: 0 is a random policy ({reference.random:.4g}), 1 the best known ({reference.best:.4g})."

@@ -54,8 +54,9 @@ def _draw_policy(ax: Axes, shares: np.ndarray, chosen: int, names: Sequence[str]
         colour = look.PAPER if inside and is_next else look.INK
         x = left + (1 - left) * share + (-0.02 if inside else 0.02)
         _write(ax, x, y, f"{share:.2f}", bold=is_next, colour=colour, ha="right" if inside else "left")
-    _title(ax, POLICY_TOP, "policy π(a; h)")
-    _note(ax, POLICY_TOP, f"{len(shown)} likeliest of {len(names)}" if len(shown) < len(names) else "", look.MUTED)
+    some = f", likeliest {len(shown)}" if len(shown) < len(names) else ""
+    _title(ax, POLICY_TOP, f"policy π(a; h){some}")
+    _note(ax, POLICY_TOP, f"next: {names[chosen]}", look.BLUE)
 
 
 def _actions_shown(shares: np.ndarray, chosen: int) -> list[int]:
@@ -112,7 +113,7 @@ def _title(ax: Axes, top: float, text: str) -> None:
 
 
 def _note(ax: Axes, top: float, text: str, colour: str) -> None:
-    _write(ax, 1.0, top + TITLE_ABOVE, text, colour=colour, ha="right", bold=colour != look.MUTED)
+    _write(ax, 1.0, top + TITLE_ABOVE, text, colour=colour, ha="right", bold=True)
 
 
 def _write(
