@@ -94,6 +94,16 @@ def test_a_complete_run_stands_still_while_others_go_on(program: Program):
     assert 60 <= int(runs.timesteps[1]) < 60 + MINE.episodes * MINE.time_limit
 
 
+def test_a_run_that_is_good_enough_stands_still_while_others_go_on(program: Program):
+    """After 100 episodes at the earliest; every return in this world is at least -1."""
+    settings = [MINE, replace(MINE, stop_return=-1.0), replace(MINE, stop_return=1.5)]
+    runs = train(program, [1, SEED, 2], settings, UPDATES - 1)
+    assert is_active(runs, stack_numbers(settings)).tolist() == [True, True, True]
+    runs = program.train(runs, stack_numbers(settings), 10)
+    assert is_active(runs, stack_numbers(settings)).tolist() == [True, False, True]
+    assert runs.updates.tolist() == [UPDATES + 9, RECENT // MINE.episodes, UPDATES + 9]
+
+
 def poisoned(runs: Run, i: int) -> Run:
     """One run with a weight that is not a number."""
     where = lambda r: r.critic.head.layers[0].weight  # noqa: E731

@@ -1,0 +1,140 @@
+"""Settings: what is refused, and what makes two runs share a program."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asymrl.learning.methods import method
+from asymrl.learning.program import program, stack_numbers
+from asymrl.learning.settings import MOST_STEPS, Settings
+from asymrl.names import METHODS
+
+# Another value for every field. Those of the first table are numbers of the program, those of the second its shape.
+OTHER_NUMBERS: dict[str, Any] = {
+    "steps": 5_000,
+    "stop_return": 3.0,
+    "actor_rate": 0.5,
+    "critic_rate": 0.25,
+    "adam_eps": 0.125,
+    "clip_norm": 2.0,
+    "entropy_weight": 4.0,
+    "entropy_end": 8.0,
+    "entropy_steps": 16.0,
+    "discount": 0.75,
+    "td_lambda": 0.0625,
+    "target_period": 32,
+    "polyak": 0.375,
+}
+OTHER_SHAPES: dict[str, Any] = {
+    "world": "tiger",
+    "method": "a2c",
+    "entropy_schedule": "constant",
+    "episodes": 3,
+    "time_limit": 50,
+    "bootstrap_truncated": True,
+    "estimator": "mc",
+    "td_n": 4,
+    "target": "polyak",
+    "critic_sees": "heaven-side",
+    "memory": "lstm",
+    "memory_size": 64,
+    "window": 3,
+    "attention_heads": 4,
+    "hidden": (32,),
+    "log_points": 100,
+    "evaluation_episodes": 5,
+    "evaluation_greedy": False,
+    "precision": "tf32",
+}
+
+
+def test_every_setting_is_a_number_or_a_shape():
+    assert sorted([*OTHER_NUMBERS, *OTHER_SHAPES]) == sorted(field.name for field in fields(Settings))
+
+
+@pytest.mark.parametrize("name", OTHER_NUMBERS)
+def test_a_number_changes_the_numbers_and_not_the_program(name: str):
+    other = replace(Settings(), **{name: OTHER_NUMBERS[name]})
+    assert other.shape() == Settings().shape()
+    assert program(other) is program(Settings())
+    entry = "entropy_start" if name == "entropy_weight" else name
+    assert float(getattr(other.numbers(), entry)) == OTHER_NUMBERS[name]
+    assert float(getattr(Settings().numbers(), entry)) != OTHER_NUMBERS[name]
+
+
+@pytest.mark.parametrize("name", OTHER_SHAPES)
+def test_anything_else_changes_the_program(name: str):
+    other = replace(Settings(), **{name: OTHER_SHAPES[name]})
+    assert other.shape() != Settings().shape()
+    assert getattr(other.shape(), name) == OTHER_SHAPES[name]
+
+
+def test_what_follows_from_other_settings():
+    numbers = replace(Settings(), entropy_weight=0.5, steps=1_000, log_points=200).numbers()
+    np.testing.assert_allclose(numbers.entropy_end, 0.05, rtol=1e-6)
+    assert int(numbers.log_period) == 5
+    assert int(replace(Settings(), steps=10, log_points=200).numbers().log_period) == 1
+    assert np.isinf(Settings().numbers().clip_norm)
+
+
+def test_numbers_are_stacked_by_run():
+    batch = stack_numbers([Settings(), replace(Settings(), discount=0.5)])
+    assert {leaf.shape for leaf in batch} == {(2,)}
+    np.testing.assert_allclose(batch.discount, [0.99, 0.5], rtol=1e-6)
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"method": "ppo"}, "unknown method 'ppo'; choose one of " + ", ".join(METHODS)),
+    ({"method": "a2c-react-0"}, "unknown method 'a2c-react-0'"),
+    *[
+        ({name: value}, f"{name} is {value}; it must be a positive number")
+        for name in ("steps", "actor_rate", "critic_rate", "adam_eps", "entropy_steps", "episodes", "time_limit",
+                     "td_n", "target_period", "log_points", "memory_size", "attention_heads")
+        for value in (0, -1)
+    ],
+    ({"actor_rate": float("nan")}, "actor_rate is nan; it must be a positive number"),
+    ({"critic_rate": float("inf")}, "critic_rate is inf; it must be a positive number"),
+    *[
+        ({name: value}, f"{name} is {value}; it must lie between 0 and 1")
+        for name in ("discount", "td_lambda", "polyak")
+        for value in (-0.1, 1.1, float("nan"))
+    ],
+    ({"entropy_weight": -1.0}, "can't be negative"),
+    ({"entropy_end": -1.0}, "can't be negative"),
+    ({"evaluation_episodes": -1}, "can't be negative"),
+    ({"clip_norm": 0.0}, "clip_norm is 0.0; it must be a positive number, or none"),
+    ({"clip_norm": float("nan")}, "clip_norm is nan; it must be a positive number, or none"),
+    ({"steps": MOST_STEPS + 1}, f"steps is {MOST_STEPS + 1}; a run can have at most {MOST_STEPS}"),
+    ({"memory": "transformer"}, "memory 'transformer': 'transformer' is not one of gru, lstm, rnn, attention"),
+    ({"memory": "rnn:"}, "memory 'rnn:': '' is not one of gru"),
+    ({"window": 0}, "window 0: remember at least 1 pair, or none for the whole episode"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "message"), REFUSED, ids=lambda value: str(value) if isinstance(value, dict) else "")
+def test_what_can_not_be_is_refused(wrong: dict[str, Any], message: str):
+    with pytest.raises(ValueError) as refusal:
+        Settings(**wrong)
+    assert message in str(refusal.value)
+
+
+def test_methods_differ_in_what_the_critic_reads_and_how_long_the_memory_is():
+    told = {name: (method(name).reads, method(name).window) for name in METHODS}
+    assert told == {
+        "a2c": ("h", None),
+        "a2c-asym-s": ("s", None),
+        "a2c-asym-hs": ("hs", None),
+        "a2c-react-2": ("h", 2),
+        "a2c-react-4": ("h", 4),
+    }
+    assert method("a2c-react-7").window == 7
+
+
+def test_a_window_of_ones_own_goes_before_that_of_the_method():
+    assert Settings(method="a2c-react-4").architecture.window == 4
+    assert Settings(method="a2c-react-4", window=9).architecture.window == 9
+    assert Settings(method="a2c-asym-hs", window=1).architecture.window == 1
