@@ -7,6 +7,7 @@ import os
 # Two test processes share two cores; more threads per process only get in each other's way.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("ASYMRL_CACHE", "off")  # tests leave the user's cache alone
 # Most of the time of the tests of learning is compilation; these two halve it, and only the speed of programs suffers.
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1")
 

@@ -51,6 +51,8 @@ def follow_to_the_end(folder: RunFolder, pace: Pace, trackers: Sequence[Tracker]
     except StorageError as error:
         print(f"asymrl: {error}", file=sys.stderr)
         return 1
+    finally:
+        folder.release()
     return 1 if outcome.failed else 0
 
 

@@ -29,9 +29,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         if not self.seeds or len(self.settings) != len(self.seeds):
-            raise ValueError(
-                f"{len(self.settings)} settings and {len(self.seeds)} seeds: there must be one each per run"
-            )
+            raise ValueError(f"{len(self.settings)} settings and {len(self.seeds)} seeds: a run needs one of each")
         for seed in self.seeds:
             if not 0 <= seed < MOST_SEEDS:
                 raise ValueError(f"seed {seed}: choose a whole number from 0 to {MOST_SEEDS - 1}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,7 @@ class TensorBoard(Silent):
     @staticmethod
     def package() -> Any:
         """The package that writes. Raises RunError with the command that installs it."""
-        try:
-            import tensorboardX
-        except ImportError as error:
-            raise RunError('TensorBoard needs another package: pip install "asymrl[tensorboard]"') from error
-        return tensorboardX
+        return _optional("tensorboardX", "TensorBoard", "tensorboard")
 
     def begin(self, batch: Batch) -> None:
         self._batch = batch
@@ -63,11 +60,7 @@ class WeightsAndBiases(Silent):
     @staticmethod
     def package() -> Any:
         """The package that reports. Raises RunError with the command that installs it."""
-        try:
-            import wandb
-        except ImportError as error:
-            raise RunError('Weights & Biases needs another package: pip install "asymrl[wandb]"') from error
-        return wandb
+        return _optional("wandb", "Weights & Biases", "wandb")
 
     def begin(self, batch: Batch) -> None:
         self._batch = batch
@@ -98,6 +91,13 @@ class WeightsAndBiases(Silent):
             reinit="create_new",
             settings=self._wandb.Settings(silent=True),
         )
+
+
+def _optional(package: str, purpose: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise RunError(f'{purpose} needs another package: pip install "asymrl[{extra}]"') from error
 
 
 def _name(batch: Batch, run: int) -> str:
