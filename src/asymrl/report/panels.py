@@ -54,7 +54,7 @@ def _draw_policy(ax: Axes, shares: np.ndarray, chosen: int, names: Sequence[str]
         colour = look.PAPER if inside and is_next else look.INK
         x = left + (1 - left) * share + (-0.02 if inside else 0.02)
         _write(ax, x, y, f"{share:.2f}", bold=is_next, colour=colour, ha="right" if inside else "left")
-    some = f", likeliest {len(shown)}" if len(shown) < len(names) else ""
+    some = f", top {len(shown)}" if len(shown) < len(names) else ""
     _title(ax, POLICY_TOP, f"policy π(a; h){some}")
     _note(ax, POLICY_TOP, f"next: {names[chosen]}", look.BLUE)
 
