@@ -1,0 +1,212 @@
+"""Actor and critic of each kind of world: sizes, first weights, and that shortcuts change nothing."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from asymrl.envs import make
+from asymrl.envs.world import World
+from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic
+from asymrl.models.features import GridState, convolve
+from asymrl.models.layers import Embedding, Linear, Mlp
+from asymrl.models.memory import Gru
+
+T, E = 5, 2
+SMALL = Architecture(memory_size=8, hidden=(8,))
+KINDS = ("heaven-hell-1", "car-flag", "memory-four-rooms-7x7")
+
+# Numbers to learn in the actor and in the critic V(h, s), in the authors' program. The memory rooms are the paper's:
+# 128 features of the history instead of 64, and no features of the item, which is always the same.
+COUNTS = {
+    "heaven-hell-3": (298_756, 332_545),
+    "heaven-hell-4": (299_012, 333_313),
+    "shopping-5": (301_638, 373_121),
+    "car-flag": (252_935, 252_929),
+    "cleaner": (278_288, 707_073),
+    "memory-four-rooms-7x7": (174_820, 1_837_578),
+    "memory-four-rooms-9x9": (174_820, 2_886_154),
+}
+
+
+@pytest.mark.parametrize("world", COUNTS)
+def test_as_many_weights_as_in_the_paper(world: str):
+    env = make(world)
+    spaces = (env.action_space, env.observation_space)
+
+    def build(key: jax.Array) -> tuple[Actor, Critic]:
+        paper = Architecture()
+        return Actor(key, *spaces, paper, 101), Critic(key, *spaces, env.latent_space, "hs", paper, 101)
+
+    models = eqx.filter_eval_shape(build, jax.random.key(0))
+    assert tuple(sum(leaf.size for leaf in jax.tree.leaves(model)) for model in models) == COUNTS[world]
+
+
+@pytest.mark.parametrize(("reads", "width"), [("h", 128), ("s", 64), ("hs", 192)])
+def test_a_critic_is_as_wide_as_what_it_reads(reads: str, width: int):
+    env = make("heaven-hell-3")
+    spaces = (env.action_space, env.observation_space, env.latent_space)
+    critic = eqx.filter_eval_shape(lambda key: Critic(key, *spaces, reads, Architecture(), 101), jax.random.key(0))
+    assert [layer.weight.shape for layer in critic.head.layers] == [(width, 512), (512, 256), (256, 1)]
+    assert (critic.history is None) == ("h" not in reads)
+    assert (critic.phi_s is None) == ("s" not in reads)
+
+
+class Scene(NamedTuple):
+    """A world, small networks for it, and episodes to look at."""
+
+    env: World
+    actor: Actor
+    critic: Critic
+    before: jax.Array
+    observations: Any
+    signals: Any
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def scene(request: pytest.FixtureRequest) -> Scene:
+    env = make(request.param, time_limit=T)
+    rng = np.random.default_rng(0)
+
+    @eqx.filter_jit
+    def build() -> tuple[Actor, Critic, Any, Any]:
+        keys = jax.random.split(jax.random.key(0), 2)
+        actor = Actor(keys[0], env.action_space, env.observation_space, SMALL, T + 1)
+        critic = Critic(keys[1], env.action_space, env.observation_space, env.latent_space, "hs", SMALL, T + 1)
+        episode, seen = jax.vmap(jax.vmap(env.begin))(jax.random.split(jax.random.key(1), (T, E)))
+        return actor, critic, seen, jax.vmap(jax.vmap(env.latent))(episode.state)
+
+    before = rng.integers(env.action_space.n, size=(T, E)).astype(np.int32)
+    before[0] = NO_ACTION
+    actor, critic, seen, signals = build()
+    return Scene(env, actor, critic, jnp.asarray(before), seen, signals)
+
+
+def plain_inputs(history: Any, before: jax.Array, observations: Any) -> jax.Array:
+    """[phi(a), phi(o)], with zeros for the action before the first."""
+    taken = jnp.where((before == NO_ACTION)[..., None], 0.0, history.phi_a(jnp.maximum(before, 0)))
+    return jnp.concatenate([taken, history.phi_o(observations)], axis=-1)
+
+
+def test_projected_features_are_the_features_projected(scene: Scene):
+    """Tables of products instead of products: the history is the same function."""
+
+    @eqx.filter_jit
+    def both(actor: Actor) -> tuple[jax.Array, jax.Array]:
+        plain = actor.history.memory.sequence(plain_inputs(actor.history, scene.before, scene.observations))
+        return actor.history.sequence(scene.before, scene.observations), plain
+
+    got, plain = both(scene.actor)
+    np.testing.assert_allclose(got, plain, rtol=1e-4, atol=1e-5)
+
+
+def test_acting_and_learning_see_the_same_policy(scene: Scene):
+    @eqx.filter_jit
+    def both(actor: Actor) -> tuple[list[jax.Array], jax.Array]:
+        carry, acting = actor.history.memory.initial(E), []
+        for t in range(T):
+            seen = jax.tree.map(lambda x, t=t: x[t], scene.observations)
+            carry, _, logits = actor.step(carry, scene.before[t], seen)
+            acting.append(logits)
+        return acting, actor.head(actor.history.sequence(scene.before, scene.observations))
+
+    acting, learning = both(scene.actor)
+    np.testing.assert_allclose(np.stack(acting), learning, rtol=1e-4, atol=1e-5)
+
+
+def test_the_critic_reads_history_and_state_side_by_side(scene: Scene):
+    @eqx.filter_jit
+    def both(critic: Critic) -> tuple[jax.Array, jax.Array]:
+        assert critic.history is not None
+        assert critic.phi_s is not None
+        h = critic.history.sequence(scene.before, scene.observations)
+        read = jnp.concatenate([h, critic.phi_s(scene.signals)], axis=-1)
+        return critic(scene.before, scene.observations, scene.signals), critic.head(read)[..., 0]
+
+    got, plain = both(scene.critic)
+    np.testing.assert_allclose(got, plain, rtol=1e-4, atol=1e-4)
+
+
+def test_a_blank_symbol_is_zero_and_never_learns():
+    embedding = Embedding.new(jax.random.key(0), 4, 3, blank=True)
+    np.testing.assert_array_equal(embedding(jnp.asarray(3)), np.zeros(3))
+    index = jnp.asarray([0, 3, 3])
+    gradient = jax.grad(lambda e: e(index).sum() + e.project(index, jnp.ones((3, 2))).sum())(embedding).table
+    np.testing.assert_array_equal(gradient[3], np.zeros(3))
+    np.testing.assert_array_equal(gradient[1:3], np.zeros((2, 3)))
+    assert (gradient[0] != 0).all()
+    # Not even if its row were not zero.
+    marked = Embedding(embedding.table.at[3].set(7.0), blank=True)
+    np.testing.assert_array_equal(marked(jnp.asarray(3)), np.zeros(3))
+    np.testing.assert_array_equal(marked.prepared(jnp.ones((3, 2)))(jnp.asarray(3)), np.zeros(2))
+
+
+def test_few_values_of_a_large_vocabulary():
+    """The two ways to project embeddings, by single vectors and by a table of products, agree."""
+    embedding = Embedding.new(jax.random.key(0), 10, 3)
+    weight = jax.random.normal(jax.random.key(1), (3, 2))
+    for index in (jnp.arange(3), jnp.arange(30) % 10):
+        np.testing.assert_allclose(embedding.project(index, weight), embedding(index) @ weight, rtol=1e-5, atol=1e-6)
+
+
+def test_first_weights_are_xavier_normal_without_bias():
+    layer = Linear(jax.random.key(0), 300, 200, gain=2.0**0.5)
+    np.testing.assert_allclose(np.std(layer.weight), (2 * 2 / 500) ** 0.5, rtol=0.02)
+    np.testing.assert_array_equal(layer.bias, np.zeros(200))
+    mlp = Mlp(jax.random.key(0), 300, (200, 100), 50)
+    spreads = [float(np.std(layer.weight)) for layer in mlp.layers]
+    np.testing.assert_allclose(spreads, [(4 / 500) ** 0.5, (4 / 300) ** 0.5, (2 / 150) ** 0.5], rtol=0.05)
+
+
+def test_first_weights_of_the_gru_are_uniform():
+    gru = Gru(jax.random.key(0), 100, 64)
+    for weight in (gru.input_weight, gru.hidden_weight, gru.input_bias, gru.hidden_bias):
+        assert np.abs(weight).max() <= 64**-0.5
+        np.testing.assert_allclose(np.std(weight), 64**-0.5 / 3**0.5, rtol=0.1)
+
+
+def test_acting_with_a_few_rows_is_the_same_network():
+    mlp = Mlp(jax.random.key(0), 8, (16, 4), 3)
+    x = jax.random.normal(jax.random.key(1), (2, 8))
+    np.testing.assert_allclose(mlp.act(x), mlp(x), rtol=1e-5, atol=1e-6)
+
+
+def test_convolutions_as_products():
+    planes, kernel = (jax.random.normal(jax.random.key(i), shape) for i, shape in enumerate([(2, 4, 5, 3), (27, 6)]))
+    dimensions = ("NHWC", "HWIO", "NHWC")
+    expected = jax.lax.conv_general_dilated(
+        planes, kernel.reshape(3, 3, 3, 6), (1, 1), "SAME", dimension_numbers=dimensions
+    )
+    np.testing.assert_allclose(convolve(planes, kernel), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_grid_of_a_state():
+    """The agent's six numbers first, then the three convolutions over the embedded grid and the agent's cell."""
+    env = make("memory-four-rooms-7x7")
+    phi = GridState(jax.random.key(0), env.latent_space)  # pyright: ignore[reportArgumentType]
+    assert phi.size == 7 * 7 * 64 + 6
+    latent = env.latent(env.reset(jax.random.key(1)))
+    features = eqx.filter_jit(phi)(latent)
+    assert features.shape == (phi.size,)
+    np.testing.assert_array_equal(features[:6], latent["agent"])
+    assert (features[6:] >= 0).all()
+    moved = latent | {"agent_id_grid": jnp.roll(latent["agent_id_grid"], 1, axis=0)}
+    assert not np.array_equal(eqx.filter_jit(phi)(moved)[6:], features[6:])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"memory": "elman"}, "memory 'elman': 'elman' is not one of gru, lstm, rnn, attention"),
+        ({"window": 0}, "window 0: remember at least 1 pair"),
+        ({"memory_size": 0}, "memory_size 0: at least 1 feature is needed"),
+    ],
+)
+def test_impossible_architectures_are_refused(wrong: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        Architecture(**wrong)
