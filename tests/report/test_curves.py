@@ -48,6 +48,17 @@ def test_the_figure_shows_each_run_their_mean_and_the_references():
     assert len(learning_curve(table("shopping-3")).axes[0].lines) == 3
 
 
+def test_runs_with_other_settings_have_a_line_of_their_own():
+    rates = table().with_columns(critic_rate=pl.col("seed") * 0.5)
+    metrics = rates.select("world", "method", "seed", "critic_rate", "timestep", "return")
+    axes = learning_curve(metrics, references=False).axes[0]
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]  # pyright: ignore
+    assert labels == ["a2c, critic_rate 0.0", "a2c, critic_rate 0.5"]
+    means = [line for line in axes.lines if line.get_label() in labels]
+    assert [float(np.asarray(line.get_ydata())[-1]) for line in means] == [1.0, 0.0]
+    assert len({line.get_color() for line in means}) == 2
+
+
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
 def test_the_figure_is_saved_in_the_format_of_the_file(tmp_path: Path, ending: str):
     path = tmp_path / f"curve.{ending}"

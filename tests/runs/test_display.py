@@ -10,7 +10,7 @@ from rich.console import Console
 
 from asymrl.learning.run import METRICS, RECENT
 from asymrl.runs.batch import Batch
-from asymrl.runs.display import LivePanel, PlainLines, display, grouped, left, short, sparkline, title
+from asymrl.runs.display import LivePanel, PlainLines, display, grouped, left, percent, short, sparkline, title
 from asymrl.runs.metrics import metrics_table
 from asymrl.runs.progress import Clock, Progress, Snapshot, mean_and_error
 from asymrl.runs.trainer import failure
@@ -57,7 +57,8 @@ def test_runs_that_are_over_count_as_done(batch: Batch):
     assert Progress(batch, snapshot(), None).share == 0.5
     assert Progress(batch, snapshot(failed=np.asarray([True, False])), None).share == 0.75
     beyond = Progress(batch, snapshot(timesteps=np.asarray([12_005, 12_003])), None)
-    assert (beyond.share, beyond.steps) == (1.0, 24_000)
+    assert (percent(beyond), beyond.steps) == ("100%", 24_000)
+    assert percent(Progress(batch, snapshot(timesteps=np.asarray([11_999, 11_999])), None)) == "99%"
 
 
 def test_speed_and_time_left(batch: Batch):

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 from jaxtyping import Float
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
@@ -86,7 +88,7 @@ def draw_references(axes: Axes, world: str) -> None:
 
 
 def learning_curve(metrics: pl.DataFrame, *, references: bool = True) -> Figure:
-    """A figure of the learning curves in a table of metrics, one line per method.
+    """A figure of the learning curves in a table of metrics, one line for all runs that differ only in their seed.
 
     Args:
         metrics: of one world.
@@ -95,10 +97,9 @@ def learning_curve(metrics: pl.DataFrame, *, references: bool = True) -> Figure:
     worlds = metrics["world"].unique(maintain_order=True)
     figure = Figure(figsize=(5.6, 3.5), layout="constrained")
     axes = figure.subplots()
-    for (method,), rows in metrics.group_by("method", maintain_order=True):
-        runs = rows.select(rows.columns[: rows.columns.index("timestep")]).n_unique()
-        label = f"{method}, {runs} runs" if runs > 1 else str(method)
-        draw_curve(axes, rows, label=label, colour=COLOURS.get(str(method), OTHER_COLOUR))
+    groups = metrics.partition_by(_kinds(metrics), maintain_order=True)
+    for rows, colour in zip(groups, _colours(groups), strict=True):
+        draw_curve(axes, rows, label=_label(rows), colour=colour)
     if references:
         draw_references(axes, worlds[0])
     axes.set_title(", ".join(worlds), fontsize=11, loc="left")
@@ -112,6 +113,26 @@ def learning_curve(metrics: pl.DataFrame, *, references: bool = True) -> Figure:
     axes.set_axisbelow(True)
     axes.legend(frameon=False, fontsize=9, loc="best")
     return figure
+
+
+def _kinds(metrics: pl.DataFrame) -> list[str]:
+    """The columns that tell runs apart, but for the seed: the method, and settings in which runs differ."""
+    return [name for name in metrics.columns[: metrics.columns.index("timestep")] if name not in ("world", "seed")]
+
+
+def _label(rows: pl.DataFrame) -> str:
+    kinds = [f"{name} {rows[name][0]}" for name in _kinds(rows) if name != "method"]
+    runs = rows["seed"].n_unique()
+    return ", ".join([rows["method"][0], *kinds, *([f"{runs} runs"] if runs > 1 else [])])
+
+
+def _colours(groups: list[pl.DataFrame]) -> list[str]:
+    """Those of the methods; shades of one scale where a method appears with different settings."""
+    methods = [rows["method"][0] for rows in groups]
+    if len(set(methods)) == len(methods):
+        return [COLOURS.get(method, OTHER_COLOUR) for method in methods]
+    shades = colormaps["viridis"](np.linspace(0, 0.85, len(groups)))
+    return [to_hex(shade) for shade in shades]
 
 
 def _end(metrics: pl.DataFrame) -> float:

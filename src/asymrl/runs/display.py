@@ -93,7 +93,7 @@ def line(progress: Progress) -> str:
     """Where the training stands, in a line without markup."""
     returns, lengths = progress.snapshot.means()
     values = [
-        f"{progress.share:4.0%}",
+        f"{percent(progress):>4}",
         f"{grouped(progress.steps)} steps",
         f"return {plus_minus(returns)}",
         f"length {mean_and_error(lengths)[0]:.1f}",
@@ -112,7 +112,7 @@ def panel(progress: Progress) -> RenderableType:
     bar = Table.grid(padding=(0, 2))
     bar.add_row(
         ProgressBar(total=1.0, completed=progress.share, width=36, complete_style="cyan", finished_style="green"),
-        f"{progress.share:.0%}",
+        percent(progress),
         f"{grouped(progress.steps)} / {grouped(progress.batch.total_steps)} steps",
         speed(progress),
         left(progress),
@@ -167,6 +167,11 @@ def short(value: float) -> str:
 
 def grouped(number: int) -> str:
     return f"{number:,}".replace(",", " ")
+
+
+def percent(progress: Progress) -> str:
+    """Rounded down, so that 100% is the end."""
+    return f"{int(100 * progress.share)}%"
 
 
 def speed(progress: Progress) -> str:
