@@ -93,3 +93,10 @@ def test_bounds_are_called_so():
     text = summary(Batch.product([Settings("memory-four-rooms-7x7")], [0, 1]), finished())
     assert "best known      3.73 .. 4.521 (proven bounds)" in text
     assert "48% of the way from random to the lower bound of the best" in text
+
+
+def test_the_summary_tells_settings_apart():
+    text = summary(
+        Batch.product([Settings("heaven-hell-3"), Settings("heaven-hell-3", critic_rate=0.5)], [0]), finished()
+    )
+    assert "                0.50  with critic_rate=0.001\n                0.70  with critic_rate=0.5\n" in text

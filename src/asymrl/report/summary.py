@@ -26,9 +26,7 @@ def summary(batch: Batch, snapshot: Snapshot) -> str:
     if sound.any():
         over = f" (mean ± standard error of {sound.sum()} runs)" if sound.sum() > 1 else ""
         lines.append(f"return          {plus_minus(returns[sound])}  over the last 100 episodes{over}")
-        if 1 < len(batch) <= MOST_SEEDS_SHOWN:
-            each = "  ".join(f"{value:.2f}" for value in returns[sound])
-            lines.append(f"each run        {each}")
+        lines += _apart(batch, returns, sound)
         lines.append(f"episode length  {mean_and_error(lengths[sound])[0]:.1f}")
         if comparable(batch):
             lines += _references(batch.first.world, mean_and_error(returns[sound])[0])
@@ -37,6 +35,20 @@ def summary(batch: Batch, snapshot: Snapshot) -> str:
     if failed := np.flatnonzero(snapshot.failed).tolist():
         lines.append(f"failed          {'; '.join(batch.label(run) for run in failed)}: not finite, left out above")
     return "\n".join(lines)
+
+
+def _apart(batch: Batch, returns: np.ndarray, sound: np.ndarray) -> list[str]:
+    """The return of each run if they are few, or of each of the settings if the runs differ in them."""
+    if own := batch.differing():
+        lines = []
+        for settings in dict.fromkeys(batch.settings):
+            chosen = np.asarray([each == settings for each in batch.settings]) & sound
+            described = ", ".join(f"{name}={getattr(settings, name)}" for name in own)
+            lines += [f"                {plus_minus(returns[chosen])}  with {described}"] if chosen.any() else []
+        return lines
+    if 1 < len(batch) <= MOST_SEEDS_SHOWN:
+        return [f"each run        {'  '.join(f'{value:.2f}' for value in returns[sound])}"]
+    return []
 
 
 def comparable(batch: Batch) -> bool:
