@@ -190,6 +190,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", place], check=True)
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_the_training_stops_and_can_go_on(
     asymrl: Commands, uninterrupted: Uninterrupted, small_disk: Path
 ):
