@@ -1,4 +1,4 @@
-"""A run depends on its own seed and settings only, whichever runs share its batch."""
+"""A run and its curve depend on its own seed and settings only, whichever runs share its batch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ import pytest
 
 from asymrl.learning.program import Program, is_active, stack_numbers
 from asymrl.learning.rollout import roll_out
-from asymrl.learning.run import RECENT, Run
+from asymrl.learning.run import METRICS, RECENT, Run
 from asymrl.learning.settings import Settings
-from tests.learning.small import assert_close, assert_same, member, start, tiny
+from tests.learning.small import assert_close, assert_same, member, rules_of, start, tiny
+from tests.oracles.update import entropy_weight
 
 UPDATES = 50
-MINE = tiny(world="heaven-hell-1", steps=100_000, log_points=1000, target_period=100, entropy_weight=0.01)
+# Every update writes a point of the curve: the period of the points is a single step.
+MINE = tiny(world="heaven-hell-1", steps=2_000, log_points=2_000, entropy_weight=0.01, target_period=100)
 OTHER = replace(MINE, actor_rate=1e-2, critic_rate=3e-3, discount=0.9, entropy_weight=0.5, clip_norm=1.0)
 SEED = 7
 
@@ -72,6 +74,51 @@ def test_settings_of_their_own(program: Program, trio: Run):
 
 def test_seeds_make_a_difference(trio: Run):
     assert not np.array_equal(member(trio, 0).recent_lengths, member(trio, 1).recent_lengths)
+
+
+def test_new_runs_come_from_their_seeds(program: Program):
+    together, alone = program.start([1, SEED]), program.start([SEED])
+    assert_same(member(together, 1), member(alone, 0))
+    assert not np.array_equal(together.actor.head.layers[0].weight[0], together.actor.head.layers[0].weight[1])
+    assert_same(alone.target, alone.critic)
+
+
+def curve_of(runs: Run, i: int) -> dict[str, np.ndarray]:
+    """The curve of a run, by metric, without the points that it did not reach."""
+    curve, reached = np.asarray(runs.curve[i]), int(runs.logged[i])
+    assert np.isnan(curve[reached:]).all()
+    return dict(zip(METRICS, curve[:reached].T, strict=True))
+
+
+@pytest.mark.parametrize(("i", "settings"), [(0, MINE), (2, OTHER)])
+def test_curves(trio: Run, i: int, settings: Settings):
+    curve = curve_of(trio, i)
+    np.testing.assert_array_equal(curve["update"], np.arange(1, UPDATES + 1))
+    np.testing.assert_array_equal(curve["episode"], settings.episodes * curve["update"])
+    # Points are named by the time before their update; lengths are means over all episodes so far.
+    time = np.append(curve["timestep"], trio.timesteps[i])
+    assert time[0] == 0
+    np.testing.assert_allclose(curve["length"], time[1:] / curve["episode"], rtol=1e-5)
+    np.testing.assert_allclose(curve["length"][-1], trio.recent_lengths[i].mean(), rtol=1e-5)
+    np.testing.assert_allclose(curve["return"][-1], trio.recent_returns[i].mean(), rtol=1e-5, atol=1e-6)
+    assert set(np.unique(trio.recent_returns[i])) <= {-1.0, 0.0, 1.0}
+    # The weight of the entropy is that of the time after the episodes of the update.
+    expected = [entropy_weight(int(step), rules_of(settings)) for step in time[1:]]
+    np.testing.assert_allclose(curve["entropy_weight"], expected, rtol=1e-5)
+    losses = [values for name, values in curve.items() if not name.startswith("evaluation")]
+    assert np.isfinite(losses).all()
+    assert np.isnan(curve["evaluation_return"]).all()
+
+
+def test_points_of_a_curve_are_a_period_apart(program: Program):
+    longer = replace(MINE, steps=20 * MINE.steps)
+    assert longer.log_period == 20
+    runs = train(program, [1, SEED, 2], [longer] * 3, 100)
+    for i in range(3):
+        gaps = np.diff(curve_of(runs, i)["timestep"])
+        assert len(gaps) > 10
+        assert (gaps >= longer.log_period).all()
+        assert (gaps < longer.log_period + longer.episodes * longer.time_limit).all()
 
 
 def test_the_same_batch_twice_is_the_same_bit_by_bit(program: Program, trio: Run):

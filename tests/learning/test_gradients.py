@@ -12,9 +12,8 @@ import pytest
 
 from asymrl.learning.learn import actor_gradient, critic_gradient, lesson
 from asymrl.learning.rollout import Episodes
-from asymrl.learning.run import new_run, training_world
-from asymrl.learning.settings import Settings
-from tests.learning.small import tiny
+from asymrl.learning.run import training_world
+from tests.learning.small import member, start, tiny
 
 T = 5
 
@@ -36,22 +35,25 @@ def shaken(model: Any, rng: np.random.Generator) -> Any:
     """In double precision, and away from the kinks of ReLUs, where biases of zero would leave it."""
 
     def shake(leaf: Any) -> Any:
-        return leaf.astype(jnp.float64) + 0.1 * rng.normal(size=leaf.shape) if eqx.is_inexact_array(leaf) else leaf
+        if not eqx.is_inexact_array(leaf):
+            return leaf
+        return jnp.asarray(np.asarray(leaf, np.float64) + 0.1 * rng.normal(size=leaf.shape))
 
     return jax.tree.map(shake, model)
 
 
 def along(model: Any, direction: Any, step: float) -> Any:
     arrays, static = eqx.partition(model, eqx.is_array)
-    return eqx.combine(jax.tree.map(lambda x, d: x + step * d, arrays, direction), static)
+    moved = jax.tree.map(lambda x, d: jnp.asarray(np.asarray(x) + step * np.asarray(d)), arrays, direction)
+    return eqx.combine(moved, static)
 
 
 def assert_gradient(loss: Any, gradient: Any, model: Any, rng: np.random.Generator) -> None:
     """The slope of the loss in a random direction is the gradient's component in it."""
     arrays = eqx.filter(model, eqx.is_array)
-    direction = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape)), arrays)
+    direction = jax.tree.map(lambda x: rng.normal(size=x.shape), arrays)
     slope = (loss(along(model, direction, 1e-6)) - loss(along(model, direction, -1e-6))) / 2e-6
-    component = sum(jnp.sum(g * d) for g, d in zip(*map(jax.tree.leaves, (gradient, direction)), strict=True))
+    component = sum(np.sum(g * d) for g, d in zip(*map(jax.tree.leaves, (gradient, direction)), strict=True))
     np.testing.assert_allclose(component, slope, rtol=1e-5)
 
 
@@ -61,28 +63,22 @@ def assert_gradient(loss: Any, gradient: Any, model: Any, rng: np.random.Generat
 )
 def test_gradients_of_losses(memory: str):
     settings = tiny(world="heaven-hell-1", memory=memory, memory_size=4, time_limit=T, bootstrap_truncated=True)
-    rng = np.random.default_rng(0)
+    env, rng = training_world(settings), np.random.default_rng(0)
+    run = member(start(env, settings, [0]), 0)
     with jax.enable_x64(True):
-        check_losses(settings, rng)
+        actor, critic, target = (shaken(model, rng) for model in (run.actor, run.critic, run.target))
+        numbers, weight, episodes = settings.numbers(), jnp.asarray(0.3), some_episodes(rng)
 
+        @eqx.filter_jit
+        def for_critic(critic: Any) -> Any:
+            return critic_gradient(critic, target, lesson(env, settings, episodes, T), settings, numbers)
 
-def check_losses(settings: Settings, rng: np.random.Generator) -> None:
-    env, numbers = training_world(settings), settings.numbers()
-    with jax.disable_jit():
-        run = new_run(env, settings, 0)
-    actor, critic, target = (shaken(model, rng) for model in (run.actor, run.critic, run.target))
-    data = lesson(env, settings, some_episodes(rng), T)
-    weight = jnp.asarray(0.3)
+        @eqx.filter_jit
+        def for_actor(actor: Any) -> Any:
+            data = lesson(env, settings, episodes, T)
+            known = data._replace(features=actor.history.sequence(data.before[:T], data.observations[:T]))
+            (policy, negentropy), gradient = actor_gradient(actor, critic, known, weight, settings, numbers)
+            return policy + weight * negentropy, gradient
 
-    @eqx.filter_jit
-    def for_critic(critic: Any) -> Any:
-        return critic_gradient(critic, target, data, settings, numbers)
-
-    @eqx.filter_jit
-    def for_actor(actor: Any) -> Any:
-        known = data._replace(features=actor.history.sequence(data.before[:T], data.observations[:T]))
-        (policy, negentropy), gradient = actor_gradient(actor, critic, known, weight, settings, numbers)
-        return policy + weight * negentropy, gradient
-
-    assert_gradient(lambda critic: for_critic(critic)[0], for_critic(critic)[1], critic, rng)
-    assert_gradient(lambda actor: for_actor(actor)[0], for_actor(actor)[1], actor, rng)
+        assert_gradient(lambda critic: for_critic(critic)[0], for_critic(critic)[1], critic, rng)
+        assert_gradient(lambda actor: for_actor(actor)[0], for_actor(actor)[1], actor, rng)

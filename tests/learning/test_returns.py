@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,13 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from asymrl.learning.returns import ESTIMATORS, add_bootstrap, estimate, mc, td0, td_lambda, td_n
+from asymrl.learning import returns
+from asymrl.learning.returns import ESTIMATORS, add_bootstrap, estimate
 from tests.oracles.update import Rules, estimates
 
 T, E = 7, 2
 numbers = arrays(np.float32, (T, E), elements=st.floats(-10, 10, width=32))
 shares = st.floats(0, 1, width=32)
 ends = st.tuples(st.integers(1, T), st.integers(1, T))
+
+
+td0, td_lambda, mc = (jax.jit(f) for f in (returns.td0, returns.td_lambda, returns.mc))
+td_n = jax.jit(returns.td_n, static_argnums=3)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def estimate_and_bootstrap(name: str, r: Any, v: Any, final: Any, last: Any, truncated: Any, discount: Any, keep: Any):
+    return estimate(name, add_bootstrap(r, final, last, truncated, discount), v, discount, n=3, lambda_=keep)
 
 
 def close(one: Any, other: Any) -> None:
@@ -71,8 +83,8 @@ def test_the_reference_agrees(
     last = jnp.asarray(np.arange(T)[:, None] == np.array(lengths) - 1)
     final = jnp.asarray([3.0, -2.0])
     r, v = jnp.asarray(np.where(valid, rewards, 0.0)), jnp.asarray(np.where(valid, values, 0.0))
-    r = add_bootstrap(r, final, last, jnp.asarray([bootstrap, False]), discount)
-    got = np.asarray(estimate(name, r, v, discount, n=3, lambda_=keep))
+    truncated = jnp.asarray([bootstrap, False])
+    got = np.asarray(estimate_and_bootstrap(name, r, v, final, last, truncated, discount, keep))
     rules = Rules(estimator=name, discount=discount, td_lambda=keep, td_n=3)
     for e, length in enumerate(lengths):
         end = 3.0 if bootstrap and e == 0 else 0.0
