@@ -99,7 +99,7 @@ def test_impossible_sizes(name, message):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("heaven-hell-3:size=4", "heaven-hell-N has no option 'size'; its options are time_limit"),
+        ("heaven-hell-3:size=4", "heaven-hell-N has no option 'size'; its options are discount, time_limit"),
         ("heaven-hell-3:n=4", "heaven-hell-N has no option 'n'"),
         ("memory-four-rooms-7x7:height=9", "has no option 'height'; its options are actions, colours, discount"),
         ("car-flag:name=mine", "car-flag has no option 'name'"),
