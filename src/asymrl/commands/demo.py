@@ -7,8 +7,7 @@ from pathlib import Path
 
 WORLD, METHOD = "heaven-hell-3", "a2c-asym-hs"
 SOLVED = 0.95  # mean return of the last 100 episodes; the best possible is 1, chance is 0
-# The paper's settings, but for the estimator: this one learns the task in about half the steps.
-CHOSEN = {"estimator": "td-lambda", "steps": 3_000_000, "stop_return": SOLVED}
+CHOSEN = {"steps": 4_000_000, "stop_return": SOLVED}  # the rest is the paper's
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,7 @@ class Demo:
     folder: Path = Path("demo")
     """Where the run, its learning curve and the films go."""
 
-    seed: int = 0
+    seed: int = 7
     """Seed of the training."""
 
     def run(self) -> int:

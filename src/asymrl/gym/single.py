@@ -21,6 +21,8 @@ from asymrl.gym.programs import Programs, result_layout
 from asymrl.gym.rendering import RENDER_MODES, check_render_mode, draw, warn_of_no_render_mode
 from asymrl.gym.spaces import to_gymnasium, to_world
 
+TERMINATED = "terminated"
+
 
 class Environment(gymnasium.Env[Any, Any]):
     """A world as a Gymnasium environment. NumPy in, NumPy out; a step is one compiled call.
@@ -85,7 +87,7 @@ class Environment(gymnasium.Env[Any, Any]):
         result = self._layout.unpack(self._result)
         reward, terminated, truncated = result["outcome"].tolist()
         if terminated or truncated:
-            self._end = "terminated" if terminated else "truncated by its time limit"
+            self._end = TERMINATED if terminated else "truncated by its time limit"
         return result["observation"], reward, bool(terminated), bool(truncated), {"state": result["latent"]}
 
     def render(self) -> Any:
@@ -96,4 +98,5 @@ class Environment(gymnasium.Env[Any, Any]):
         if self._episode is None or self._result is None:
             raise reset_needed(self.world, "render()")
         observation = self._layout.unpack(self._result)["observation"]
-        return draw(self.render_mode, self.world, self._episode.state, observation, self._action)
+        terminated = self._end == TERMINATED
+        return draw(self.render_mode, self.world, self._episode.state, observation, self._action, terminated)
