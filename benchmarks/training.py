@@ -105,12 +105,8 @@ def arithmetic() -> float:
     return 2 * n**3 / float(np.median(times))
 
 
-def operations_per_step(settings: Settings) -> float:
-    """Floating-point operations that one trained step needs, at least: two per weight in every pass over it.
-
-    The actor acts and learns (forward and backward: three passes); the critic learns (three), is asked for advantages
-    (one), and its target for targets (one). Embeddings are looked up, which costs next to nothing.
-    """
+def weights_read(settings: Settings) -> tuple[int, int, int]:
+    """Weights of the actor and of the critic, without embeddings (which are looked up), and all parameters."""
     env = training_world(settings)
     run = jax.eval_shape(lambda: new_run(env, settings, 0))
 
@@ -118,7 +114,25 @@ def operations_per_step(settings: Settings) -> float:
         parts = jax.tree.leaves(model, is_leaf=lambda part: isinstance(part, Embedding))
         return sum(parameters(part) for part in parts if not isinstance(part, Embedding))
 
-    return 2.0 * (4 * weights(run.actor) + 5 * weights(run.critic))
+    return weights(run.actor), weights(run.critic), parameters(run.actor) + parameters(run.critic)
+
+
+def operations_per_step(settings: Settings) -> float:
+    """Floating-point operations that one trained step needs, at least: two per weight in every pass over it.
+
+    The actor acts and learns (forward and backward: three passes); the critic learns (three), is asked for advantages
+    (one), and its target for targets (one).
+    """
+    actor, critic, _ = weights_read(settings)
+    return 2.0 * (4 * actor + 5 * critic)
+
+
+def bytes_per_step(settings: Settings, mean_length: float) -> float:
+    """Bytes that one trained step must move, at least: the actor's weights once for the step of all episodes of a run,
+    and for the update seven passes of Adam over all parameters, shared by the steps of the episodes.
+    """
+    actor, _, everything = weights_read(settings)
+    return 4.0 * (actor / settings.episodes + 7 * everything / (settings.episodes * mean_length))
 
 
 def main(options: Options) -> None:
@@ -126,8 +140,8 @@ def main(options: Options) -> None:
     bytes_rate, flop_rate = bandwidth(), arithmetic()
     print(f"jax {jax.__version__}, {len(jax.devices())} x {device.device_kind}, {os.cpu_count()} CPU cores")
     print(f"copy {human(bytes_rate)}B/s, float32 product {human(flop_rate)}FLOP/s")
-    print("| world | method | runs | steps/s | updates/s of a run | mean length | arithmetic used | compile s |")
-    print("|---|---|---:|---:|---:|---:|---:|---:|", flush=True)
+    print("| world | method | runs | steps/s | updates/s of a run | mean length | arithmetic | bandwidth | compile s |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     for world in options.worlds:
         for method in options.methods:
             for runs in options.runs:
@@ -139,10 +153,12 @@ def main(options: Options) -> None:
                     precision=options.precision,  # pyright: ignore[reportArgumentType]
                 )
                 speed = measure(settings, runs, options.seconds)
-                used = speed.steps_per_second * operations_per_step(settings) / flop_rate
+                busy = speed.steps_per_second * operations_per_step(settings) / flop_rate
+                moved = speed.steps_per_second * bytes_per_step(settings, speed.mean_length) / bytes_rate
                 print(
                     f"| {world} | {method} | {runs} | {human(speed.steps_per_second)} | {speed.updates_per_second:.1f} "
-                    f"| {speed.mean_length:.0f} | {100 * used:.0f} % | {speed.compile_seconds:.1f} |",
+                    f"| {speed.mean_length:.0f} | {100 * busy:.0f} % | {100 * moved:.0f} % "
+                    f"| {speed.compile_seconds:.1f} |",
                     flush=True,
                 )
 
