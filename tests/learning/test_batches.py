@@ -178,18 +178,30 @@ def test_a_rate_that_is_far_too_high_breaks_a_run(program: Program, trio: Run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", ["heaven-hell-3", "tiger", "memory-four-rooms-7x7"])
-@pytest.mark.usefixtures("as_users_compile")
+@pytest.mark.parametrize("world", ["tiger", "car-flag", "memory-four-rooms-7x7"])
 def test_every_action_is_the_same_in_any_company(world: str):
-    """With the optimised program, and episodes that need learning passes of several lengths."""
-    settings = replace(MINE, world=world, time_limit=40)
+    compare_every_action(world)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("as_users_compile")
+def test_every_action_is_the_same_in_any_company_when_optimised():
+    compare_every_action("heaven-hell-3")
+
+
+def compare_every_action(world: str) -> None:
+    """Over 50 updates, alone, among 3 and among 20, with episodes that need learning passes of two lengths."""
+    settings = replace(MINE, world=world, time_limit=20)
     program = Program(settings)
 
     @jax.jit
     def actions(arrays: Any, keys: Any) -> Any:
         runs = eqx.combine(arrays, static)
         now = jax.vmap(jax.random.fold_in)(keys, runs.updates)
-        return roll_out(program.env, runs.actor, now, jnp.ones(keys.shape, bool), episodes=settings.episodes).actions
+        played = roll_out(program.env, runs.actor, now, jnp.ones(keys.shape, bool), episodes=settings.episodes)
+        # What is recorded after the end of an episode depends on how long the others go on.
+        over = jnp.arange(played.actions.shape[0])[:, None, None] >= played.lengths[None]
+        return jnp.where(over, -1, played.actions)
 
     batches = {size: start(program.env, settings, [*range(100, 99 + size), SEED]) for size in (1, 3, 20)}
     static = eqx.partition(batches[1], eqx.is_array)[1]
