@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Float64, Int, PRNGKeyArray
 
+from asymrl.envs.pomdp import NOTHING, Pomdp
 from asymrl.envs.rows import Rows
 from asymrl.envs.spaces import Discrete
 from asymrl.envs.world import DEFAULT_TIME_LIMIT, Action, Step, World
@@ -65,7 +66,7 @@ class FiniteWorld(World):
         self.transitions = _stay_at_the_end(transitions, ends)
         self.observations = _with_end_rows(observations, start, ends)
         self.first_observations = first_observations
-        self.rewards = np.asarray(rewards, np.float32)
+        self.rewards = np.asarray(rewards, np.float64)
         self.ends = np.asarray(ends, bool)
         self.start = np.asarray(start, np.float64)
         self.start_states = Rows.from_dense(self.start[None])
@@ -124,12 +125,43 @@ class FiniteWorld(World):
     @property
     def R(self) -> Float32[np.ndarray, "S A"]:
         """Rewards."""
-        return self.rewards
+        return self.rewards.astype(np.float32)
 
     @property
     def D(self) -> Bool[np.ndarray, "S A"]:
         """Whether the episode ends after an action in a state."""
         return self.ends
+
+    def pomdp(self) -> Pomdp:
+        """The same problem as sparse outcomes in float64, for exact computations."""
+        S, A = self.ends.shape
+        row, s_next, moves = self.transitions.entries()
+        done = self.ends.ravel()[row]
+        seen = self.observations
+        from_row = np.where(done, 0, (row % A) * (S + 1) + s_next)
+        count = np.where(done, 1, np.diff(seen.first)[from_row])
+        # Each transition, once for every observation that can follow it.
+        transition = np.repeat(np.arange(row.size), count)
+        entry = np.asarray(seen.first)[from_row][transition] + np.arange(transition.size)
+        entry -= np.repeat(np.cumsum(count) - count, count)
+        ended = done[transition]
+        first = np.searchsorted(row[transition], np.arange(S * A + 1))
+        return Pomdp(
+            name=self.name,
+            first=first,
+            next_state=s_next[transition],
+            observation=np.where(ended, NOTHING, np.asarray(seen.column)[entry]),
+            probability=moves[transition] * np.where(ended, 1.0, np.asarray(seen.probability)[entry]),
+            reward=self.rewards.ravel()[row[transition]],
+            done=ended,
+            start=self.start,
+            first_observation=None if self.first_observations is None else self.first_observations.dense(np.float64),
+            discount=self.discount,
+            time_limit=self.time_limit,
+            state_names=self.state_names,
+            action_names=self.names_of_actions,
+            observation_names=self.observation_names,
+        )
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -151,7 +183,9 @@ class FiniteWorld(World):
     def step(self, key: PRNGKeyArray, state: Int[Array, ""], action: Action) -> Step:
         row = state * self.ends.shape[1] + action
         next_state = self.transitions.draw(key, row)
-        return Step(next_state, jnp.asarray(self.rewards).ravel()[row], jnp.asarray(self.ends).ravel()[row])
+        return Step(
+            next_state, jnp.asarray(self.rewards, jnp.float32).ravel()[row], jnp.asarray(self.ends).ravel()[row]
+        )
 
     def first_observation(self, key: PRNGKeyArray, state: Int[Array, ""]) -> Int[Array, ""]:
         if self.first_observations is None:

@@ -82,11 +82,11 @@ class Rows(eqx.Module):
     def rows(self) -> int:
         return self.first.shape[0] - 1
 
-    def dense(self) -> Float[np.ndarray, "rows columns"]:
-        """The full array, in float32."""
+    def dense(self, dtype: type = np.float32) -> Float[np.ndarray, "rows columns"]:
+        """The full array."""
         row, column, probability = self.entries()
-        table = np.zeros((self.rows, self.columns), np.float32)
-        np.add.at(table, (row, column), probability.astype(np.float32))
+        table = np.zeros((self.rows, self.columns), dtype)
+        np.add.at(table, (row, column), probability.astype(dtype))
         return table
 
     def sums(self) -> Float[np.ndarray, "rows"]:
