@@ -100,11 +100,14 @@ def test_other_sizes_take_the_plain_version(episodes: int, size: int):
     assert not kernels.suits_recurrence(episodes, size)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("rows", [1, 2, 4])
 def test_the_kernel_of_the_product_agrees(rows: int):
     x, weight = (jnp.asarray(draw(i, *shape), jnp.float32) for i, shape in enumerate([(rows, 256), (256, 384)]))
     assert kernels.suits_product(rows, *weight.shape)
     np.testing.assert_allclose(kernels.thin_product(x, weight, interpret=True), x @ weight, rtol=1e-4, atol=1e-4)
+    bias = jnp.asarray(draw(2, 384), jnp.float32)
+    layer = kernels.thin_product(x, weight, bias, interpret=True)
+    np.testing.assert_allclose(layer, np.maximum(x @ weight + np.asarray(bias)[None], 0.0), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(2, 8), (3, 2, 128), (128,)])

@@ -41,6 +41,16 @@ class Episodes(NamedTuple):
         return jnp.sum(jnp.where(self.valid(), self.rewards, 0.0), axis=0)
 
 
+class Moment(NamedTuple):
+    """What is kept of a step, or of several with `time` first: the parts of `Episodes` that have a time."""
+
+    observations: Any  # after the action
+    states: Any
+    actions: Any
+    rewards: Any
+    features: Any  # before the action
+
+
 def sample(logits: Float[Array, "*batch actions"], u: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
     """An action drawn from the softmax of the logits with the uniform number u, by inversion."""
     shares = jnp.cumsum(jax.nn.softmax(logits, axis=-1), axis=-1)
@@ -101,43 +111,42 @@ def roll_out(
     def room_from(leaf: Array) -> Array:
         return jnp.concatenate([leaf[None], room(leaf)])
 
-    def write(buffer: Array, value: Array, at: Array) -> Array:
-        return jax.lax.dynamic_update_index_in_dim(buffer, value, at, 0)
+    def write(buffers: Any, values: Any, at: Array) -> Any:
+        return jax.tree.map(
+            lambda buffer, value: jax.lax.dynamic_update_slice_in_dim(buffer, value, at, 0), buffers, values
+        )
+
+    def step(loop: tuple) -> tuple[tuple, Moment]:
+        t, memory, before, seen, episode, alive, lengths, cut = loop
+        memory, features, action = jax.vmap(choose)(arrays, memory, before, seen, chance[t])
+        episode, (seen, reward, terminated, truncated) = jax.vmap(advance, (0, None, 0, 0))(
+            step_keys, t, episode, action
+        )
+        moment = Moment(seen, episode.state, action, jnp.where(alive, reward, 0.0), features)
+        lengths, cut = lengths + alive, jnp.where(alive, truncated, cut)
+        return (t + 1, memory, action, seen, episode, alive & ~terminated & ~truncated, lengths, cut), moment
+
+    def steps(loop: tuple) -> tuple:
+        now, tape = loop
+        start, moments = now[0], []
+        for _ in range(STEPS_PER_QUESTION):
+            now, moment = step(now)
+            moments.append(moment)
+        # Written together: on an accelerator every write is a kernel of its own.
+        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *moments)
+        first = Moment(start + 1, start + 1, start, start, start)
+        return now, Moment(*[write(*part) for part in zip(tape, together, first, strict=True)])
 
     nothing = jnp.zeros((runs, episodes))
-    tape = Episodes(
+    tape = Moment(
         observations=jax.tree.map(room_from, seen),
         states=jax.tree.map(room_from, episode.state),
         actions=room(nothing.astype(jnp.int32)),
         rewards=room(nothing),
         features=room(jnp.zeros((runs, episodes, static.history.memory.size))),
-        lengths=nothing.astype(jnp.int32),
-        truncated=nothing.astype(bool),
     )
-
-    def step(loop: tuple) -> tuple:
-        t, memory, before, seen, episode, alive, tape = loop
-        memory, features, action = jax.vmap(choose)(arrays, memory, before, seen, chance[t])
-        episode, (seen, reward, terminated, truncated) = jax.vmap(advance, (0, None, 0, 0))(
-            step_keys, t, episode, action
-        )
-        tape = Episodes(
-            observations=jax.tree.map(lambda b, v: write(b, v, t + 1), tape.observations, seen),
-            states=jax.tree.map(lambda b, v: write(b, v, t + 1), tape.states, episode.state),
-            actions=write(tape.actions, action, t),
-            rewards=write(tape.rewards, jnp.where(alive, reward, 0.0), t),
-            features=write(tape.features, features, t),
-            lengths=tape.lengths + alive,
-            truncated=jnp.where(alive, truncated, tape.truncated),
-        )
-        return t + 1, memory, action, seen, episode, alive & ~terminated & ~truncated, tape
-
-    def steps(loop: tuple) -> tuple:
-        for _ in range(STEPS_PER_QUESTION):
-            loop = step(loop)
-        return loop
-
     before = jnp.full((runs, episodes), NO_ACTION, jnp.int32)
     alive = jnp.broadcast_to(active[:, None], (runs, episodes))
-    loop = (jnp.int32(0), memory, before, seen, episode, alive, tape)
-    return jax.lax.while_loop(lambda loop: jnp.any(loop[5]), steps, loop)[-1]
+    now = (jnp.int32(0), memory, before, seen, episode, alive, nothing.astype(jnp.int32), nothing.astype(bool))
+    now, tape = jax.lax.while_loop(lambda loop: jnp.any(loop[0][5]), steps, (now, tape))
+    return Episodes(*tape, lengths=now[6], truncated=now[7])

@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-BLOCK = 128  # columns that one program of the product works on, and rows that it takes in at once
+ROWS, COLUMNS = 128, 64  # what one program of the product takes in at once, and how many outputs it is for
+PRODUCT_WARPS = 8
 MOST_EPISODES = 4  # beyond this many rows the usual products are efficient
 WARPS = 8  # with 4 or 16 the recurrences take two to ten times as long
 
@@ -87,7 +88,7 @@ def gru_backward(
         gradient: Any, reset: Any, update: Any, new: Any, hidden_new: Any, before: Any, weight: Any, out: Any
     ) -> None:
         parts = [slice(i * H, (i + 1) * H) for i in range(3)]
-        w_r, w_z, w_n = (weight[:, part][None] for part in parts)
+        w_r, w_z, w_n = (weight[part, :][None] for part in parts)
 
         def step(back: Array, flow: Float[Array, "episode size"]) -> Float[Array, "episode size"]:
             t = T - 1 - back
@@ -98,49 +99,59 @@ def gru_backward(
             d_reset = d_new * h_n * r * (1 - r)
             for part, value in zip(parts, (d_reset, d_update, d_new), strict=True):
                 out[t, :, part] = value
-            through = d_reset[:, None] * w_r + d_update[:, None] * w_z + (d_new * r)[:, None] * w_n
-            return dh * z + jnp.sum(through, axis=2)
+            through = d_reset[:, :, None] * w_r + d_update[:, :, None] * w_z + (d_new * r)[:, :, None] * w_n
+            return dh * z + jnp.sum(through, axis=1)
 
         jax.lax.fori_loop(0, T, step, jnp.zeros((E, H), jnp.float32))
 
     shape = jax.ShapeDtypeStruct((T, E, 3 * H), jnp.float32)
-    arguments = (gradient, reset, update, new, hidden_new, before, weight)
+    # Transposed, so that sums run over rows, which are spread over warps; along columns they take three times as long.
+    arguments = (gradient, reset, update, new, hidden_new, before, weight.T)
     return _call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
 
 
 def suits_product(rows: int, inputs: int, outputs: int) -> bool:
     """Whether a product is one of few rows with a matrix that divides into blocks."""
-    return rows <= MOST_EPISODES and inputs % BLOCK == 0 and outputs % BLOCK == 0
+    return rows in (1, 2, MOST_EPISODES) and inputs % ROWS == 0 and outputs % COLUMNS == 0
 
 
 def thin_product(
-    x: Float[Array, "episode inputs"], weight: Float[Array, "inputs outputs"], *, interpret: bool = False
+    x: Float[Array, "episode inputs"],
+    weight: Float[Array, "inputs outputs"],
+    bias: Float[Array, "outputs"] | None = None,
+    *,
+    interpret: bool = False,
 ) -> Float[Array, "episode outputs"]:
-    """`x @ weight` for a few rows, reading the matrix once for all of them."""
+    """`x @ weight` for a few rows, reading the matrix once for all of them; with a bias, `relu(x @ weight + bias)`."""
     from jax.experimental import pallas as pl
 
     E, K = x.shape
     N = weight.shape[1]
 
-    def kernel(x: Any, weight: Any, out: Any) -> None:
-        def step(i: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
-            rows = pl.ds(i * BLOCK, BLOCK)
-            block = weight[rows, :]
-            return tuple(total + jnp.sum(x[e, rows][:, None] * block, axis=0) for e, total in enumerate(sums))
+    def kernel(x: Any, weight: Any, *refs: Any) -> None:
+        *bias, out = refs
 
-        sums = jax.lax.fori_loop(0, K // BLOCK, step, tuple(jnp.zeros(BLOCK, jnp.float32) for _ in range(E)))
-        for e, total in enumerate(sums):
-            out[e, :] = total
+        def step(i: Array, sums: Array) -> Array:
+            rows = pl.ds(i * ROWS, ROWS)
+            return sums + x[:, rows][:, :, None] * weight[rows, :][None]
 
+        # Summed over rows once, at the end: between warps that is as slow as reading a block.
+        sums = jnp.sum(jax.lax.fori_loop(0, K // ROWS, step, jnp.zeros((E, ROWS, COLUMNS), jnp.float32)), axis=1)
+        out[...] = jnp.maximum(sums + bias[0][...][None], 0.0) if bias else sums
+
+    given = [(x, pl.BlockSpec((E, K), lambda j: (0, 0))), (weight, pl.BlockSpec((K, COLUMNS), lambda j: (0, j)))]
+    if bias is not None:
+        given.append((bias, pl.BlockSpec((COLUMNS,), lambda j: (j,))))
+    arrays, specs = zip(*given, strict=True)
     return _call(
         kernel,
         jax.ShapeDtypeStruct((E, N), jnp.float32),
-        warps=WARPS,
+        warps=PRODUCT_WARPS,
         interpret=interpret,
-        grid=(N // BLOCK,),
-        in_specs=[pl.BlockSpec((E, K), lambda j: (0, 0)), pl.BlockSpec((K, BLOCK), lambda j: (0, j))],
-        out_specs=pl.BlockSpec((E, BLOCK), lambda j: (0, j)),
-    )(x, weight)
+        grid=(N // COLUMNS,),
+        in_specs=list(specs),
+        out_specs=pl.BlockSpec((E, COLUMNS), lambda j: (0, j)),
+    )(*arrays)
 
 
 def product(x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "*batch outputs"]:
@@ -148,3 +159,32 @@ def product(x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outpu
     if x.ndim != 2 or not suits_product(x.shape[0], *weight.shape):
         return x @ weight
     return jax.lax.platform_dependent(x, weight, cuda=thin_product, default=jnp.matmul)
+
+
+def hidden_layer(
+    x: Float[Array, "episode inputs"], weight: Float[Array, "inputs outputs"], bias: Float[Array, "outputs"]
+) -> Float[Array, "episode outputs"]:
+    """`relu(x @ weight + bias)`, by one kernel where that is faster. Not for use where a gradient is wanted."""
+
+    def plain(x: Array, weight: Array, bias: Array) -> Array:
+        y = x @ weight
+        return jax.nn.relu(y + jnp.broadcast_to(bias, y.shape))
+
+    if x.ndim != 2 or not suits_product(x.shape[0], *weight.shape):
+        return plain(x, weight, bias)
+    return jax.lax.platform_dependent(x, weight, bias, cuda=thin_product, default=plain)
+
+
+def last_layer(
+    x: Float[Array, "episode inputs"], weight: Float[Array, "inputs outputs"], bias: Float[Array, "outputs"]
+) -> Float[Array, "episode outputs"]:
+    """`x @ weight + bias` for a few outputs. Not for use where a gradient is wanted."""
+
+    def summed(x: Array, weight: Array) -> Array:
+        # A library's product of so few numbers takes four times as long.
+        shape = (x.shape[0], weight.shape[1], x.shape[1])
+        return jnp.sum(jnp.broadcast_to(x[:, None], shape) * jnp.broadcast_to(weight.T[None], shape), axis=-1)
+
+    few = x.ndim == 2 and x.shape[0] <= MOST_EPISODES
+    y = jax.lax.platform_dependent(x, weight, cuda=summed, default=jnp.matmul) if few else x @ weight
+    return y + jnp.broadcast_to(bias, y.shape)

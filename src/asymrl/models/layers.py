@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from asymrl.models.kernels import product
+from asymrl.models.kernels import hidden_layer, last_layer
 
 LARGE_VOCABULARY = 256  # beyond this, a table of products is more to read than the matrix itself
 
@@ -52,10 +52,9 @@ class Mlp(eqx.Module):
 
     def act(self, x: Float[Array, "episode inputs"]) -> Float[Array, "episode outputs"]:
         """The same for a few rows, where no gradient is wanted."""
-        for i, layer in enumerate(self.layers):
-            y = product(jax.nn.relu(x) if i else x, layer.weight)
-            x = y + jnp.broadcast_to(layer.bias, y.shape)
-        return x
+        for layer in self.layers[:-1]:
+            x = hidden_layer(x, layer.weight, layer.bias)
+        return last_layer(x, self.layers[-1].weight, self.layers[-1].bias)
 
 
 class Features(eqx.Module):
