@@ -18,6 +18,7 @@ from asymrl.commands.evaluate import Evaluate
 from asymrl.commands.export import Export
 from asymrl.commands.render import Render
 from asymrl.commands.resume import Resume
+from asymrl.commands.sweep import Sweep
 from asymrl.commands.train import Train
 from asymrl.commands.usage import UsageError
 from asymrl.runs.cache import use_compilation_cache
@@ -25,6 +26,7 @@ from asymrl.runs.cache import use_compilation_cache
 COMMANDS = {
     "train": Train,
     "resume": Resume,
+    "sweep": Sweep,
     "evaluate": Evaluate,
     "render": Render,
     "export": Export,
@@ -40,6 +42,7 @@ DESCRIPTION = (
 Command = (
     Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Resume, tyro.conf.subcommand("resume")]
+    | Annotated[Sweep, tyro.conf.subcommand("sweep")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Render, tyro.conf.subcommand("render")]
     | Annotated[Export, tyro.conf.subcommand("export")]

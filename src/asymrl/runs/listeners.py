@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-import polars as pl
+from typing import TYPE_CHECKING, Protocol
 
 from asymrl.runs.batch import Batch
 from asymrl.runs.progress import Progress
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Listener(Protocol):

@@ -1,0 +1,1 @@
+"""Sweeps: many runs of many worlds, methods and settings, planned into batches and kept in one folder."""
