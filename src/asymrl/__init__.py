@@ -16,6 +16,7 @@ from asymrl.gym.registration import register_worlds
 if TYPE_CHECKING:
     from asymrl import envs as envs
     from asymrl import gym as gym
+    from asymrl import theory as theory
     from asymrl.envs.registry import make as make
     from asymrl.learning.settings import Settings as Settings
     from asymrl.runs.policy import Policy as Policy
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
     from asymrl.training import train as train
 
 __version__ = "0.1.0"
-__all__ = ["Policy", "Result", "Settings", "__version__", "envs", "gym", "load", "make", "resume", "train"]
+__all__ = ["Policy", "Result", "Settings", "__version__", "envs", "gym", "load", "make", "resume", "theory", "train"]
 
 _HOME = {
     "envs": "asymrl.envs",
     "gym": "asymrl.gym",
+    "theory": "asymrl.theory",
     "make": "asymrl.envs.registry:make",
     "Policy": "asymrl.runs.policy:Policy",
     "Settings": "asymrl.learning.settings:Settings",

@@ -1,0 +1,313 @@
+"""Exact analysis of a policy in a finite POMDP: the object that users hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from asymrl.envs.finite import FiniteWorld
+from asymrl.envs.pomdp import Pomdp
+from asymrl.envs.registry import make
+from asymrl.theory import bias, gradients, variance
+from asymrl.theory.beliefs import begin_history, belief_of, describe
+from asymrl.theory.conditions import StateValue, state_value
+from asymrl.theory.critics import Critics
+from asymrl.theory.following import follow
+from asymrl.theory.graph import MEMORY, Graph
+from asymrl.theory.histories import left_over
+from asymrl.theory.policies import History, Policy, PolicyLike, as_policy
+from asymrl.theory.state_values import StateValues
+from asymrl.theory.unroll import NODES, Root
+from asymrl.theory.values import Values
+
+
+def as_pomdp(problem: Any) -> Pomdp:
+    """The finite POMDP that is meant: one, a finite world, or the name of one.
+
+    Raises:
+        ValueError: if it is none, or infinite.
+    """
+    if isinstance(problem, str):
+        problem = make(problem)
+    if isinstance(problem, Pomdp):
+        return problem
+    if isinstance(problem, FiniteWorld):
+        return problem.pomdp()
+    name = getattr(problem, "name", repr(problem))
+    raise ValueError(f"{name} has no finite tables; exact analysis needs a finite world such as heaven-hell-3 or tiger")
+
+
+def analyse(
+    problem: Any,
+    policy: PolicyLike = "uniform",
+    *,
+    horizon: float | None = None,
+    discount: float | None = None,
+    truncation: str = "end",
+    mass: float = 1.0,
+    merge: str | None = None,
+    lambda_: float = 0.7,
+    limit: int = NODES,
+) -> Analysis:
+    """Follows a policy through a problem, exactly.
+
+    Args:
+        problem: a `Pomdp`, a finite world, or the name of one.
+        policy: a `Policy`, "uniform", a function from a history to probabilities, a mapping from histories to them, or
+            for a reactive policy an array with a row for each observation.
+        horizon: how many actions there are at most; math.inf for no limit; by default the problem's time limit.
+        discount: by default the problem's.
+        truncation: what the horizon does: "end" (nothing counts after it) or "bootstrap" (what would follow counts).
+        mass: below 1, only the likeliest histories are followed, until they have this probability; values then have
+            an `error`, a rigorous bound.
+        merge: "belief" (the default) makes histories with equal beliefs and memories one, which changes no result;
+            "history" keeps all apart; "memory" is the product chain of a controller, for problems with many beliefs.
+        lambda_: of the TD(lambda) critic.
+        limit: how many nodes fit.
+
+    Raises:
+        ValueError: if the policy is none; `TooLargeError`, a kind of it, if the request would not fit.
+    """
+    pomdp = as_pomdp(problem)
+    if discount is not None:
+        pomdp = replace(pomdp, discount=float(discount))
+    if horizon is None:
+        horizon = math.inf if pomdp.time_limit is None else pomdp.time_limit
+    if not horizon >= 1:
+        raise ValueError(f"{pomdp.name}: horizon is {horizon!r}, expected at least 1 action, or math.inf")
+    options = {"truncation": truncation, "mass": mass, "merge": merge, "limit": limit}
+    made = as_policy(pomdp, policy)
+    graph = follow(pomdp, made, horizon, **options)
+    return Analysis(pomdp, made, float(horizon), graph, lambda_, options)
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """What the paper proves, as numbers. A history is a tuple of (action, observation) pairs.
+
+    Where the first observation is drawn from the state, histories begin with the pair (None, o). Where it is a constant
+    symbol it says nothing and does not stand in the history: the empty history is the start.
+    """
+
+    pomdp: Pomdp
+    policy: Policy
+    horizon: float
+    graph: Graph
+    lambda_: float
+    options: dict[str, Any] = field(repr=False)
+
+    @cached_property
+    def values(self) -> Values:
+        return Values(self.graph)
+
+    @cached_property
+    def states(self) -> StateValues:
+        """Values of states: timed, and averaged over visits."""
+        return StateValues(self.values)
+
+    @cached_property
+    def critics(self) -> Critics:
+        """What each kind of critic says at each pair."""
+        return Critics(self.states, self.lambda_)
+
+    @property
+    def J(self) -> float:
+        """The expected return."""
+        return self.values.J
+
+    @property
+    def error(self) -> float:
+        """How far the expected return can be from J; not 0 only if some histories were not followed."""
+        return self.values.J_error
+
+    @property
+    def left_over(self) -> float:
+        """The probability that an episode has a history that was not followed."""
+        return 0.0 if self.graph.stationary else left_over(self.graph)
+
+    def belief(self, h: History) -> Float64[np.ndarray, "S"]:
+        """b(h) = Pr(S | h), given that the episode goes on."""
+        return belief_of(self.pomdp, h)
+
+    def V(self, h: History, s: int | None = None) -> float:
+        """The value of a history, or of a history and a state."""
+        return float(self._mean(h, s, self._at(h)[0]))
+
+    def Q(self, h: History, *s_and_a: int) -> float:
+        """The value of an action after a history, or after a history and in a state: (h, a) or (h, s, a)."""
+        *s, a = s_and_a
+        self._check_action(a)
+        told = self._at(h)[1][:, a]
+        if np.isnan(told[self.belief(h) > 0]).any():
+            told = self._untaken(h, a)
+        return float(self._mean(h, s[0] if s else None, told))
+
+    def pi(self, h: History) -> Float64[np.ndarray, "A"]:
+        """The probabilities of the actions after a history."""
+        return np.asarray(self.policy.act(self._memory(h))[0], float)
+
+    def V_error(self, h: History) -> float:
+        """How far V(h) can be from the truth."""
+        return float(self._mean(h, None, self._at(h)[2]))
+
+    def timed_values(self, t: int, kind: str = "mc") -> Float64[np.ndarray, "S"]:
+        """V_t(s): the conditional expectation ("mc") or the appendix's recursion ("td"); NaN where s can't be."""
+        if kind not in ("mc", "td"):
+            raise ValueError(f"kind={kind!r}: choose 'mc' or 'td'")
+        table = self.states.timed_mc if kind == "mc" else self.states.timed_td
+        if not 0 <= t < len(table):
+            raise ValueError(f"time {t}: expected a number from 0 to {len(table) - 1}")
+        return table[t]
+
+    def state_value(self) -> StateValue:
+        """V(s) where the paper's conditions make it well defined, or why they do not."""
+        return state_value(self.graph)
+
+    def visit_values(self, kind: str = "td0", lambda_: float | None = None) -> Float64[np.ndarray, "S"]:
+        """What a critic without time regresses to while the policy stays: "mc", "td0" or "td-lambda"."""
+        if kind == "mc":
+            return self.states.visit_mc
+        if kind not in ("td0", "td-lambda"):
+            raise ValueError(f"kind={kind!r}: choose 'mc', 'td0' or 'td-lambda'")
+        return self.states.visit_td_lambda(0.0 if kind == "td0" else self.lambda_ if lambda_ is None else lambda_)
+
+    def gradient(
+        self, critic: str | None = None, estimator: str | None = None, parameters: str = "softmax"
+    ) -> gradients.Gradient:
+        """The policy gradient; with a critic, what an actor follows that listens to it.
+
+        Args:
+            critic: one of `asymrl.theory.critics.CRITICS`; None for the true gradient.
+            estimator: "td0" (the default), "td-lambda" or "mc".
+            parameters: "softmax" or "direct".
+        """
+        if critic is None:
+            return gradients.asymmetric_gradient(self.graph, self.values.Q_hsa, parameters)
+        told = gradients.estimated_values(self.values, self.critics(critic), estimator or "td0", self.lambda_)
+        return gradients.asymmetric_gradient(self.graph, told, parameters)
+
+    def value_bias(self, critic: str = "td0") -> Float64[np.ndarray, "nodes"]:
+        """E[critic | h] - V(h) at each node of the graph."""
+        self._need_histories("the bias at each history")
+        return bias.value_bias(self.values, self.critics(critic))
+
+    def gradient_bias(self, critic: str = "td0", estimator: str | None = None) -> Float64[np.ndarray, "nodes A"]:
+        """How much more than it should the actor is told to favour each action, at each node of the graph."""
+        self._need_histories("the bias at each history")
+        told = gradients.estimated_values(self.values, self.critics(critic), estimator or "td0", self.lambda_)
+        return bias.gradient_bias(self.values, told)
+
+    def variance(self, critic: str = "hs", *, resampled: bool = False, shared: bool = False) -> float:
+        """The total variance of the one-episode actor-critic gradient estimate with this critic.
+
+        Args:
+            critic: "h", "hs" or any other of `asymrl.theory.critics.CRITICS`.
+            resampled: give V(h, s) a state drawn anew from the belief instead of the true one.
+            shared: whether the policy's table has a row for each memory, rather than one for each history.
+        """
+        self._need_histories("the variance of the estimate")
+        if not resampled:
+            return variance.estimator_variance(self.values, self.critics(critic), shared=shared)
+        if critic != "hs":
+            raise ValueError(f"resampled states are for the critic 'hs', not {critic!r}")
+        spread = variance.state_variance(self.values)
+        return variance.estimator_variance(self.values, self.critics("h"), resampled=spread)
+
+    def describe(self, h: History) -> str:
+        """A history in the problem's own words."""
+        return describe(self.pomdp, h)
+
+    def _need_histories(self, what: str) -> None:
+        if self.graph.merged == MEMORY:
+            raise ValueError(
+                f"{self.pomdp.name}: {what} needs a graph of beliefs, of which there are too many here; "
+                "ask for a smaller horizon or a mass below 1"
+            )
+
+    def _check_action(self, a: int) -> None:
+        if not 0 <= a < self.pomdp.actions:
+            raise ValueError(f"action {a}: expected a number from 0 to {self.pomdp.actions - 1}")
+
+    def _mean(self, h: History, s: int | None, x: Float64[np.ndarray, "S"]) -> float:
+        belief = self.belief(h)
+        if s is None:
+            possible = belief > 0
+            return float(belief[possible] @ x[possible])
+        if not 0 <= s < self.pomdp.states or not belief[s] > 0:
+            raise ValueError(f"{self.pomdp.name}: state {s} is impossible after {self.describe(h)}")
+        return float(x[s])
+
+    def _at(self, h: History) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """V(h, s) and Q(h, s, a) and the error of V, over all states; NaN where s is impossible."""
+        _, rest = begin_history(self.pomdp, h)
+        over = len(rest) >= self.horizon if self.options["truncation"] == "end" else len(rest) > self.horizon
+        if over:
+            raise ValueError(f"{self.pomdp.name}: the history has {len(rest)} actions, the horizon is {self.horizon:g}")
+        belief_of(self.pomdp, h)  # complains about a history that is impossible
+        node = self._find(h)
+        if node is None or self.graph.open[node]:
+            return self._from_here(h)
+        return self._row(self.graph, self.values, node)
+
+    @staticmethod
+    def _row(graph: Graph, values: Values, node: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        S, A, pairs = graph.pomdp.states, graph.pomdp.actions, graph.pairs_of(node)
+        V, Q, error = np.full(S, np.nan), np.full((S, A), np.nan), np.full(S, np.nan)
+        states = graph.state[pairs]
+        V[states], Q[states], error[states] = values.V_hs[pairs], values.Q_hsa[pairs], values.error[pairs]
+        return V, Q, error
+
+    def _find(self, h: History) -> int | None:
+        _, rest = begin_history(self.pomdp, h)
+        node = self.graph.first_node_of(h[0][1] if self.pomdp.first_observation is not None else None)
+        for a, o in rest:
+            if node is None:
+                return None
+            assert a is not None
+            node = self.graph.successor(node, a, o)
+        return node
+
+    def _memory(self, h: History) -> Any:
+        _, rest = begin_history(self.pomdp, h)
+        shown = h[0][1] if self.pomdp.first_observation is not None else self.pomdp.observations
+        memory, row = self.policy.begin(np.array([shown])), np.array([0])
+        for a, o in rest:
+            memory = self.policy.advance(memory, row, np.array([a]), np.array([o]))
+        return memory
+
+    def _from_here(self, h: History) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The values of a history that the policy itself never has, or that was not followed."""
+        graph = self._graph_from(h)
+        return self._row(graph, Values(graph), 0)
+
+    def _graph_from(self, h: History) -> Graph:
+        belief, (_, rest) = self.belief(h), begin_history(self.pomdp, h)
+        state = np.flatnonzero(belief)
+        none = np.array([-1])
+        root = Root(self._memory(h), none, np.zeros(len(state), int), state, belief[state])
+        left = self.horizon - len(rest)
+        if left < 1:
+            return follow(self.pomdp, self.policy, math.inf, root=root)
+        return follow(self.pomdp, self.policy, left, root=root, **{**self.options, "mass": 1.0})
+
+    def _untaken(self, h: History, a: int) -> Float64[np.ndarray, "S"]:
+        """Q(h, s, a) of an action that the policy does not take after h."""
+        pomdp, belief = self.pomdp, self.belief(h)
+        told = np.full(pomdp.states, np.nan)
+        later: dict[int, np.ndarray] = {}
+        last = len(begin_history(pomdp, h)[1]) + 1 >= self.horizon and self.options["truncation"] == "end"
+        for s in np.flatnonzero(belief):
+            told[s] = 0.0
+            for k in range(int(pomdp.first[s * pomdp.actions + a]), int(pomdp.first[s * pomdp.actions + a + 1])):
+                o, value = int(pomdp.observation[k]), 0.0
+                if not pomdp.done[k] and not last:
+                    if o not in later:
+                        later[o] = self._at((*h, (a, o)))[0]
+                    value = later[o][pomdp.next_state[k]]
+                told[s] += pomdp.probability[k] * (pomdp.reward[k] + pomdp.discount * value)
+        return told

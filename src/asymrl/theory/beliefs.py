@@ -1,0 +1,175 @@
+"""Beliefs b(h) = Pr(S | h), exactly, given that the episode goes on.
+
+`BeliefFilter` is compiled and meant for many histories at once, also inside a training program (there in float32).
+The functions on NumPy arrays are float64 and sparse, for exact computations.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64, Int
+
+from asymrl.envs.pomdp import Pomdp
+
+GRAIN = 1e-12  # beliefs that differ by less are the same belief
+
+
+class BeliefFilter(eqx.Module):
+    """b(h) -> b(hao), compiled: `vmap` it over histories, `scan` it over time.
+
+    The outcomes of a state and an action stand in rows of equal length; those that end the episode have
+    probability 0, so that every belief is conditioned on survival.
+    """
+
+    next_state: Int[Array | np.ndarray, "S A K"]
+    observation: Int[Array | np.ndarray, "S A K"]
+    probability: Float[Array | np.ndarray, "S A K"]
+    start: Float[Array | np.ndarray, "S"]
+    first_observation: Float[Array | np.ndarray, "S O"] | None
+
+    def __init__(self, pomdp: Pomdp):
+        lengths = np.diff(pomdp.first)
+        row = np.repeat(np.arange(len(lengths)), lengths)
+        place = np.arange(len(row)) - pomdp.first[row]
+        shape = (pomdp.states, pomdp.actions, int(lengths.max()))
+
+        def padded(values: np.ndarray, dtype: type) -> np.ndarray:
+            table = np.zeros((len(lengths), shape[2]), dtype)
+            table[row, place] = values
+            return table.reshape(shape)
+
+        self.next_state = padded(pomdp.next_state, np.int32)
+        self.observation = padded(pomdp.observation, np.int32)
+        self.probability = padded(np.where(pomdp.done, 0.0, pomdp.probability), float)
+        self.start = pomdp.start
+        self.first_observation = pomdp.first_observation
+
+    def begin(self, observation: Int[Array, ""]) -> Float[Array, "S"]:
+        """The belief after the first observation; a constant symbol says nothing."""
+        start = jnp.asarray(self.start)
+        if self.first_observation is None:
+            return start
+        return _normalised(start * jnp.asarray(self.first_observation)[:, observation])[0]
+
+    def __call__(
+        self, belief: Float[Array, "S"], action: Int[Array, ""], observation: Int[Array, ""]
+    ) -> tuple[Float[Array, "S"], Float[Array, ""]]:
+        """The next belief, and the probability of going on and seeing this; zeros where it can't be seen."""
+        seen = jnp.asarray(self.observation)[:, action] == observation
+        weight = jnp.where(seen, jnp.asarray(self.probability)[:, action] * belief[:, None], 0.0)
+        joint = jnp.zeros_like(belief).at[jnp.asarray(self.next_state)[:, action]].add(weight)
+        return _normalised(joint)
+
+
+def _normalised(joint: Float[Array, "S"]) -> tuple[Float[Array, "S"], Float[Array, ""]]:
+    total = joint.sum()
+    return jnp.where(total > 0, joint / jnp.where(total > 0, total, 1.0), 0.0), total
+
+
+def first_belief(pomdp: Pomdp, observation: int | None = None) -> Float64[np.ndarray, "S"]:
+    """The belief after the first observation; without one, or with the constant symbol, the start distribution."""
+    if pomdp.first_observation is None:
+        return pomdp.start.copy()
+    if observation is None:
+        raise ValueError(f"{pomdp.name} shows an observation first: its histories begin with a pair (None, o)")
+    joint = pomdp.start * pomdp.first_observation[:, observation]
+    total = joint.sum()
+    return joint / total if total > 0 else joint
+
+
+def next_beliefs(
+    pomdp: Pomdp, beliefs: Float64[np.ndarray, "n S"], a: Int[np.ndarray, "n"], o: Int[np.ndarray, "n"]
+) -> tuple[Float64[np.ndarray, "n S"], Float64[np.ndarray, "n"]]:
+    """b(hao) for each history, and Pr(o, not ended | h, a); zeros where that is 0."""
+    n, S = beliefs.shape
+    row, s = np.nonzero(beliefs)
+    pair, k = outcomes_of(pomdp, s * pomdp.actions + a[row], s * pomdp.actions + a[row] + 1)
+    row, s = row[pair], s[pair]
+    fits = pomdp.observation[k] == o[row]  # an end is seen by nobody: its observation never fits
+    row, s, k = row[fits], s[fits], k[fits]
+    weight = beliefs[row, s] * pomdp.probability[k]
+    joint = np.bincount(row * S + pomdp.next_state[k], weight, minlength=n * S).reshape(n, S)
+    total = joint.sum(1)
+    return joint / np.where(total > 0, total, 1.0)[:, None], total
+
+
+def belief_of(pomdp: Pomdp, h: tuple[tuple[int | None, int], ...]) -> Float64[np.ndarray, "S"]:
+    """b(h).
+
+    Raises:
+        ValueError: if the history can't happen; the message says which pair of it.
+    """
+    belief, rest = begin_history(pomdp, h)
+    for t, (a, o) in enumerate(rest):
+        if a is None or not 0 <= a < pomdp.actions or not 0 <= o < pomdp.observations:
+            raise ValueError(
+                f"{pomdp.name}: pair {t} of the history is {(a, o)}, expected an action from 0 to "
+                f"{pomdp.actions - 1} and an observation from 0 to {pomdp.observations - 1}"
+            )
+        following, probability = next_beliefs(pomdp, belief[None], np.array([a]), np.array([o]))
+        if not probability[0] > 0:
+            raise ValueError(
+                f"{pomdp.name}: impossible history: after {describe(pomdp, (*h[: len(h) - len(rest)], *rest[:t]))}, "
+                f"action {pomdp.action_names[a]!r} can not be followed by observation {pomdp.observation_names[o]!r}"
+            )
+        belief = following[0]
+    return belief
+
+
+def begin_history(
+    pomdp: Pomdp, h: tuple[tuple[int | None, int], ...]
+) -> tuple[Float64[np.ndarray, "S"], tuple[tuple[int | None, int], ...]]:
+    """The belief after the first observation of a history, and the pairs that follow it."""
+    if pomdp.first_observation is None:
+        return pomdp.start.copy(), h[1:] if h[:1] == ((None, pomdp.observations),) else h
+    if not h or h[0][0] is not None or not 0 <= h[0][1] < pomdp.observations:
+        raise ValueError(f"{pomdp.name} shows an observation first: its histories begin with a pair (None, o)")
+    belief = first_belief(pomdp, h[0][1])
+    if not belief.any():
+        raise ValueError(f"{pomdp.name}: impossible history: {pomdp.observation_names[h[0][1]]!r} is never seen first")
+    return belief, h[1:]
+
+
+def outcomes_of(
+    pomdp: Pomdp, low: Int[np.ndarray, "n"], high: Int[np.ndarray, "n"]
+) -> tuple[Int[np.ndarray, "m"], Int[np.ndarray, "m"]]:
+    """The outcomes of the rows low[i] .. high[i] - 1: i and the outcome, for each."""
+    begin, count = pomdp.first[low], pomdp.first[high] - pomdp.first[low]
+    which = np.repeat(np.arange(len(low)), count)
+    return which, np.arange(len(which)) + np.repeat(begin - (np.cumsum(count) - count), count)
+
+
+def fingerprint(
+    row: Int[np.ndarray, "m"], state: Int[np.ndarray, "m"], belief: Float64[np.ndarray, "m"], rows: int
+) -> Int[np.ndarray, "rows 2"]:
+    """128 bits for each row of a sparse table of beliefs, equal for equal beliefs.
+
+    Beliefs are compared after rounding to GRAIN. Two that fall on different sides of a rounding boundary count as
+    different, which costs time but no exactness.
+    """
+    quantum = np.rint(belief / GRAIN).astype(np.int64).view(np.uint64)
+    total = np.zeros((rows, 2), np.uint64)
+    for i, seed in enumerate((0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)):
+        mixed = _mixed(_mixed(state.astype(np.uint64) + np.uint64(seed)) ^ quantum)
+        np.add.at(total[:, i], row, mixed)
+    return total.view(np.int64)
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64: every bit of the input matters for every bit of the output."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def describe(pomdp: Pomdp, h: tuple[tuple[int | None, int], ...]) -> str:
+    """A history in the problem's own words, such as `good, then good→bad`."""
+    if not h:
+        return "the start"
+    words = []
+    for a, o in h:
+        seen = pomdp.name_of_observation(o)
+        words.append(seen if a is None else f"{pomdp.action_names[a]}→{seen}")
+    return " ".join(words)

@@ -1,0 +1,143 @@
+"""Which graph answers a question: finite or endless, all histories or the likeliest, with what beyond its edge."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from jaxtyping import Float64
+
+from asymrl.envs.pomdp import Pomdp
+from asymrl.theory.graph import EXACT, MEMORY, Graph
+from asymrl.theory.histories import count, follow_likeliest
+from asymrl.theory.policies import Policy
+from asymrl.theory.stationary import close, close_from
+from asymrl.theory.unroll import NODES, Root, TooLargeError, unroll
+from asymrl.theory.values import Values, state_bounds
+
+BELIEF_NODES = 300_000  # classes of histories that are looked for before the product chain is used instead
+ENDLESS_NODES = 20_000
+ENDLESS_HISTORIES = 200_000
+TAIL = 1e-6  # share of the largest return that bounds on endless returns may miss before the tail is added
+
+
+def follow(
+    pomdp: Pomdp,
+    policy: Policy,
+    horizon: float,
+    *,
+    truncation: str = "end",
+    mass: float = 1.0,
+    merge: str | None = None,
+    root: Root | None = None,
+    limit: int = NODES,
+) -> Graph:
+    """The graph of a policy for a horizon, which may be infinite.
+
+    Args:
+        pomdp: the problem.
+        policy: what to follow.
+        horizon: how many actions there are at most, or math.inf.
+        truncation: what the horizon does: "end" (nothing after it counts) or "bootstrap" (what would follow counts).
+        mass: below 1, only the likeliest histories are followed, until they have this probability.
+        merge: "history", "belief" or "memory"; by default beliefs, or memories if there are too many beliefs.
+        root: where to begin; by default at the start of an episode.
+        limit: how many nodes fit.
+    """
+    if truncation not in ("end", "bootstrap"):
+        raise ValueError(f"truncation={truncation!r}: choose 'end' or 'bootstrap'")
+    if math.isinf(horizon):
+        return _endless(pomdp, policy, merge, root)
+    steps, beyond = int(horizon), truncation == "bootstrap"
+    if mass < 1:
+        graph = follow_likeliest(pomdp, policy, steps, mass=mass, beyond=beyond, limit=limit, merge=merge or EXACT)
+        return _bounded(graph, policy, truncation)
+    if merge is None:
+        graph = _all(pomdp, policy, steps, beyond, root, limit)
+    else:
+        graph = unroll(pomdp, policy, steps, merge=merge, beyond=beyond, root=root, limit=limit)
+    return _bounded(graph, policy, truncation) if beyond else graph
+
+
+def _all(pomdp: Pomdp, policy: Policy, steps: int, beyond: bool, root: Root | None, limit: int) -> Graph:
+    """By beliefs if they fit, else by what the policy remembers."""
+    start = policy.begin(np.array([pomdp.observations])) if pomdp.first_observation is None else None
+    forgets = policy.keys(policy.begin(np.array([0])) if start is None else start) is not None
+    try:
+        fits = min(limit, BELIEF_NODES) if forgets else limit
+        return unroll(pomdp, policy, steps, merge=EXACT, beyond=beyond, root=root, limit=fits)
+    except TooLargeError:
+        if not forgets:
+            raise
+        return unroll(pomdp, policy, steps, merge=MEMORY, beyond=beyond, root=root, limit=limit)
+
+
+def _endless(pomdp: Pomdp, policy: Policy, merge: str | None, root: Root | None) -> Graph:
+    probe = policy.begin(np.array([0 if pomdp.first_observation is not None else pomdp.observations]))
+    if policy.keys(probe) is None:
+        return _cut(pomdp, policy, root)
+    if merge is not None:
+        return close(pomdp, policy, merge=merge, root=root)
+    try:
+        return close(pomdp, policy, merge=EXACT, root=root, limit=ENDLESS_NODES)
+    except TooLargeError:
+        return close(pomdp, policy, merge=MEMORY, root=root)
+
+
+def _cut(pomdp: Pomdp, policy: Policy, root: Root | None) -> Graph:
+    """An endless memory without a horizon: as deep as fits, with bounds on what is beyond."""
+    if pomdp.discount == 1:
+        raise ValueError(
+            f"{pomdp.name}: a policy that remembers everything has no computable value without a horizon and without a "
+            "discount; give one of them"
+        )
+    depth = 1
+    while sum(count(pomdp, depth + 1)) <= ENDLESS_HISTORIES and pomdp.discount ** (depth + 1) > TAIL:
+        depth += 1
+    graph = unroll(pomdp, policy, depth, beyond=True, root=root)
+    return _bounded(graph, policy, "bootstrap", endless=True)
+
+
+def _bounded(graph: Graph, policy: Policy, truncation: str, endless: bool = False) -> Graph:
+    """The graph with bounds on the values at its open nodes."""
+    pomdp, horizon = graph.pomdp, graph.horizon or 0
+    time, opened = graph.time[graph.node], graph.open[graph.node]
+    low, high = np.zeros(graph.pairs), np.zeros(graph.pairs)
+    at_end = opened & (time == horizon)
+    early = opened & ~at_end
+    if truncation == "bootstrap" and opened.any():
+        if at_end.any() and not endless and (exact := _beyond(graph, policy)) is not None:
+            low[at_end] = high[at_end] = exact
+        else:
+            early = opened
+        least, greatest = _endless_bounds(pomdp)
+        low[early], high[early] = least[graph.state[early]], greatest[graph.state[early]]
+    elif early.any():
+        least, greatest = state_bounds(pomdp, horizon)
+        left = horizon - time[early]
+        low[early], high[early] = least[left, graph.state[early]], greatest[left, graph.state[early]]
+    return dataclasses.replace(graph, low=low, high=high)
+
+
+def _beyond(graph: Graph, policy: Policy) -> Float64[np.ndarray, "end"] | None:
+    """V(h, s) at the end of the graph, without a horizon; None for a policy that remembers everything."""
+    last = int(graph.first_node[-2])
+    pairs = slice(int(graph.first_pair[-2]), graph.pairs)
+    nodes = graph.nodes - last
+    if policy.keys(graph.end_memory) is None:
+        return None
+    none = np.full(nodes, -1)
+    root = Root(graph.end_memory, none, graph.node[pairs] - last, graph.state[pairs], graph.mass[pairs])
+    closed, place = close_from(graph.pomdp, policy, root)
+    return Values(closed).V_hs[place]
+
+
+def _endless_bounds(pomdp: Pomdp) -> tuple[Float64[np.ndarray, "S"], Float64[np.ndarray, "S"]]:
+    """Bounds on the return from each state without a horizon."""
+    if pomdp.discount == 1:
+        raise ValueError(f"{pomdp.name}: returns beyond the horizon are not bounded without a discount below 1")
+    steps = max(1, math.ceil(math.log(TAIL) / math.log(pomdp.discount))) if pomdp.discount > 0 else 1
+    low, high = state_bounds(pomdp, steps)
+    tail = pomdp.discount**steps / (1 - pomdp.discount)
+    return low[-1] + tail * min(0.0, pomdp.reward.min()), high[-1] + tail * max(0.0, pomdp.reward.max())

@@ -1,0 +1,223 @@
+"""A policy followed through a problem, as a graph: everything exact is a sum over it.
+
+Nodes are what the agent knows (histories, or classes of histories that are alike), pairs are (node, state), edges are
+outcomes. In a graph that is unrolled in time every layer is one time; in a stationary one time does not appear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sparse
+from jaxtyping import Bool, Float64, Int
+from scipy.sparse.linalg import splu
+
+from asymrl.envs.pomdp import Pomdp
+from asymrl.theory.policies import History
+
+EXACT = "belief"  # nodes whose histories share belief and memory
+WHOLE = "history"  # nodes that are one history each
+MEMORY = "memory"  # nodes whose histories share the memory only: the product chain (z, s)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Where a policy leads. Rows of a layer are contiguous; a stationary graph is one layer that leads to itself."""
+
+    pomdp: Pomdp
+    merged: str
+    """What makes two histories one node: "history", "belief" or "memory"."""
+    horizon: int | None
+    """How many actions there are at most; None: no limit."""
+    pi: Float64[np.ndarray, "nodes A"]
+    parameter: Int[np.ndarray, "nodes"]
+    """Which row of the policy's table a node reads; nodes with equal numbers share their probabilities."""
+    time: Int[np.ndarray, "nodes"]
+    parent: Int[np.ndarray, "nodes"]
+    parent_action: Int[np.ndarray, "nodes"]
+    parent_observation: Int[np.ndarray, "nodes"]
+    """Node, action and observation before; together they spell the most likely history of the node."""
+    open: Bool[np.ndarray, "nodes"]
+    """Nodes that were not followed; their pairs have values between `low` and `high`."""
+    node: Int[np.ndarray, "pairs"]
+    state: Int[np.ndarray, "pairs"]
+    start: Float64[np.ndarray, "pairs"]
+    """The probability of beginning in a pair."""
+    low: Float64[np.ndarray, "pairs"]
+    high: Float64[np.ndarray, "pairs"]
+    source: Int[np.ndarray, "edges"]
+    outcome: Int[np.ndarray, "edges"]
+    target: Int[np.ndarray, "edges"]
+    """Pair, outcome and next pair; -1 where the episode ends."""
+    first_node: Int[np.ndarray, "layers1"]
+    first_pair: Int[np.ndarray, "layers1"]
+    end_memory: Any = None
+    """What the policy remembers in the nodes of the last layer, if they are open because the horizon is reached."""
+
+    @property
+    def nodes(self) -> int:
+        return len(self.pi)
+
+    @property
+    def pairs(self) -> int:
+        return len(self.node)
+
+    @property
+    def layers(self) -> int:
+        return len(self.first_pair) - 1
+
+    @property
+    def stationary(self) -> bool:
+        return self.horizon is None and self.layers == 1
+
+    @cached_property
+    def action(self) -> Int[np.ndarray, "edges"]:
+        return self.pomdp.rows()[1][self.outcome]
+
+    @cached_property
+    def probability(self) -> Float64[np.ndarray, "edges"]:
+        """Of an edge, given its pair: pi(a; h) times that of the outcome."""
+        return self.pi[self.node[self.source], self.action] * self.pomdp.probability[self.outcome]
+
+    @cached_property
+    def P(self) -> sparse.csr_array:
+        """Pr(next pair | pair) under the policy."""
+        on = self.target >= 0
+        entries = (self.probability[on], (self.source[on], self.target[on]))
+        return sparse.csr_array(entries, shape=(self.pairs, self.pairs))
+
+    @cached_property
+    def reward(self) -> Float64[np.ndarray, "pairs"]:
+        """The expected next reward."""
+        paid = self.probability * self.pomdp.reward[self.outcome]
+        return np.bincount(self.source, paid, minlength=self.pairs)
+
+    def backward(self, gain: Float64[np.ndarray, "pairs *more"], discount: float) -> Float64[np.ndarray, "pairs *more"]:
+        """Solves x = gain + discount P x."""
+        if self.stationary:
+            return self._solve(self.P, gain, discount)
+        x = gain.copy()
+        for t in reversed(range(self.layers - 1)):
+            rows = slice(self.first_pair[t], self.first_pair[t + 1])
+            x[rows] += discount * (self.P[rows] @ x)
+        return x
+
+    def forward(
+        self, source: Float64[np.ndarray, "pairs *more"], discount: float
+    ) -> Float64[np.ndarray, "pairs *more"]:
+        """Solves x = source + discount P^T x: discounted visits of what begins in `source`."""
+        if self.stationary:
+            return self._solve(self.P.T, source, discount)
+        x = source.copy()
+        for t in range(self.layers - 1):
+            rows = slice(self.first_pair[t], self.first_pair[t + 1])
+            x += discount * (self.P[rows].T @ x[rows])
+        return x
+
+    def _solve(self, matrix: sparse.csr_array | sparse.csc_array, right: np.ndarray, discount: float) -> np.ndarray:
+        system = sparse.eye_array(self.pairs) - discount * matrix
+        if discount == 1 and not self.every_episode_ends:
+            raise ValueError(
+                f"{self.pomdp.name}: without a discount and without a horizon some episodes never end, and their "
+                "returns are infinite or undefined; give a horizon or a discount below 1"
+            )
+        return splu(sparse.csc_array(system)).solve(right)
+
+    @cached_property
+    def every_episode_ends(self) -> bool:
+        """Whether every pair can reach an end."""
+        ends = np.bincount(self.source[self.target < 0], minlength=self.pairs) > 0
+        ends |= self.open[self.node]
+        reaches, before = ends, np.zeros_like(ends)
+        while not np.array_equal(reaches, before):
+            before = reaches
+            reaches = reaches | (self.P @ reaches.astype(float) > 0)
+        return bool(reaches.all())
+
+    @cached_property
+    def mass(self) -> Float64[np.ndarray, "pairs"]:
+        """Pr(H_t = h, S_t = s); in a stationary graph the expected number of visits.
+
+        Where episodes need not end visits are discounted, as there are infinitely many.
+        """
+        endless = self.stationary and not self.every_episode_ends
+        return self.forward(self.start, self.pomdp.discount if endless else 1.0)
+
+    def discounted_mass(self, discount: float) -> Float64[np.ndarray, "pairs"]:
+        """sum_t discount^t Pr(H_t = h, S_t = s)."""
+        return self.forward(self.start, discount)
+
+    @cached_property
+    def acting(self) -> Bool[np.ndarray, "pairs"]:
+        """The pairs in which an action follows."""
+        return ~self.open[self.node]
+
+    def per_node(self, x: Float64[np.ndarray, "pairs *more"]) -> Float64[np.ndarray, "nodes *more"]:
+        """Sums over the states of each node."""
+        return self._node_of_pair @ x
+
+    @cached_property
+    def _node_of_pair(self) -> sparse.csr_array:
+        entries = (np.ones(self.pairs), (self.node, np.arange(self.pairs)))
+        return sparse.csr_array(entries, shape=(self.nodes, self.pairs))
+
+    @cached_property
+    def probability_of_node(self) -> Float64[np.ndarray, "nodes"]:
+        """Pr(H_t = h), summed over the histories of a node; in a stationary graph the expected number of visits."""
+        return self.per_node(self.mass)
+
+    @cached_property
+    def belief(self) -> Float64[np.ndarray, "pairs"]:
+        """Pr(s | node)."""
+        return self.mass / self.probability_of_node[self.node]
+
+    @cached_property
+    def _successors(self) -> tuple[Int[np.ndarray, "triples"], Int[np.ndarray, "triples"]]:
+        on = self.target >= 0
+        z, o = self.node[self.source[on]].astype(np.int64), self.pomdp.observation[self.outcome[on]]
+        triple = (z * self.pomdp.actions + self.action[on]) * self.pomdp.observations + o
+        codes, first = np.unique(triple, return_index=True)
+        return codes, self.node[self.target[on][first]]
+
+    def successor(self, node: int, a: int, o: int) -> int | None:
+        """The node after (a, o); None if the policy never gets there."""
+        codes, to = self._successors
+        wanted = (node * self.pomdp.actions + a) * self.pomdp.observations + o
+        place = int(np.searchsorted(codes, wanted))
+        return int(to[place]) if place < len(codes) and codes[place] == wanted else None
+
+    def first_node_of(self, o: int | None) -> int | None:
+        """The node after this first observation; None stands for the constant symbol, or none."""
+        roots = np.flatnonzero(self.parent < 0)
+        found = roots if o is None else self._roots_by_observation.get(o)
+        return None if found is None else int(np.atleast_1d(found)[0])
+
+    @cached_property
+    def _roots_by_observation(self) -> dict[int, int]:
+        return {int(self.parent_observation[z]): int(z) for z in np.flatnonzero(self.parent < 0)}
+
+    def pairs_of(self, node: int) -> Int[np.ndarray, "support"]:
+        """The pairs of a node."""
+        begin, end = self._node_of_pair.indptr[[node, node + 1]]
+        return self._node_of_pair.indices[begin:end]
+
+    def history(self, node: int) -> History:
+        """The most likely history of a node."""
+        return spelled(node, self.parent, self.parent_action, self.parent_observation)
+
+    def per_state(self, x: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "S"]:
+        """Sums over the nodes in which each state can be."""
+        return np.bincount(self.state, x, minlength=self.pomdp.states)
+
+
+def spelled(node: int, parent: np.ndarray, action: np.ndarray, observation: np.ndarray) -> History:
+    """The history that leads to a node, by following parents."""
+    pairs = []
+    while node >= 0:
+        if observation[node] >= 0:
+            pairs.append((int(action[node]) if action[node] >= 0 else None, int(observation[node])))
+        node = int(parent[node])
+    return tuple(reversed(pairs))

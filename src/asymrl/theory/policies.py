@@ -1,0 +1,260 @@
+"""Policies that exact computations follow: pi(a; h) for many histories at once.
+
+A policy is described by what it remembers. `begin` gives the memory after the first observation, `advance` the memory
+after one more action and observation, `act` the probabilities of the next action. Two histories with equal `keys` are
+the same to the policy; one without keys remembers everything, so that no two histories are.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from asymrl.envs.pomdp import Pomdp
+
+History = tuple[tuple[int | None, int], ...]
+"""(action, observation) pairs; where the first observation is drawn from the state, the first pair is (None, o)."""
+
+PolicyLike = Any
+"""A `Policy`, "uniform", a mapping from histories, a callable of them, or an array with a row for each observation."""
+
+
+class Policy(abc.ABC):
+    """pi(a; h). Memories are arrays with one row per history, or lists with one entry per history."""
+
+    @abc.abstractmethod
+    def begin(self, o: Int[np.ndarray, "n"]) -> Any:
+        """The memory after these first observations; |O| stands for the constant symbol, or for no observation."""
+
+    @abc.abstractmethod
+    def advance(self, memory: Any, rows: Int[np.ndarray, "m"], a: Int[np.ndarray, "m"], o: Int[np.ndarray, "m"]) -> Any:
+        """The memories of m longer histories: number j extends history `rows[j]` by (a[j], o[j])."""
+
+    @abc.abstractmethod
+    def act(self, memory: Any) -> Float64[np.ndarray, "n A"]:
+        """pi(. ; h) for each history."""
+
+    def keys(self, memory: Any) -> Int[np.ndarray, "n k"] | None:
+        """Numbers that are equal where the policy can't tell histories apart; None: it always can."""
+        return None
+
+
+class Controller(Policy):
+    """A finite-state controller: acts by pi(. | z), moves to z' = u(z, a, o)."""
+
+    def __init__(
+        self,
+        pi: Float64[np.ndarray, "Z A"],
+        first: Int[np.ndarray, "O1"],
+        next: Int[np.ndarray, "Z A O"] | Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
+    ):
+        """A controller from its tables.
+
+        Args:
+            pi: the probabilities of the actions in each node.
+            first: the node after each first observation; its last entry, |O|, is for the constant symbol.
+            next: u as a table, or as a function of arrays z, a, o.
+        """
+        self.pi, self.first, self.next = pi, first, next
+
+    @classmethod
+    def from_edges(
+        cls,
+        pi: Float64[np.ndarray, "Z A"],
+        first: Int[np.ndarray, "O1"],
+        edges: Int[np.ndarray, "edges 4"],
+    ) -> Controller:
+        """A controller that only says u(z, a, o) where that can happen, by rows z, a, o, z'."""
+        A, O = pi.shape[1], len(first)
+        code = (edges[:, 0] * A + edges[:, 1]) * O + edges[:, 2]
+        order = np.argsort(code)
+        code, to = code[order], edges[order, 3]
+
+        def follow(z: np.ndarray, a: np.ndarray, o: np.ndarray) -> np.ndarray:
+            wanted = (z * A + a) * O + o
+            place = np.minimum(np.searchsorted(code, wanted), len(code) - 1)
+            if (wrong := np.flatnonzero(code[place] != wanted)).size:
+                i = wrong[0]
+                raise ValueError(f"the controller has no next node for node {z[i]}, action {a[i]}, observation {o[i]}")
+            return to[place]
+
+        return cls(pi, first, follow)
+
+    def begin(self, o: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+        return self.first[o]
+
+    def advance(self, memory: Any, rows: np.ndarray, a: np.ndarray, o: np.ndarray) -> Int[np.ndarray, "m"]:
+        z = memory[rows]
+        return self.next(z, a, o) if callable(self.next) else self.next[z, a, o]
+
+    def act(self, memory: Any) -> Float64[np.ndarray, "n A"]:
+        return self.pi[memory]
+
+    def keys(self, memory: Any) -> Int[np.ndarray, "n k"]:
+        return memory[:, None]
+
+
+def reactive(table: Float64[np.ndarray, "O1 A"]) -> Controller:
+    """pi(a; o): a row for each observation, the last one for the constant symbol that some problems show first."""
+    return Controller(table, np.arange(len(table)), lambda z, a, o: o)
+
+
+def uniform(pomdp: Pomdp) -> Controller:
+    """All actions alike, always."""
+    pi = np.full((1, pomdp.actions), 1 / pomdp.actions)
+    return Controller(pi, np.zeros(pomdp.observations + 1, int), lambda z, a, o: np.zeros_like(z))
+
+
+class HistoryPolicy(Policy):
+    """A Python function from a history to probabilities."""
+
+    def __init__(self, function: Callable[[History], Any], shows_first: bool):
+        """`shows_first`: whether histories begin with a pair (None, o)."""
+        self.function, self.shows_first = function, shows_first
+
+    def begin(self, o: Int[np.ndarray, "n"]) -> list[History]:
+        return [((None, int(each)),) if self.shows_first else () for each in o]
+
+    def advance(self, memory: Any, rows: np.ndarray, a: np.ndarray, o: np.ndarray) -> list[History]:
+        pairs = zip(rows.tolist(), a.tolist(), o.tolist(), strict=True)
+        return [(*memory[row], (action, seen)) for row, action, seen in pairs]
+
+    def act(self, memory: Any) -> Float64[np.ndarray, "n A"]:
+        return _stacked([self.function(h) for h in memory])
+
+
+class Window(Policy):
+    """A function of the last k (action, observation) pairs; shorter at the beginning of an episode."""
+
+    def __init__(self, k: int, function: Callable[[History], Sequence[float] | np.ndarray], shows_first: bool):
+        """`shows_first`: whether histories begin with a pair (None, o), which then counts as one of the k."""
+        if k < 1:
+            raise ValueError(f"a window of {k} pairs: at least 1 is needed")
+        self.k, self.function, self.shows_first = k, function, shows_first
+
+    def begin(self, o: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n k 2"]:
+        memory = np.full((len(o), self.k, 2), -1)
+        if self.shows_first:
+            memory[:, -1, 1] = o
+        return memory
+
+    def advance(self, memory: Any, rows: np.ndarray, a: np.ndarray, o: np.ndarray) -> Int[np.ndarray, "m k 2"]:
+        return np.concatenate([memory[rows, 1:], np.stack([a, o], -1)[:, None]], axis=1)
+
+    def act(self, memory: Any) -> Float64[np.ndarray, "n A"]:
+        return _stacked([self.function(self._pairs(each)) for each in memory.tolist()])
+
+    def keys(self, memory: Any) -> Int[np.ndarray, "n k"]:
+        return memory.reshape(len(memory), -1)
+
+    @staticmethod
+    def _pairs(window: list[list[int]]) -> History:
+        return tuple((None if a < 0 else a, o) for a, o in window if o >= 0)
+
+
+class BeliefPolicy(Policy):
+    """A function of the belief b(h), and of the time if it asks for it."""
+
+    def __init__(
+        self,
+        pomdp: Pomdp,
+        function: Callable[[Float64[np.ndarray, "n S"], Int[np.ndarray, "n"]], Float64[np.ndarray, "n A"]],
+        timed: bool = False,
+    ):
+        """`function` gives the probabilities [n, A] for beliefs [n, S] and times [n] (zeros unless `timed`)."""
+        self.pomdp, self.function, self.timed = pomdp, function, timed
+
+    def begin(self, o: Int[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
+        from asymrl.theory.beliefs import first_belief
+
+        return np.stack([first_belief(self.pomdp, int(each)) for each in o]), np.zeros(len(o), int)
+
+    def advance(self, memory: Any, rows: np.ndarray, a: np.ndarray, o: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from asymrl.theory.beliefs import next_beliefs
+
+        beliefs, time = memory
+        return next_beliefs(self.pomdp, beliefs[rows], a, o)[0], time[rows] + int(self.timed)
+
+    def act(self, memory: Any) -> Float64[np.ndarray, "n A"]:
+        return np.asarray(self.function(*memory), float)
+
+    def keys(self, memory: Any) -> Int[np.ndarray, "n k"]:
+        from asymrl.theory.beliefs import fingerprint
+
+        beliefs, time = memory
+        row, state = np.nonzero(beliefs)
+        return np.concatenate([fingerprint(row, state, beliefs[row, state], len(beliefs)), time[:, None]], axis=1)
+
+
+class Soft(Policy):
+    """Does as another policy does, except with probability epsilon, when all actions are alike."""
+
+    def __init__(self, policy: Policy, epsilon: float):
+        if not 0 <= epsilon <= 1:
+            raise ValueError(f"epsilon is {epsilon!r}, expected a probability")
+        self.policy, self.epsilon = policy, epsilon
+
+    def begin(self, o: Int[np.ndarray, "n"]) -> Any:
+        return self.policy.begin(o)
+
+    def advance(self, memory: Any, rows: np.ndarray, a: np.ndarray, o: np.ndarray) -> Any:
+        return self.policy.advance(memory, rows, a, o)
+
+    def act(self, memory: Any) -> Float64[np.ndarray, "n A"]:
+        pi = self.policy.act(memory)
+        return (1 - self.epsilon) * pi + self.epsilon / pi.shape[1]
+
+    def keys(self, memory: Any) -> Int[np.ndarray, "n k"] | None:
+        return self.policy.keys(memory)
+
+
+def as_policy(pomdp: Pomdp, policy: PolicyLike) -> Policy:
+    """Makes a policy of what the user gave.
+
+    Raises:
+        ValueError: if it is nothing that can be one.
+    """
+    shows_first = pomdp.first_observation is not None
+    if isinstance(policy, Policy):
+        return policy
+    if isinstance(policy, str) and policy == "uniform":
+        return uniform(pomdp)
+    if isinstance(policy, Mapping):
+        return HistoryPolicy(_looked_up(policy), shows_first)
+    if isinstance(policy, np.ndarray):
+        rows = pomdp.observations + (0 if shows_first else 1)
+        if policy.shape != (rows, pomdp.actions):
+            raise ValueError(
+                f"a reactive policy for {pomdp.name} has shape {policy.shape}, not {(rows, pomdp.actions)}"
+            )
+        return reactive(policy.astype(float))
+    if callable(policy):
+        return HistoryPolicy(policy, shows_first)
+    raise ValueError(f"{policy!r} is no policy: give 'uniform', a table, a function of the history, or a Policy")
+
+
+def window(pomdp: Pomdp, k: int, function: Callable[[History], Sequence[float] | np.ndarray]) -> Window:
+    """A policy for this problem that sees the last k pairs."""
+    return Window(k, function, pomdp.first_observation is not None)
+
+
+def _looked_up(table: Mapping[History, Sequence[float]]) -> Callable[[History], Sequence[float]]:
+    def look_up(h: History) -> Sequence[float]:
+        if h not in table:
+            raise ValueError(f"the table has no row for the history {h}, which can happen")
+        return table[h]
+
+    return look_up
+
+
+def _stacked(rows: Sequence[Any]) -> Float64[np.ndarray, "n A"]:
+    """Rows as an array; if their lengths differ, the wrong ones show up as NaN beyond their end."""
+    lengths = [np.size(row) for row in rows]
+    table = np.full((len(rows), max(lengths, default=0)), np.nan)
+    for i, row in enumerate(rows):
+        table[i, : lengths[i]] = np.asarray(row, float).reshape(-1)
+    return table

@@ -1,0 +1,170 @@
+"""Values of states under a policy that does not act on states.
+
+There are several, and they differ. A critic that knows the time has two: the mean return from a state at a time, which
+Monte-Carlo targets estimate, and the recursion of the paper's appendix "Timed Value Functions", which TD targets
+estimate. A critic that does not know the time has none in general; what it regresses to while the policy stays as it
+is are averages over visits, by Monte-Carlo, TD(0) or TD(lambda) targets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sparse
+from jaxtyping import Bool, Float64
+from scipy.sparse.linalg import LinearOperator, gmres, spsolve
+
+from asymrl.theory.graph import Graph
+from asymrl.theory.values import Values
+
+DENSE = 30_000_000  # entries of the matrix with which TD(lambda) is solved directly
+NEGLIGIBLE = 1e-14  # share of the largest return at which an endless recursion stops
+
+
+@dataclass(frozen=True, eq=False)
+class StateValues:
+    """Values of states. Arrays over states are NaN where a state is never met."""
+
+    values: Values
+
+    @property
+    def graph(self) -> Graph:
+        return self.values.graph
+
+    @cached_property
+    def masses(self) -> list[Float64[np.ndarray, "pairs"]]:
+        """Pr(H_t = h, S_t = s) at each time t, including the end of the graph if that is open."""
+        graph = self.graph
+        if not graph.stationary:
+            time = graph.time[graph.node]
+            return [np.where(time == t, graph.mass, 0.0) for t in range(graph.layers)]
+        discount = graph.pomdp.discount
+        count = math.ceil(math.log(NEGLIGIBLE) / math.log(discount)) if 0 < discount < 1 else 2
+        masses = [graph.start]
+        for _ in range(count if discount < 1 else 10_000):
+            masses.append(graph.P.T @ masses[-1])
+            if masses[-1].sum() < NEGLIGIBLE:
+                break
+        return masses
+
+    @cached_property
+    def timed_mc(self) -> Float64[np.ndarray, "T S"]:
+        """E[return | S_t = s]: the conditional expectation."""
+        V = self.values.V_hs
+        return np.stack([self._mean(mass, V) for mass in self.masses])
+
+    @cached_property
+    def timed_td(self) -> Float64[np.ndarray, "T S"]:
+        """V_t(s) = sum_a Pr(A_t=a | S_t=s) (R(s, a) + gamma E[V_{t+1}(s')]) (appendix, eq. vts and qtsa)."""
+        V = self.timed_mc.copy()  # at the open end, if there is one, both kinds are the same
+        last = len(V) - 1 if self.graph.stationary or self.graph.open.any() else len(V)
+        following = np.nan_to_num(V[last]) if last < len(V) else np.zeros(self.graph.pomdp.states)
+        for t in reversed(range(last)):
+            gain = self._one_step(following)
+            mean = self._mean(np.where(self.graph.acting, self.masses[t], 0.0), gain)
+            V[t] = np.where(np.isnan(mean), V[t], mean)
+            following = np.nan_to_num(V[t])
+        return V
+
+    @cached_property
+    def met(self) -> Bool[np.ndarray, "S"]:
+        """The states in which the agent acts."""
+        return self.graph.per_state(self._visits) > 0
+
+    @cached_property
+    def visit_mc(self) -> Float64[np.ndarray, "S"]:
+        """What a time-less critic with Monte-Carlo targets regresses to: E[return] over all visits of a state."""
+        return self._mean(self._visits, self.values.V_hs)
+
+    @cached_property
+    def visit_td(self) -> Float64[np.ndarray, "S"]:
+        """What a time-less critic with TD(0) targets converges to."""
+        return self.visit_td_lambda(0.0)
+
+    def visit_td_lambda(self, lambda_: float) -> Float64[np.ndarray, "S"]:
+        """What a time-less critic with TD(lambda) targets converges to: V(s) = E[G^lambda] over all visits.
+
+        The targets are G = r + gamma ((1 - lambda) V(s') + lambda G'), linear in V.
+        """
+        if not 0 <= lambda_ <= 1:
+            raise ValueError(f"lambda is {lambda_!r}, expected a number from 0 to 1")
+        if lambda_ == 1:
+            return self.visit_mc
+        # States that are only met where nothing follows are never learned; they keep their true mean.
+        elsewhere = np.where(self.met, 0.0, np.nan_to_num(self._mean(self.graph.mass, self.values.V_hs)))
+        constant = self._target_means(elsewhere, lambda_, paid=True)
+        solution = self._solve(constant, lambda_)
+        V = np.full(self.graph.pomdp.states, np.nan)
+        V[self.met] = solution
+        return V
+
+    @cached_property
+    def _visits(self) -> Float64[np.ndarray, "pairs"]:
+        return np.where(self.graph.acting, self.graph.mass, 0.0)
+
+    def _solve(self, constant: Float64[np.ndarray, "M"], lambda_: float) -> Float64[np.ndarray, "M"]:
+        """V = constant + K V on the states that are met, where K V are the mean targets without rewards."""
+        met = np.flatnonzero(self.met)
+        if lambda_ == 0:
+            system = sparse.csc_array(sparse.eye_array(len(met)) - self._one_step_model)
+            return np.asarray(spsolve(system, constant))
+        if self.graph.pairs * len(met) <= DENSE:
+            unit = np.zeros((self.graph.pomdp.states, len(met)))
+            unit[met, np.arange(len(met))] = 1.0
+            return np.linalg.solve(np.eye(len(met)) - self._target_means(unit, lambda_, paid=False), constant)
+
+        def residual(v: np.ndarray) -> np.ndarray:
+            full = np.zeros(self.graph.pomdp.states)
+            full[met] = v.reshape(-1)
+            return v.reshape(-1) - self._target_means(full, lambda_, paid=False)
+
+        operator: Any = LinearOperator((len(met), len(met)), matvec=residual, dtype=float)  # pyright: ignore
+        solution, problem = gmres(operator, constant, rtol=1e-13, atol=0.0, restart=60, maxiter=60)
+        if problem:
+            raise ValueError(f"{self.graph.pomdp.name}: the fixed point of TD({lambda_:g}) was not found")
+        return solution
+
+    @cached_property
+    def _one_step_model(self) -> sparse.csr_array:
+        """Transitions gamma Pr(s' | s), averaged over the visits of s."""
+        graph, met = self.graph, np.flatnonzero(self.met)
+        on = (graph.target >= 0) & graph.acting[graph.source]
+        source, target = graph.source[on], graph.target[on]
+        weight = graph.pomdp.discount * self._visits[source] * graph.probability[on]
+        entries = (weight, (graph.state[source], graph.state[target]))
+        joint = sparse.csr_array(entries, shape=(graph.pomdp.states,) * 2)
+        visits = graph.per_state(self._visits)[met]
+        return sparse.csr_array(sparse.diags_array(1 / visits) @ joint[met][:, met])
+
+    def _target_means(self, V: np.ndarray, lambda_: float, *, paid: bool) -> np.ndarray:
+        """The mean of the targets over the visits of each state that is met, for a critic V [S, ...]."""
+        graph, gamma = self.graph, self.graph.pomdp.discount
+        critic = V[graph.state]
+        gain = gamma * (1 - lambda_) * np.asarray(graph.P @ critic)
+        if paid:
+            gain = gain + graph.reward
+        gain[~graph.acting] = critic[~graph.acting]
+        targets = graph.backward(gain, gamma * lambda_)
+        met = np.flatnonzero(self.met)
+        return (self._average @ targets)[met]
+
+    @cached_property
+    def _average(self) -> sparse.csr_array:
+        """Means over the visits of each state."""
+        graph, visits = self.graph, self._visits
+        total = np.maximum(graph.per_state(visits), np.finfo(float).tiny)
+        entries = (visits / total[graph.state], (graph.state, np.arange(graph.pairs)))
+        return sparse.csr_array(entries, shape=(graph.pomdp.states, graph.pairs))
+
+    def _one_step(self, following: Float64[np.ndarray, "S"]) -> Float64[np.ndarray, "pairs"]:
+        """E[r + gamma V(s')] at each pair."""
+        return self.graph.reward + self.graph.pomdp.discount * (self.graph.P @ following[self.graph.state])
+
+    def _mean(self, mass: Float64[np.ndarray, "pairs"], x: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "S"]:
+        total = self.graph.per_state(mass)
+        met = total > 0
+        return np.where(met, self.graph.per_state(mass * x) / np.where(met, total, 1.0), np.nan)

@@ -1,0 +1,183 @@
+"""Follows a policy with a finite memory for as long as there is anything new: problems without a horizon."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Int
+
+from asymrl.envs.pomdp import Pomdp
+from asymrl.theory.beliefs import describe, fingerprint, outcomes_of
+from asymrl.theory.graph import EXACT, MEMORY, Graph, spelled
+from asymrl.theory.policies import History, Policy
+from asymrl.theory.unroll import Layer, Root, TooLargeError, beginning, following, memory_rows, probabilities
+
+STATIONARY_NODES = 100_000
+
+
+def close(
+    pomdp: Pomdp, policy: Policy, *, merge: str = MEMORY, root: Root | None = None, limit: int = STATIONARY_NODES
+) -> Graph:
+    """The graph of a policy without a horizon. Nodes are met again at other times and stay the same node.
+
+    Args:
+        pomdp: the problem.
+        policy: one with finitely many memories.
+        merge: "memory", the product chain (z, s), or "belief", which may have many more nodes, or infinitely many.
+        root: where to begin; by default at the start of an episode.
+        limit: how many nodes fit.
+
+    Raises:
+        TooLargeError: if there are more nodes, as for a policy that remembers everything.
+    """
+    return close_from(pomdp, policy, root or beginning(pomdp, policy), merge=merge, limit=limit)[0]
+
+
+def close_from(
+    pomdp: Pomdp, policy: Policy, start: Root, *, merge: str = MEMORY, limit: int = STATIONARY_NODES
+) -> tuple[Graph, Int[np.ndarray, "pairs"]]:
+    """`close`, and the pair of the graph for each pair of the root."""
+    closing = _Closing(pomdp, policy, merge, limit)
+    none = np.full(len(start.observation), -1)
+    first = Layer(start.memory, None, none, none, start.observation, start.node, start.state, start.probability)
+    pair = closing.meet(first)
+    closing.start = np.bincount(pair, start.probability, minlength=closing.pairs)
+    while closing.expand():
+        pass
+    return closing.finished(), pair
+
+
+class _Closing:
+    """Nodes and pairs met so far; those from `done` on are still to be followed."""
+
+    def __init__(self, pomdp: Pomdp, policy: Policy, merge: str, limit: int):
+        self.pomdp, self.policy, self.merge, self.limit = pomdp, policy, merge, limit
+        self.action_of = pomdp.rows()[1]
+        self.number: dict[bytes, int] = {}
+        self.pair_number: dict[int, int] = {}
+        self.layers: list[dict[str, np.ndarray]] = []
+        self.keys: list[np.ndarray] = []
+        self.memory, self.pi = None, np.zeros((0, pomdp.actions))
+        self.belief = np.zeros(0)
+        self.node, self.state = np.zeros(0, int), np.zeros(0, int)
+        self.done = self.acted = 0
+        self.edges: list[np.ndarray] = []
+        self.start: np.ndarray = np.zeros(0)
+
+    @property
+    def nodes(self) -> int:
+        return len(self.number)
+
+    @property
+    def pairs(self) -> int:
+        return len(self.node)
+
+    def meet(self, layer: Layer) -> np.ndarray:
+        """Takes in the pairs of a layer; the number of each."""
+        keys = self.policy.keys(layer.memory)
+        if keys is None:
+            raise TooLargeError(
+                f"{self.pomdp.name}: this policy remembers everything, so that without a horizon it has infinitely "
+                "many histories; give a horizon"
+            )
+        mass = np.bincount(layer.node, layer.mass, minlength=layer.nodes)
+        share = layer.mass / mass[layer.node]
+        full = keys
+        if self.merge == EXACT:
+            full = np.concatenate([keys, fingerprint(layer.node, layer.state, share, layer.nodes)], axis=1)
+        place, fresh = np.empty(layer.nodes, int), []
+        for i, row in enumerate(np.ascontiguousarray(full)):
+            known = len(self.number)
+            place[i] = self.number.setdefault(row.tobytes(), known)
+            if place[i] == known:
+                fresh.append(i)
+        if self.nodes > self.limit:
+            raise TooLargeError(
+                f"{self.pomdp.name}: without a horizon there are more than {self.limit} nodes; give a horizon"
+            )
+        self._add_nodes(layer, keys, np.array(fresh, int))
+        return self._add_pairs(place[layer.node], layer.state, share)
+
+    def _add_nodes(self, layer: Layer, keys: np.ndarray, fresh: np.ndarray) -> None:
+        new = memory_rows(layer.memory, fresh)
+        self.memory = new if self.memory is None else _joined(self.memory, new)
+        self.keys.append(keys[fresh])
+        names = {"parent": layer.parent, "parent_action": layer.action, "parent_observation": layer.observation}
+        self.layers.append({name: values[fresh] for name, values in names.items()})
+
+    def _add_pairs(self, node: np.ndarray, state: np.ndarray, share: np.ndarray) -> np.ndarray:
+        codes = (node * self.pomdp.states + state).tolist()
+        number, fresh = np.empty(len(codes), int), []
+        for i, code in enumerate(codes):
+            known = len(self.pair_number)
+            number[i] = self.pair_number.setdefault(code, known)
+            if number[i] == known:
+                fresh.append(i)
+        self.node = np.concatenate([self.node, node[fresh]])
+        self.state = np.concatenate([self.state, state[fresh]])
+        self.belief = np.concatenate([self.belief, share[fresh]])
+        return number
+
+    def expand(self) -> bool:
+        """Follows the pairs that were met but not followed; whether there were any."""
+        if self.done == self.pairs:
+            return False
+        self._act()
+        A, low = self.pomdp.actions, self.state[self.done :] * self.pomdp.actions
+        pair, k = outcomes_of(self.pomdp, low, low + A)
+        pair += self.done
+        self.done = self.pairs
+        taken = self.pi[self.node[pair], self.action_of[k]] > 0
+        pair, k = pair[taken], k[taken]
+        target = np.full(len(k), -1)
+        goes_on = np.flatnonzero(~self.pomdp.done[k])
+        if goes_on.size:
+            p, j = pair[goes_on], k[goes_on]
+            weight = self.belief[p] * self.pomdp.probability[j]
+            layer, place = following(self.pomdp, self.policy, self.memory, self.node[p], self.action_of[j], j, weight)
+            target[goes_on] = self.meet(layer)[place]
+        self.edges.append(np.stack([pair, k, target]))
+        return True
+
+    def _act(self) -> None:
+        fresh = memory_rows(self.memory, np.arange(self.acted, self.nodes))
+        if self.acted < self.nodes:
+            first = self.acted
+            pi = probabilities(self.pomdp, self.policy, fresh, lambda i: describe(self.pomdp, self._history(first + i)))
+            self.pi = np.concatenate([self.pi, pi])
+            self.acted = self.nodes
+
+    def _history(self, node: int) -> History:
+        names = ("parent", "parent_action", "parent_observation")
+        return spelled(node, *(np.concatenate([layer[name] for layer in self.layers]) for name in names))
+
+    def finished(self) -> Graph:
+        source, outcome, target = np.concatenate(self.edges, axis=1).astype(np.int32)
+        joined = {name: np.concatenate([layer[name] for layer in self.layers]) for name in self.layers[0]}
+        _, parameter = np.unique(np.concatenate(self.keys), axis=0, return_inverse=True)
+        nothing = np.zeros(self.pairs)
+        return Graph(
+            pomdp=self.pomdp,
+            merged=self.merge,
+            horizon=None,
+            pi=self.pi,
+            parameter=parameter.reshape(-1),
+            time=np.zeros(self.nodes, int),
+            open=np.zeros(self.nodes, bool),
+            node=self.node,
+            state=self.state,
+            start=np.concatenate([self.start, np.zeros(self.pairs - len(self.start))]),
+            low=nothing,
+            high=nothing,
+            source=source,
+            outcome=outcome,
+            target=target,
+            first_node=np.array([0, self.nodes]),
+            first_pair=np.array([0, self.pairs]),
+            **joined,
+        )
+
+
+def _joined(one: np.ndarray | tuple, other: np.ndarray | tuple) -> np.ndarray | tuple:
+    if isinstance(one, tuple):
+        return tuple(np.concatenate(parts) for parts in zip(one, other, strict=True))
+    return np.concatenate([one, other])

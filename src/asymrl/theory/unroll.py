@@ -1,0 +1,304 @@
+"""Follows a policy through a problem, one time after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from asymrl.envs.pomdp import TOLERANCE, Pomdp
+from asymrl.theory.beliefs import describe, fingerprint, outcomes_of
+from asymrl.theory.graph import EXACT, MEMORY, WHOLE, Graph, spelled
+from asymrl.theory.policies import Policy
+
+NODES = 1_000_000  # nodes with a few outcomes per state and action take about 1 kB each
+
+
+class TooLargeError(ValueError):
+    """A request that would not fit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Root:
+    """Where to begin: pairs (first observation, state) of an episode, or one history with its belief."""
+
+    memory: Any
+    observation: Int[np.ndarray, "nodes"]
+    """What was seen first; -1 where the history does not say it."""
+    node: Int[np.ndarray, "pairs"]
+    state: Int[np.ndarray, "pairs"]
+    probability: Float64[np.ndarray, "pairs"]
+
+
+@dataclass(eq=False)
+class Layer:
+    """The nodes and pairs of one time; `memory` has a row for each node."""
+
+    memory: Any
+    keys: Int[np.ndarray, "nodes k"] | None
+    parent: Int[np.ndarray, "nodes"]
+    action: Int[np.ndarray, "nodes"]
+    observation: Int[np.ndarray, "nodes"]
+    node: Int[np.ndarray, "pairs"]
+    state: Int[np.ndarray, "pairs"]
+    mass: Float64[np.ndarray, "pairs"]
+
+    @property
+    def nodes(self) -> int:
+        return len(self.parent)
+
+
+def beginning(pomdp: Pomdp, policy: Policy) -> Root:
+    """The start of an episode."""
+    O = pomdp.observations
+    if pomdp.first_observation is None:
+        state = np.flatnonzero(pomdp.start)
+        seen, probability = np.full(len(state), O), pomdp.start[state]
+    else:
+        state, seen = np.nonzero(pomdp.start[:, None] * pomdp.first_observation)
+        probability = pomdp.start[state] * pomdp.first_observation[state, seen]
+    first, node = np.unique(seen, return_inverse=True)
+    shown = first if pomdp.first_observation is not None else np.full_like(first, -1)
+    return Root(policy.begin(first), shown, node, state, probability)
+
+
+def unroll(
+    pomdp: Pomdp,
+    policy: Policy,
+    horizon: int,
+    *,
+    merge: str = EXACT,
+    threshold: float = 0.0,
+    beyond: bool = False,
+    root: Root | None = None,
+    limit: int = NODES,
+) -> Graph:
+    """Follows a policy for `horizon` actions.
+
+    Args:
+        pomdp: the problem.
+        policy: what to follow.
+        horizon: how many actions there are at most.
+        merge: which histories become one node: "history" (none), "belief" (those with equal belief and memory,
+            which have equal values too) or "memory" (the product chain of a controller).
+        threshold: nodes less likely than this are left open.
+        beyond: keep the pairs reached by the last action, as open nodes; otherwise the episode ends there.
+        root: where to begin; by default at the start of an episode.
+        limit: how many nodes fit.
+
+    Raises:
+        TooLargeError: if there are more nodes; it says how many histories there are and what would fit.
+        ValueError: if the policy gives something else than probabilities; it says after which history.
+    """
+    if merge not in (WHOLE, EXACT, MEMORY):
+        raise ValueError(f"merge={merge!r}: choose {WHOLE!r}, {EXACT!r} or {MEMORY!r}")
+    if horizon < 1:
+        raise ValueError(f"{pomdp.name}: horizon is {horizon}, expected at least 1 action")
+    start = root or beginning(pomdp, policy)
+    growing = _Growing(pomdp, policy, merge, horizon, beyond)
+    none = np.full(len(start.observation), -1)
+    first = Layer(start.memory, None, none, none, start.observation, start.node, start.state, start.probability)
+    layer: Layer | None = growing.merged(first)
+    for t in range(horizon):
+        if layer is None:
+            break
+        growing.add(layer, t, threshold, last=t == horizon - 1)
+        if growing.nodes > limit:
+            raise _too_large(pomdp, horizon, t, growing.nodes, limit)
+        layer = growing.next_layer
+    if layer is None or not beyond:
+        return growing.finished()
+    growing.add_open(layer, horizon)
+    return dataclasses.replace(growing.finished(), end_memory=layer.memory)
+
+
+def _too_large(pomdp: Pomdp, horizon: int, t: int, nodes: int, limit: int) -> TooLargeError:
+    from asymrl.theory.histories import needed
+
+    return TooLargeError(
+        f"{pomdp.name}: following all histories for {horizon} actions does not fit: {nodes} nodes already at depth "
+        f"{t}, {limit} fit. {needed(pomdp, horizon, limit)} Use a horizon of at most {max(t, 1)}, a policy with a "
+        "small memory, or ask for a probability mass below 1"
+    )
+
+
+def following(
+    pomdp: Pomdp,
+    policy: Policy,
+    memory: Any,
+    z: Int[np.ndarray, "edges"],
+    a: Int[np.ndarray, "edges"],
+    k: Int[np.ndarray, "edges"],
+    weight: Float64[np.ndarray, "edges"],
+) -> tuple[Layer, Int[np.ndarray, "edges"]]:
+    """What follows nodes z by actions a and outcomes k: nodes (z, a, o), and the pair that each edge leads to."""
+    A, O, S = pomdp.actions, pomdp.observations, pomdp.states
+    triples, child = np.unique((z * A + a) * O + pomdp.observation[k], return_inverse=True)
+    rows, seen = np.divmod(triples, O)
+    rows, acted = np.divmod(rows, A)
+    codes, target = np.unique(child * S + pomdp.next_state[k], return_inverse=True)
+    node, state = np.divmod(codes, S)
+    mass = np.bincount(target, weight)
+    return Layer(policy.advance(memory, rows, acted, seen), None, rows, acted, seen, node, state, mass), target
+
+
+def probabilities(
+    pomdp: Pomdp, policy: Policy, memory: Any, words: Callable[[int], str]
+) -> Float64[np.ndarray, "nodes A"]:
+    """pi(. ; h) of every node, checked.
+
+    Raises:
+        ValueError: if it is not made of probabilities; `words` says after which history.
+    """
+    given = np.asarray(policy.act(memory), float)
+    if given.ndim != 2 or given.shape[1] != pomdp.actions:
+        raise ValueError(
+            f"{pomdp.name}: the policy gives {given.shape[-1]} probabilities after {words(0)}, "
+            f"expected one for each of {pomdp.actions} actions"
+        )
+    total = given.sum(1)
+    wrong = ~np.isfinite(total) | (given < 0).any(1) | (np.abs(total - 1) > TOLERANCE)
+    if (bad := np.flatnonzero(wrong)).size:
+        raise ValueError(
+            f"{pomdp.name}: the policy gives {given[bad[0]].tolist()} after {words(int(bad[0]))}, "
+            f"expected {pomdp.actions} probabilities that sum to 1"
+        )
+    return given / total[:, None]
+
+
+class _Growing:
+    """A graph that is being made, layer by layer."""
+
+    def __init__(self, pomdp: Pomdp, policy: Policy, merge: str, horizon: int, beyond: bool):
+        self.pomdp, self.policy, self.merge, self.horizon, self.beyond = pomdp, policy, merge, horizon, beyond
+        self.state_of, self.action_of = pomdp.rows()
+        self.parts: list[dict[str, np.ndarray]] = []
+        self.nodes = self.pairs = 0
+        self.next_layer: Layer | None = None
+
+    def add(self, layer: Layer, t: int, threshold: float, last: bool) -> None:
+        """Adds a layer with its edges, and finds the next one."""
+        mass = np.bincount(layer.node, layer.mass, minlength=layer.nodes)
+        opened = mass < threshold
+        pi = self._act(layer, opened)
+        pair, k = outcomes_of(self.pomdp, layer.state * self.pomdp.actions, (layer.state + 1) * self.pomdp.actions)
+        taken = pi[layer.node[pair], self.action_of[k]] > 0
+        pair, k = pair[taken], k[taken]
+        offset = self.pairs
+        self._add_nodes(layer, t, pi, opened)
+        target = np.full(len(k), -1)
+        self.next_layer = None
+        goes_on = np.flatnonzero(~self.pomdp.done[k])
+        if goes_on.size and (self.beyond or not last):
+            self.next_layer, target[goes_on] = self._reached(layer, pi, pair[goes_on], k[goes_on])
+        target[target >= 0] += self.pairs
+        self.parts[-1] |= {"source": (pair + offset).astype(np.int32), "outcome": k.astype(np.int32)}
+        self.parts[-1]["target"] = target.astype(np.int32)
+
+    def add_open(self, layer: Layer, t: int) -> None:
+        """Adds a layer in which nothing follows."""
+        self._add_nodes(layer, t, np.zeros((layer.nodes, self.pomdp.actions)), np.ones(layer.nodes, bool))
+        none = np.zeros(0, np.int32)
+        self.parts[-1] |= {"source": none, "outcome": none, "target": none}
+
+    def _reached(
+        self, layer: Layer, pi: np.ndarray, pair: np.ndarray, k: np.ndarray
+    ) -> tuple[Layer, Int[np.ndarray, "edges"]]:
+        """The next layer, and the pair of it that each edge leads to."""
+        z = layer.node[pair]
+        weight = layer.mass[pair] * pi[z, self.action_of[k]] * self.pomdp.probability[k]
+        reached, target = following(self.pomdp, self.policy, layer.memory, z, self.action_of[k], k, weight)
+        reached.parent += self.nodes - layer.nodes
+        merged = self.merged(reached)
+        return merged, target if merged is reached else self._place[target]
+
+    def merged(self, layer: Layer) -> Layer:
+        """The layer with nodes that are alike made one; the most likely of them speaks for all."""
+        layer.keys = self.policy.keys(layer.memory)
+        if self.merge == WHOLE or layer.keys is None:
+            return layer
+        keys, mass = layer.keys, np.bincount(layer.node, layer.mass, minlength=layer.nodes)
+        if self.merge == EXACT:
+            belief = layer.mass / mass[layer.node]
+            keys = np.concatenate([keys, fingerprint(layer.node, layer.state, belief, layer.nodes)], axis=1)
+        likely = np.argsort(-mass, kind="stable")
+        _, first, class_of = np.unique(keys[likely], axis=0, return_index=True, return_inverse=True)
+        speaker, place = likely[first], np.empty(layer.nodes, int)
+        place[likely] = class_of.reshape(-1)
+        codes, self._place = np.unique(place[layer.node] * self.pomdp.states + layer.state, return_inverse=True)
+        node, state = np.divmod(codes, self.pomdp.states)
+        return Layer(
+            memory_rows(layer.memory, speaker),
+            layer.keys[speaker],
+            layer.parent[speaker],
+            layer.action[speaker],
+            layer.observation[speaker],
+            node,
+            state,
+            np.bincount(self._place, layer.mass),
+        )
+
+    def _act(self, layer: Layer, opened: Bool[np.ndarray, "nodes"]) -> Float64[np.ndarray, "nodes A"]:
+        """pi(. ; h) of every node; zeros where the node stays open."""
+        if opened.all():
+            return np.zeros((layer.nodes, self.pomdp.actions))
+        pi = probabilities(self.pomdp, self.policy, layer.memory, lambda node: self._words(layer, node))
+        return np.where(opened[:, None], 0.0, pi)
+
+    def _words(self, layer: Layer, node: int) -> str:
+        last = ((int(layer.action[node]), int(layer.observation[node])),)
+        if layer.parent[node] < 0:
+            return describe(self.pomdp, ((None, last[0][1]),) if last[0][1] >= 0 else ())
+        parent, action, observation = (
+            np.concatenate([part[name] for part in self.parts])
+            for name in ("parent", "parent_action", "parent_observation")
+        )
+        return describe(self.pomdp, spelled(int(layer.parent[node]), parent, action, observation) + last)
+
+    def _add_nodes(self, layer: Layer, t: int, pi: np.ndarray, opened: np.ndarray) -> None:
+        keys = layer.keys if layer.keys is not None else self.nodes + np.arange(layer.nodes)[:, None]
+        self.parts.append(
+            {
+                "pi": pi,
+                "keys": keys,
+                "time": np.full(layer.nodes, t, np.int32),
+                "parent": layer.parent.astype(np.int32),
+                "parent_action": layer.action.astype(np.int32),
+                "parent_observation": layer.observation.astype(np.int32),
+                "open": opened,
+                "node": (layer.node + self.nodes).astype(np.int32),
+                "state": layer.state.astype(np.int32),
+                "start": layer.mass if t == 0 else np.zeros(len(layer.mass)),
+            }
+        )
+        self.nodes += layer.nodes
+        self.pairs += len(layer.node)
+
+    def finished(self) -> Graph:
+        joined = {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
+        _, parameter = np.unique(joined.pop("keys"), axis=0, return_inverse=True)
+        sizes = [(len(part["pi"]), len(part["node"])) for part in self.parts]
+        first = np.concatenate([[(0, 0)], np.cumsum(sizes, axis=0)])
+        nothing = np.zeros(self.pairs)
+        return Graph(
+            pomdp=self.pomdp,
+            merged=self.merge,
+            horizon=self.horizon,
+            parameter=parameter.reshape(-1),
+            low=nothing,
+            high=nothing,
+            first_node=first[:, 0],
+            first_pair=first[:, 1],
+            **joined,
+        )
+
+
+def memory_rows(memory: Any, rows: np.ndarray) -> Any:
+    """These rows of a memory, which may be several arrays."""
+    if isinstance(memory, tuple):
+        return tuple(part[rows] for part in memory)
+    return memory[rows]
