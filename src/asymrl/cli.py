@@ -17,6 +17,7 @@ from asymrl.commands.envs import Envs
 from asymrl.commands.evaluate import Evaluate
 from asymrl.commands.export import Export
 from asymrl.commands.render import Render
+from asymrl.commands.reproduce import Reproduce
 from asymrl.commands.resume import Resume
 from asymrl.commands.sweep import Sweep
 from asymrl.commands.train import Train
@@ -27,6 +28,7 @@ COMMANDS = {
     "train": Train,
     "resume": Resume,
     "sweep": Sweep,
+    "reproduce": Reproduce,
     "evaluate": Evaluate,
     "render": Render,
     "export": Export,
@@ -43,6 +45,7 @@ Command = (
     Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Resume, tyro.conf.subcommand("resume")]
     | Annotated[Sweep, tyro.conf.subcommand("sweep")]
+    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Render, tyro.conf.subcommand("render")]
     | Annotated[Export, tyro.conf.subcommand("export")]

@@ -1,0 +1,221 @@
+"""The paper's figures, drawn from tables of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from asymrl.envs.scores import scores
+from asymrl.names import METHODS, PAPER_WORLDS
+from asymrl.paper.fork import PAIRS, TITLES, exact_values
+from asymrl.paper.results import final_returns, in_paper_order, score_matrix
+from asymrl.report.curves import COLOURS, DPI, OTHER_COLOUR, curves
+from asymrl.report.statistics import bootstrap, performance_profile, profile_band
+
+# Reference policy -> its label and line.
+REFERENCES = {
+    "best": ("best known", (0, (5, 2))),
+    "random": ("random", (0, (1, 1.5))),
+    "uninformed": ("never gathers information", (0, (4, 2, 1, 2))),
+}
+GREY = "#777777"
+CRITICS = {"a2c": "V(h)  a2c", "a2c-asym-s": "V(s)  a2c-asym-s", "a2c-asym-hs": "V(h, s)  a2c-asym-hs"}
+
+
+def learning_curves(table: pl.DataFrame, *, columns: int = 4) -> Figure:
+    """Figure 3: a panel for each world, the mean of each method with a band of one standard error."""
+    worlds = in_paper_order(table["world"].to_list(), PAPER_WORLDS)
+    methods = in_paper_order(table["method"].to_list(), METHODS)
+    columns = min(columns, len(worlds))
+    rows = -(-len(worlds) // columns)
+    figure = Figure(figsize=(3.2 * columns + 0.4, 2.45 * rows + 0.75), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).flatten()
+    for ax, world in zip(panels, worlds, strict=False):
+        _world_panel(ax, table.filter(pl.col("world") == world), world, methods)
+    for ax in panels[len(worlds) :]:
+        ax.set_axis_off()
+    for ax in panels[::columns]:
+        ax.set_ylabel("return of the last 100 episodes" if rows == 1 else "return", fontsize=9)
+    for ax in panels[max(len(worlds) - columns, 0) : len(worlds)]:
+        ax.set_xlabel("timesteps", fontsize=9)
+    _legend(figure, [*map(_method_line, methods), *_reference_lines(worlds)])
+    return figure
+
+
+def _world_panel(ax: Axes, table: pl.DataFrame, world: str, methods: Sequence[str]) -> None:
+    for method in methods:
+        rows = table.filter(pl.col("method") == method)
+        if len(rows):
+            found = curves(rows)
+            _band(ax, found.timesteps, found.mean(), found.standard_error(), COLOURS.get(method, OTHER_COLOUR))
+    known = scores(world)
+    for who, (_, style) in REFERENCES.items():
+        if known is None or who not in known.undiscounted:
+            continue
+        score = known.undiscounted[who]
+        if who == "best" and score.low < score.high:
+            ax.axhspan(score.low, score.high, color=GREY, alpha=0.18, linewidth=0, zorder=1)
+        else:
+            # Of a policy that is known by an upper bound only, the bound is what must be beaten.
+            ax.axhline(score.high, color=GREY, linewidth=0.9, linestyle=style, zorder=1)
+    _finish(ax, world, float(table["steps"].max()))  # pyright: ignore[reportArgumentType]
+
+
+def _band(ax: Axes, x: np.ndarray, mean: np.ndarray, error: np.ndarray, colour: str) -> None:
+    ax.fill_between(x, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0, zorder=2)
+    ax.plot(x, mean, color=colour, linewidth=1.4, zorder=3)
+
+
+def _finish(ax: Axes, title: str, end: float) -> None:
+    ax.set_title(title, fontsize=9.5, loc="left")
+    ax.set_xlim(0, end)
+    ax.margins(y=0.07)
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+    ax.tick_params(labelsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="#ececec", linewidth=0.6)
+    ax.set_axisbelow(True)
+
+
+def _method_line(method: str) -> Line2D:
+    return Line2D([], [], color=COLOURS.get(method, OTHER_COLOUR), linewidth=2, label=method)
+
+
+def _reference_lines(worlds: Sequence[str]) -> list[Line2D]:
+    known = [found.undiscounted for world in worlds if (found := scores(world)) is not None]
+    return [
+        Line2D([], [], color=GREY, linewidth=1, linestyle=style, label=label)
+        for who, (label, style) in REFERENCES.items()
+        if any(who in each for each in known)
+    ]
+
+
+def _legend(figure: Figure, lines: Sequence[Line2D], columns: int | None = None) -> None:
+    wide = figure.get_figwidth() > 8
+    figure.legend(
+        handles=list(lines),
+        loc="outside upper center",
+        ncols=columns or (len(lines) if wide else 3),
+        frameon=False,
+        fontsize=8.5,
+    )
+
+
+def critic_values(probes: pl.DataFrame, *, n: int = 4) -> Figure:
+    """Figure 4: the critics' values of the four history-state pairs, beside those of the optimal policy."""
+    methods = in_paper_order(probes["method"].to_list(), METHODS)
+    exact = exact_values(n)
+    figure = Figure(figsize=(7.2, 5.4), layout="constrained")
+    panels = figure.subplots(2, 2, sharex=True, sharey=True).flatten()
+    for ax, pair in zip(panels, PAIRS, strict=True):
+        rows = probes.filter(pl.col("probe").cast(pl.String) == pair)
+        for method in methods:
+            found = curves(rows.filter(pl.col("method") == method).drop("probe"), "value")
+            _band(ax, found.timesteps, found.mean(), found.standard_error(), COLOURS.get(method, OTHER_COLOUR))
+        ax.axhline(exact[pair], color=GREY, linewidth=0.9, linestyle=(0, (5, 2)), zorder=1)
+        _finish(ax, TITLES[pair], float(probes["steps"].max()))  # pyright: ignore[reportArgumentType]
+    for ax in panels[::2]:
+        ax.set_ylabel("value", fontsize=9)
+    for ax in panels[2:]:
+        ax.set_xlabel("timesteps", fontsize=9)
+    lines = [
+        Line2D([], [], color=COLOURS.get(method, OTHER_COLOUR), linewidth=2, label=CRITICS.get(method, method))
+        for method in methods
+    ]
+    optimal = Line2D([], [], color=GREY, linewidth=1, linestyle=(0, (5, 2)), label="optimal policy")
+    _legend(figure, [*lines, optimal], columns=len(lines) + 1)
+    return figure
+
+
+def aggregates(table: pl.DataFrame) -> Figure:
+    """All worlds together: the interquartile mean of normalised scores with intervals, and performance profiles."""
+    finals = final_returns(table)
+    worlds = in_paper_order(finals["world"].to_list(), PAPER_WORLDS)
+    methods = in_paper_order(finals["method"].to_list(), METHODS)
+    matrices = {method: score_matrix(finals, method, worlds) for method in methods}
+    figure = Figure(figsize=(9.0, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
+    thresholds = np.linspace(-0.05, 1.05, 111)
+    for row, (method, matrix) in enumerate(matrices.items()):
+        found, colour = bootstrap(matrix), COLOURS.get(method, OTHER_COLOUR)
+        left.barh(row, found.high - found.low, left=found.low, height=0.55, color=colour, alpha=0.45)
+        left.plot([found.estimate] * 2, [row - 0.27, row + 0.27], color=colour, linewidth=2)
+        low, high = profile_band(matrix, thresholds)
+        right.fill_between(thresholds, low, high, color=colour, alpha=0.2, linewidth=0)
+        right.plot(thresholds, performance_profile(matrix, thresholds), color=colour, linewidth=1.5, label=method)
+    left.set_yticks(range(len(methods)), methods)
+    left.invert_yaxis()
+    left.set_xlim(min(0.0, left.get_xlim()[0]), 1.05)
+    left.set_xlabel("interquartile mean of the normalised score, 95 %", fontsize=9)
+    right.set_xlabel("normalised score (random 0, best known 1)", fontsize=9)
+    right.set_ylabel("share of runs above it", fontsize=9)
+    right.set_xlim(thresholds[0], thresholds[-1])
+    right.set_ylim(0, 1.02)
+    right.legend(frameon=False, fontsize=8, loc="lower left")
+    for ax in (left, right):
+        ax.tick_params(labelsize=8.5)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(color="#ececec", linewidth=0.6)
+        ax.set_axisbelow(True)
+    return figure
+
+
+def grid_overview(table: pl.DataFrame) -> Figure:
+    """A grid search at a glance: final returns of all settings, the winner and the paper's choice marked."""
+    from asymrl.paper.selection import candidates_of, select
+    from asymrl.paper.tuned import tuned
+
+    parts = table.partition_by(["world", "method"], as_dict=True, maintain_order=True)
+    rows = len(parts)
+    weights = max(part["entropy_weight"].n_unique() for part in parts.values())
+    figure = Figure(figsize=(2.0 * weights + 1.2, 2.25 * rows + 0.4), layout="constrained")
+    panels = figure.subplots(rows, weights, squeeze=False)
+    for line, ((world, method), part) in zip(panels, parts.items(), strict=True):
+        found = candidates_of(part)
+        values = {each.setting: each.final for each in found}
+        paper = tuple((tuned(str(world), str(method)) or {}).values())
+        _grid_row(line, values, select(found).setting, paper)
+        line[0].set_title(f"{world}, {method}\n{line[0].get_title(loc='left')}", fontsize=8.5, loc="left")
+    figure.supxlabel("mean return over the last tenth of training; ★ our choice, p the paper's", fontsize=8.5)
+    return figure
+
+
+def _grid_row(
+    panels: Any, values: dict[tuple[float, ...], float], winner: tuple[float, ...], paper: tuple[float, ...]
+) -> None:
+    actor, critic, weight = (sorted({setting[i] for setting in values}) for i in range(3))
+    low, high = min(values.values()), max(values.values())
+    for ax, w in zip(panels, weight, strict=False):
+        shown = np.asarray([[values.get((a, c, w), np.nan) for c in critic] for a in actor])
+        ax.imshow(shown, vmin=low, vmax=high, cmap="viridis", origin="lower", aspect="auto")
+        for i, a in enumerate(actor):
+            for j, c in enumerate(critic):
+                value = values.get((a, c, w))
+                if value is None:
+                    continue
+                marks = ("★" if (a, c, w) == winner else "") + ("p" if np.allclose((a, c, w), paper) else "")
+                dark = (value - low) < 0.6 * (high - low)
+                text = f"{value:.2f}" + (f"\n{marks}" if marks else "")
+                ax.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
+        ax.set_xticks(range(len(critic)), [f"{c:g}" for c in critic], fontsize=7)
+        ax.set_yticks(range(len(actor)), [f"{a:g}" for a in actor], fontsize=7)
+        ax.set_title(f"entropy weight {w:g}", fontsize=8.5, loc="left")
+        ax.set_xlabel("critic's rate", fontsize=7.5)
+    panels[0].set_ylabel("actor's rate", fontsize=7.5)
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Writes a figure as PNG and, beside it, as SVG."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path.with_suffix(".png"), dpi=DPI)
+    figure.savefig(path.with_suffix(".svg"))
+    return path.with_suffix(".png")

@@ -1,0 +1,123 @@
+"""The tables of a finished sweep, and what a reader of the paper asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from asymrl.names import METHODS, PAPER_WORLDS
+from asymrl.paper.tuned import tuned
+from asymrl.report.statistics import (
+    bootstrap,
+    improvement_interval,
+    interquartile_mean,
+    mean_and_standard_error,
+    normalised,
+)
+from asymrl.runs.files import RunError
+
+LAST = 0.1  # the share of training whose mean return is the final performance
+
+
+def read_table(folder: Path, name: str = "results") -> pl.DataFrame:
+    """A table of a folder of results. Raises RunError if it is not there."""
+    path = folder / f"{name}.parquet"
+    if not path.is_file():
+        raise RunError(f"{path}: not there; put the results together with `asymrl sweep --collect --out {folder}`")
+    table = pl.read_parquet(path)
+    return table.with_columns(pl.col("world", "method").cast(pl.String))
+
+
+def chosen(
+    table: pl.DataFrame, worlds: Sequence[str], methods: Sequence[str], seeds: int | None, steps: int | None
+) -> pl.DataFrame:
+    """The rows of these worlds and methods, of the first seeds, and of runs of so many steps.
+
+    Raises:
+        RunError: if there are none.
+    """
+    rows = table.filter(pl.col("world").is_in(list(worlds)), pl.col("method").is_in(list(methods)))
+    if seeds is not None:
+        rows = rows.filter(pl.col("seed") < seeds)
+    if steps is not None:
+        rows = rows.filter(pl.col("steps") == steps)
+    if rows.is_empty():
+        raise RunError(f"the results have no runs of {', '.join(worlds)} with {', '.join(methods)}")
+    return rows
+
+
+def with_tuned_settings(table: pl.DataFrame) -> pl.DataFrame:
+    """Only the runs with the settings that the paper tuned, where it did."""
+    keep = pl.lit(False)
+    for world, method in table.select("world", "method").unique(maintain_order=True).rows():
+        here = (pl.col("world") == world) & (pl.col("method") == method)
+        for name, value in (tuned(world, method) or {}).items():
+            here = here & ((pl.col(name) - value).abs() < 1e-9)
+        keep = keep | here
+    return table.filter(keep)
+
+
+def final_returns(table: pl.DataFrame) -> pl.DataFrame:
+    """The mean return of each run over the last tenth of its training; a row per run."""
+    runs = [name for name in table.columns[: table.columns.index("timestep")]]
+    return (
+        table.filter(pl.col("timestep") >= (1 - LAST) * pl.col("steps"))
+        .group_by(runs, maintain_order=True)
+        .agg(pl.col("return").cast(pl.Float64).mean().alias("final"))
+    )
+
+
+def in_paper_order(names: Sequence[str], order: Sequence[str]) -> list[str]:
+    return sorted(set(names), key=lambda name: (order.index(name) if name in order else len(order), name))
+
+
+def scores_of(finals: pl.DataFrame, world: str, method: str) -> Float[np.ndarray, "run 1"]:
+    rows = finals.filter(pl.col("world") == world, pl.col("method") == method)
+    return rows["final"].to_numpy()[:, None]
+
+
+def comparison(table: pl.DataFrame, against: str = "a2c-asym-hs") -> pl.DataFrame:
+    """Final returns of each world and method with their statistics.
+
+    `improvement` is the probability that a run of `against` does better than one of the method.
+    """
+    finals, rows = final_returns(table), []
+    for world in in_paper_order(finals["world"].to_list(), PAPER_WORLDS):
+        methods = finals.filter(pl.col("world") == world)["method"].to_list()
+        best = scores_of(finals, world, against)
+        for method in in_paper_order(methods, METHODS):
+            scores = scores_of(finals, world, method)
+            mean, error = mean_and_standard_error(scores)
+            middle = bootstrap(scores, interquartile_mean)
+            scaled = bootstrap(normalised(scores, world), interquartile_mean)
+            better = improvement_interval(best, scores) if len(best) and method != against else None
+            rows.append(
+                {
+                    "world": world,
+                    "method": method,
+                    "runs": len(scores),
+                    "mean": float(mean[0]),
+                    "standard_error": float(error[0]),
+                    "iqm": middle.estimate,
+                    "iqm_low": middle.low,
+                    "iqm_high": middle.high,
+                    "normalised": scaled.estimate,
+                    "normalised_low": scaled.low,
+                    "normalised_high": scaled.high,
+                    "improvement": better and better.estimate,
+                    "improvement_low": better and better.low,
+                    "improvement_high": better and better.high,
+                }
+            )
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def score_matrix(finals: pl.DataFrame, method: str, worlds: Sequence[str]) -> Float[np.ndarray, "run task"]:
+    """Normalised final returns of a method in several worlds, for as many runs as there are in all of them."""
+    columns = [normalised(scores_of(finals, world, method)[:, 0], world) for world in worlds]
+    count = min(len(column) for column in columns)
+    return np.stack([column[:count] for column in columns], axis=1)

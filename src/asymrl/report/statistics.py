@@ -1,0 +1,150 @@
+"""Statistics over runs that people trust, besides the mean and its standard error.
+
+After Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (2021). Scores are
+`[run, task]`: a row for each run, a column for each world. Different worlds are different strata: runs are drawn
+anew within a world, never across worlds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from asymrl.envs.scores import scores as reference_scores
+
+REPETITIONS = 5_000
+CHUNK = 500  # repetitions at a time, which bounds the memory
+
+# A statistic of scores `[..., run, task]`, over the last two axes.
+Statistic = Callable[[Float[np.ndarray, "*more run task"]], Float[np.ndarray, "*more"]]
+
+
+class Interval(NamedTuple):
+    """An estimate and the bounds between which it lies with the confidence that was asked for."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def mean_and_standard_error(values: Float[np.ndarray, "run *more"]) -> tuple[np.ndarray, np.ndarray]:
+    """Over runs. A single run has no standard error: NaN."""
+    count = len(values)
+    mean = values.mean(axis=0)
+    return mean, values.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full_like(mean, np.nan)
+
+
+def mean(scores: Float[np.ndarray, "*more run task"]) -> Float[np.ndarray, "*more"]:
+    return scores.mean(axis=(-2, -1))
+
+
+def interquartile_mean(scores: Float[np.ndarray, "*more run task"]) -> Float[np.ndarray, "*more"]:
+    """The mean of the middle half of all scores: without the lowest and the highest quarter.
+
+    Less at the mercy of single runs than the mean, and less blind to them than the median.
+    """
+    flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
+    cut = int(0.25 * flat.shape[-1])
+    return flat[..., cut : flat.shape[-1] - cut].mean(axis=-1)
+
+
+def bootstrap(
+    scores: Float[np.ndarray, "run task"],
+    statistic: Statistic = interquartile_mean,
+    *,
+    confidence: float = 0.95,
+    repetitions: int = REPETITIONS,
+    seed: int = 0,
+) -> Interval:
+    """A statistic with its stratified bootstrap interval, by percentiles."""
+    generator = np.random.default_rng(seed)
+    drawn = []
+    for first in range(0, repetitions, CHUNK):
+        count = min(CHUNK, repetitions - first)
+        drawn.append(statistic(_resampled(generator, scores, count)))
+    low, high = np.quantile(np.concatenate(drawn), [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(statistic(scores)), float(low), float(high))
+
+
+def _resampled(
+    generator: np.random.Generator, scores: Float[np.ndarray, "run task"], count: int
+) -> Float[np.ndarray, "count run task"]:
+    """Scores of as many runs, drawn with replacement within each task."""
+    runs, tasks = scores.shape
+    rows = generator.integers(runs, size=(count, runs, tasks))
+    return np.take_along_axis(np.broadcast_to(scores, (count, runs, tasks)), rows, axis=1)
+
+
+def probability_of_improvement(scores: Float[np.ndarray, "run task"], others: Float[np.ndarray, "other task"]) -> float:
+    """How likely a run of the one beats a run of the other, in a task drawn at random; a draw counts half."""
+    return float(_improvement(scores, others))
+
+
+def improvement_interval(
+    scores: Float[np.ndarray, "run task"],
+    others: Float[np.ndarray, "other task"],
+    *,
+    confidence: float = 0.95,
+    repetitions: int = REPETITIONS,
+    seed: int = 0,
+) -> Interval:
+    """`probability_of_improvement` with its stratified bootstrap interval."""
+    generator = np.random.default_rng(seed)
+    drawn = []
+    for first in range(0, repetitions, CHUNK):
+        count = min(CHUNK, repetitions - first)
+        drawn.append(_improvement(_resampled(generator, scores, count), _resampled(generator, others, count)))
+    low, high = np.quantile(np.concatenate(drawn), [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(_improvement(scores, others)), float(low), float(high))
+
+
+def _improvement(
+    scores: Float[np.ndarray, "*more run task"], others: Float[np.ndarray, "*more other task"]
+) -> Float[np.ndarray, "*more"]:
+    mine, theirs = scores[..., :, None, :], others[..., None, :, :]
+    return ((mine > theirs) + 0.5 * (mine == theirs)).mean(axis=(-3, -2, -1))
+
+
+def performance_profile(
+    scores: Float[np.ndarray, "*more run task"], thresholds: Float[np.ndarray, "threshold"]
+) -> Float[np.ndarray, "*more threshold"]:
+    """The share of all scores that lie above each threshold."""
+    flat = scores.reshape(*scores.shape[:-2], 1, -1)
+    return (flat > thresholds[:, None]).mean(axis=-1)
+
+
+def profile_band(
+    scores: Float[np.ndarray, "run task"],
+    thresholds: Float[np.ndarray, "threshold"],
+    *,
+    confidence: float = 0.95,
+    repetitions: int = 1_000,
+    seed: int = 0,
+) -> tuple[Float[np.ndarray, "threshold"], Float[np.ndarray, "threshold"]]:
+    """Pointwise stratified bootstrap bounds of a performance profile."""
+    generator = np.random.default_rng(seed)
+    drawn = performance_profile(_resampled(generator, scores, repetitions), thresholds)
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return low, high
+
+
+def normalised(returns: np.ndarray, world: str) -> np.ndarray:
+    """Undiscounted returns on a scale where a random policy has 0 and the best known one 1.
+
+    Where the best is known by bounds only, the lower one counts: it has been reached.
+
+    Raises:
+        ValueError: if no reference returns are known.
+    """
+    known = reference_scores(world)
+    if known is None:
+        raise ValueError(f"{world}: no reference returns are known, so its scores can not be normalised")
+    random, best = known.undiscounted["random"], known.undiscounted["best"]
+    zero = (random.low + random.high) / 2
+    return (returns - zero) / (best.low - zero)
