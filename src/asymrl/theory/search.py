@@ -8,6 +8,8 @@ two meet, the value is exact: proven by the upper bound, and attained by the pol
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,13 +87,14 @@ class Search:
         return sum(map(len, self.levels))
 
 
-def search(pomdp: Pomdp, horizon: int, discount: float, limit: int = LIMIT) -> Search:
-    """Looks for the optimum until it is proven, or until `limit` beliefs have been met."""
+def search(pomdp: Pomdp, horizon: int, discount: float, limit: int = LIMIT, seconds: float = math.inf) -> Search:
+    """Looks for the optimum until it is proven, or until `limit` beliefs have been met or the time is over."""
     model, over, under = BeliefModel(pomdp), qmdp(pomdp, horizon, discount), blind(pomdp, horizon, discount)
     levels = [Level(k, pomdp.states, pomdp.actions) for k in range(horizon + 1)]
     first = model.first()
     roots = levels[horizon].add(first.beliefs, over, under, model)
     found = Search(pomdp, levels, first, roots, discount, np.inf, -np.inf, exact=False)
+    deadline = time.monotonic() + seconds
     while True:
         top = levels[horizon]
         found.upper = float(first.probability @ top.upper[roots])
@@ -99,7 +102,7 @@ def search(pomdp: Pomdp, horizon: int, discount: float, limit: int = LIMIT) -> S
         frontier = _frontier(levels, roots, discount)
         gap = TOLERANCE * max(1.0, abs(found.upper), abs(found.lower))
         found.exact = found.upper - found.lower <= gap or not any(beliefs.size for beliefs in frontier)
-        if found.exact or found.size > limit:
+        if found.exact or found.size > limit or time.monotonic() > deadline:
             return found
         for level, below, beliefs in zip(levels[1:], levels, frontier[1:], strict=False):
             if beliefs.size:
