@@ -94,7 +94,7 @@ def line(progress: Progress) -> str:
     returns, lengths = progress.snapshot.means()
     values = [
         f"{percent(progress):>4}",
-        f"{grouped(progress.steps)} steps",
+        f"{grouped(progress.trained)} steps",
         f"return {plus_minus(returns)}",
         f"length {mean_and_error(lengths)[0]:.1f}",
         *(f"{name.replace('_', ' ')} {short(_mean(progress.snapshot, name))}" for name in SHOWN),
@@ -113,7 +113,7 @@ def panel(progress: Progress) -> RenderableType:
     bar.add_row(
         ProgressBar(total=1.0, completed=progress.share, width=36, complete_style="cyan", finished_style="green"),
         percent(progress),
-        f"{grouped(progress.steps)} / {grouped(progress.batch.total_steps)} steps",
+        f"{grouped(progress.trained)} / {grouped(progress.batch.total_steps)} steps",
         speed(progress),
         left(progress),
     )

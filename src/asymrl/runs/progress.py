@@ -82,6 +82,11 @@ class Progress(NamedTuple):
         return int(done.sum())
 
     @property
+    def trained(self) -> int:
+        """Steps that were really taken, by all runs."""
+        return int(self.snapshot.timesteps.astype(np.int64).sum())
+
+    @property
     def share(self) -> float:
         return self.steps / self.batch.total_steps
 
