@@ -172,7 +172,7 @@ def _shown(row: dict[str, object], name: str) -> str:
         return ""
     if not isinstance(value, float):
         return str(value)
-    text = f"{value:.3f}" if abs(value) >= 0.01 or value == 0 else f"{value:g}"
+    text = f"{value:.3f}" if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
     return text if low is None else f"{text} [{low:.3f}, {high:.3f}]"
 
 

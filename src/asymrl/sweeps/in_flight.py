@@ -55,7 +55,7 @@ class Saved(NamedTuple):
     def read(cls, path: Path) -> Saved:
         """The inverse of `to_bytes`. Raises RunError if the file is damaged or of another version."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 described = json.loads(file[_DESCRIPTION].tobytes())
                 arrays = {name.removeprefix(_RUN): file[name] for name in file.files if name.startswith(_RUN)}
                 probe = {name: file[name] for name in file.files if name.startswith(_PROBE)}

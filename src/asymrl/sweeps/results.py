@@ -69,7 +69,7 @@ class Results:
         """The inverse of `to_bytes`. Raises RunError if the file is none of these."""
         described = describe(path)
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 curve, logged, timesteps = np.moveaxis(file["curve"], 0, -1), file["logged"], file["timesteps"]
                 probe = {name: file[name] for name in file.files if name.startswith("probe_")}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
@@ -82,7 +82,7 @@ class Results:
 def describe(path: Path) -> dict[str, Any]:
     """What a file of results says about its batch, without the curves. Raises RunError if it is no such file."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             described = json.loads(file[_DESCRIPTION].tobytes())
             version, metrics = described["format"], tuple(described["metrics"])
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
