@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asymrl.envs import FiniteWorld, GoodBad, HeavenHell, Tiger, make, scores
+from asymrl.envs.heaven_hell import EAST, NORTH, SOUTH, WEST
+from asymrl.theory.analysis import analyse
 from asymrl.theory.bounds import blind
 from asymrl.theory.optima import reference_returns, solve
 from asymrl.theory.plans import searched_plan
@@ -43,6 +45,19 @@ def test_known_optima(name, discount, best):
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_heaven_hell_in_closed_form(n):
     assert solve(HeavenHell(n).pomdp()).value == pytest.approx(0.99 ** (4 * n + 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_values_of_the_fork_in_closed_form(n):
+    pomdp = HeavenHell(n).pomdp()
+    analysis = analyse(pomdp, solve(pomdp).policy(timed=False))
+    to_fork = tuple((NORTH, cell) for cell in range(1, n + 1))
+    # Back to the priest and here again, then n cells and the action that leaves.
+    assert analysis.V(to_fork) == pytest.approx(0.99 ** (5 * n + 2), rel=1e-12)
+    corner, priest, west = 3 * n + 1, 4 * n + 1, 0
+    to_priest = ((SOUTH, corner), *((EAST, cell) for cell in range(corner + 1, priest + 1)))
+    back = (*((WEST, cell) for cell in range(priest - 1, corner - 1, -1)), (NORTH, 0))
+    assert analysis.V((*to_priest, *back, *to_fork), n + west) == pytest.approx(0.99**n, rel=1e-12)
 
 
 def test_an_episode_too_short_for_the_priest_is_worth_nothing():

@@ -180,11 +180,18 @@ class Critic(eqx.Module):
         self, before: Int[Array, "time episode"], observations: Any, signal: Any
     ) -> Float[Array, "time episode"]:
         """The value at each time of whole episodes."""
+        features = None if self.history is None else self.history.sequence(before, observations)
+        return self.read(features, signal, before.shape[:2])
+
+    def read(
+        self, features: Float[Array, "*batch size"] | None, signal: Any, batch: tuple[int, ...]
+    ) -> Float[Array, "*batch"]:
+        """The value, given the features of the history if it reads one, and the signal if it is told one."""
         first, *rest = self.head.layers
         seen = 0 if self.history is None else self.history.memory.size
-        read = jnp.broadcast_to(first.bias, (*before.shape, first.bias.shape[0]))
-        if self.history is not None:
-            read = read + self.history.sequence(before, observations) @ first.weight[:seen]
+        read = jnp.broadcast_to(first.bias, (*batch, first.bias.shape[0]))
+        if features is not None:
+            read = read + features @ first.weight[:seen]
         if self.phi_s is not None:
             read = read + self.phi_s.project(signal, first.weight[seen:])
         for layer in rest:
