@@ -57,7 +57,7 @@ def needed(pomdp: Pomdp, horizon: int, limit: int) -> str:
 
 
 def _rounded(number: int) -> str:
-    return str(number) if number < 10**7 else f"about {number:.1e}"
+    return str(number) if number < 10**7 else f"about 10^{len(str(number)) - 1}"
 
 
 def _first_supports(pomdp: Pomdp) -> list[frozenset[int]]:

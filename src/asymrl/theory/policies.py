@@ -42,6 +42,18 @@ class Policy(abc.ABC):
         """Numbers that are equal where the policy can't tell histories apart; None: it always can."""
         return None
 
+    def rows(self, memory: Any, rows: Int[np.ndarray, "m"]) -> Any:
+        """These rows of a memory."""
+        if isinstance(memory, tuple):
+            return tuple(part[rows] for part in memory)
+        return memory[rows]
+
+    def joined(self, one: Any, other: Any) -> Any:
+        """The rows of two memories, one after the other."""
+        if isinstance(one, tuple):
+            return tuple(np.concatenate(parts) for parts in zip(one, other, strict=True))
+        return np.concatenate([one, other])
+
 
 class Controller(Policy):
     """A finite-state controller: acts by pi(. | z), moves to z' = u(z, a, o)."""
@@ -210,6 +222,12 @@ class Soft(Policy):
 
     def keys(self, memory: Any) -> Int[np.ndarray, "n k"] | None:
         return self.policy.keys(memory)
+
+    def rows(self, memory: Any, rows: Int[np.ndarray, "m"]) -> Any:
+        return self.policy.rows(memory, rows)
+
+    def joined(self, one: Any, other: Any) -> Any:
+        return self.policy.joined(one, other)
 
 
 def as_policy(pomdp: Pomdp, policy: PolicyLike) -> Policy:

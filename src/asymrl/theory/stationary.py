@@ -9,7 +9,7 @@ from asymrl.envs.pomdp import Pomdp
 from asymrl.theory.beliefs import describe, fingerprint, outcomes_of
 from asymrl.theory.graph import EXACT, MEMORY, Graph, spelled
 from asymrl.theory.policies import History, Policy
-from asymrl.theory.unroll import Layer, Root, TooLargeError, beginning, following, memory_rows, probabilities
+from asymrl.theory.unroll import Layer, Root, TooLargeError, beginning, following, probabilities
 
 STATIONARY_NODES = 100_000
 
@@ -98,8 +98,8 @@ class _Closing:
         return self._add_pairs(place[layer.node], layer.state, share)
 
     def _add_nodes(self, layer: Layer, keys: np.ndarray, fresh: np.ndarray) -> None:
-        new = memory_rows(layer.memory, fresh)
-        self.memory = new if self.memory is None else _joined(self.memory, new)
+        new = self.policy.rows(layer.memory, fresh)
+        self.memory = new if self.memory is None else self.policy.joined(self.memory, new)
         self.keys.append(keys[fresh])
         names = {"parent": layer.parent, "parent_action": layer.action, "parent_observation": layer.observation}
         self.layers.append({name: values[fresh] for name, values in names.items()})
@@ -139,7 +139,7 @@ class _Closing:
         return True
 
     def _act(self) -> None:
-        fresh = memory_rows(self.memory, np.arange(self.acted, self.nodes))
+        fresh = self.policy.rows(self.memory, np.arange(self.acted, self.nodes))
         if self.acted < self.nodes:
             first = self.acted
             pi = probabilities(self.pomdp, self.policy, fresh, lambda i: describe(self.pomdp, self._history(first + i)))
@@ -175,9 +175,3 @@ class _Closing:
             first_pair=np.array([0, self.pairs]),
             **joined,
         )
-
-
-def _joined(one: np.ndarray | tuple, other: np.ndarray | tuple) -> np.ndarray | tuple:
-    if isinstance(one, tuple):
-        return tuple(np.concatenate(parts) for parts in zip(one, other, strict=True))
-    return np.concatenate([one, other])

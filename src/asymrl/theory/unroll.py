@@ -19,7 +19,14 @@ NODES = 1_000_000  # nodes with a few outcomes per state and action take about 1
 
 
 class TooLargeError(ValueError):
-    """A request that would not fit."""
+    """A request that would not fit. What would is only worked out if someone reads it."""
+
+    def __init__(self, explanation: str | Callable[[], str]):
+        super().__init__(explanation)
+        self.explanation = explanation
+
+    def __str__(self) -> str:
+        return self.explanation if isinstance(self.explanation, str) else self.explanation()
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +127,11 @@ def _too_large(pomdp: Pomdp, horizon: int, t: int, nodes: int, limit: int) -> To
     from asymrl.theory.histories import needed
 
     return TooLargeError(
-        f"{pomdp.name}: following all histories for {horizon} actions does not fit: {nodes} nodes already at depth "
-        f"{t}, {limit} fit. {needed(pomdp, horizon, limit)} Use a horizon of at most {max(t, 1)}, a policy with a "
-        "small memory, or ask for a probability mass below 1"
+        lambda: (
+            f"{pomdp.name}: following all histories for {horizon} actions does not fit: {nodes} nodes already at depth "
+            f"{t}, {limit} fit. {needed(pomdp, horizon, limit)} Use a horizon of at most {max(t, 1)}, a policy with a "
+            "small memory, or ask for a probability mass below 1"
+        )
     )
 
 
@@ -232,7 +241,7 @@ class _Growing:
         codes, self._place = np.unique(place[layer.node] * self.pomdp.states + layer.state, return_inverse=True)
         node, state = np.divmod(codes, self.pomdp.states)
         return Layer(
-            memory_rows(layer.memory, speaker),
+            self.policy.rows(layer.memory, speaker),
             layer.keys[speaker],
             layer.parent[speaker],
             layer.action[speaker],
@@ -295,10 +304,3 @@ class _Growing:
             first_pair=first[:, 1],
             **joined,
         )
-
-
-def memory_rows(memory: Any, rows: np.ndarray) -> Any:
-    """These rows of a memory, which may be several arrays."""
-    if isinstance(memory, tuple):
-        return tuple(part[rows] for part in memory)
-    return memory[rows]
