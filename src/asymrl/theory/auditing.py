@@ -1,0 +1,263 @@
+"""Critic audit: how far a trained critic is from the exact values of its own policy, and why.
+
+A critic can be wrong for two reasons. What it is trained towards may not be the value: V(s) averages over all
+histories in which a state is met. And it may not have learned what it is trained towards. The audit tells the two
+apart exactly. For the policy as it is now it computes what the critic's targets would teach a table that reads the same
+inputs (*target*), what the value really is (*truth*), and what the network says (*critic*):
+
+    critic - truth  =  (target - truth)  +  (critic - target)
+        error              bias                 fit
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64, Int
+
+from asymrl.envs.finite import FiniteWorld
+from asymrl.learning.run import Run
+from asymrl.learning.settings import Settings
+from asymrl.models.agent import NO_ACTION, Critic, History
+from asymrl.theory.actor import TrainedActor, trained_actor
+from asymrl.theory.analysis import Analysis, analyse
+from asymrl.theory.graph import Graph
+
+MASS = 0.99
+STILL = 1e-10  # a change of the targets at which they count as found
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """A critic against exact values, at every pair (h, s) of `analysis.graph` in which an action follows."""
+
+    analysis: Analysis
+    settings: Settings
+    pair: Int[np.ndarray, "P"]
+    """The pairs that were audited, as numbers in the graph."""
+    critic: Float64[np.ndarray, "P"]
+    target: Float64[np.ndarray, "P"]
+    truth: Float64[np.ndarray, "P"]
+    """V(h, s) for critics that read the state, V(h) for the others."""
+
+    @property
+    def error(self) -> Float64[np.ndarray, "P"]:
+        return self.critic - self.truth
+
+    @property
+    def bias(self) -> Float64[np.ndarray, "P"]:
+        return self.target - self.truth
+
+    @property
+    def fit(self) -> Float64[np.ndarray, "P"]:
+        return self.critic - self.target
+
+    @cached_property
+    def weight(self) -> Float64[np.ndarray, "P"]:
+        """How often each pair is visited, as a share."""
+        visits = self.analysis.graph.mass[self.pair]
+        return visits / visits.sum()
+
+    @cached_property
+    def history_bias(self) -> Float64[np.ndarray, "nodes"]:
+        """E[target | h] - V(h): the bias that an actor meets. NaN for histories that were not audited."""
+        graph = self.analysis.graph
+        told = np.bincount(graph.node[self.pair], graph.belief[self.pair] * self.target, minlength=graph.nodes)
+        audited = np.bincount(graph.node[self.pair], minlength=graph.nodes) > 0
+        return np.where(audited, told - self.analysis.values.V_h, np.nan)
+
+    def rms(self, x: Float64[np.ndarray, "P"]) -> float:
+        """The root of the mean square over visits."""
+        return float(np.sqrt(self.weight @ x**2))
+
+    def worst(self, count: int = 5) -> list[dict[str, Any]]:
+        """The pairs that add most to the mean square error, in the problem's own words."""
+        graph, pomdp = self.analysis.graph, self.analysis.pomdp
+        order = np.argsort(-self.weight * self.error**2, kind="stable")[:count]
+        return [
+            {
+                "history": self.analysis.describe(graph.history(int(graph.node[self.pair[i]]))),
+                "state": pomdp.state_names[int(graph.state[self.pair[i]])],
+                "visits": float(self.weight[i]),
+                "critic": float(self.critic[i]),
+                "target": float(self.target[i]),
+                "truth": float(self.truth[i]),
+            }
+            for i in order.tolist()
+        ]
+
+    def numbers(self) -> dict[str, Any]:
+        """All that a program may want to know."""
+        return {
+            "method": self.settings.method,
+            "estimator": self.settings.estimator,
+            "pairs": len(self.pair),
+            "left_over": self.analysis.left_over,
+            "value_error": float(self.analysis.values.error[self.pair].max(initial=0.0)),
+            "rms": {name: self.rms(getattr(self, name)) for name in ("error", "bias", "fit")},
+            "max": {name: float(np.abs(getattr(self, name)).max()) for name in ("error", "bias", "fit")},
+            "worst": self.worst(),
+        }
+
+    def __str__(self) -> str:
+        about = {"h": "V(h)", "s": "V(s)", "hs": "V(h, s)"}[self.settings.how.reads]
+        rms, most = self.numbers()["rms"], self.numbers()["max"]
+        lines = [
+            f"Critic {about} of {self.settings.method}, {self.settings.estimator} targets, at {len(self.pair)} pairs "
+            f"(history, state); {self.analysis.left_over:.2%} of the episodes leave them",
+            f"  {'':8}{'rms':>10}{'max':>10}",
+            *(f"  {name:8}{rms[name]:10.4f}{most[name]:10.4f}" for name in ("error", "bias", "fit")),
+        ]
+        return "\n".join(lines)
+
+
+def audit(
+    run: str | os.PathLike[str], seed: int | None = None, *, mass: float = MASS, depth: int | None = None
+) -> Audit:
+    """Audits the critic of a run folder: the best run in it, or the one with this seed.
+
+    Args:
+        run: what `asymrl train` wrote.
+        seed: which run.
+        mass: follow the likeliest histories until they have this probability.
+        depth: audit only pairs met after at most this many actions.
+
+    Raises:
+        ValueError: if there is no such run, or its world has no finite tables.
+    """
+    world, _, chosen = trained_actor(run, seed)
+    return audit_run(world, chosen.settings, chosen.run, mass=mass, depth=depth)
+
+
+def audit_run(
+    world: FiniteWorld, settings: Settings, run: Run, *, mass: float = MASS, depth: int | None = None
+) -> Audit:
+    """Audits the critic of a run that is in memory."""
+    analysis = analyse(
+        world,
+        TrainedActor(run.actor),
+        discount=settings.discount,
+        truncation="bootstrap" if settings.bootstrap_truncated else "end",
+        mass=mass,
+        lambda_=settings.td_lambda,
+    )
+    graph, reads = analysis.graph, settings.how.reads
+    signal = _signal(world, settings, graph)
+    said = critic_values(run.critic, graph, signal)
+    target = regressed(analysis, _inputs(graph, reads, signal), settings)
+    truth = analysis.values.V_hs if "s" in reads else analysis.values.V_h[graph.node]
+    early = graph.acting if depth is None else graph.acting & (graph.time[graph.node] <= depth)
+    pair = np.flatnonzero(early)
+    return Audit(analysis, settings, pair, said[pair], target[pair], truth[pair])
+
+
+def _signal(world: FiniteWorld, settings: Settings, graph: Graph) -> Any:
+    """What the critic is told in the state of each pair."""
+    of = world.signals()[settings.critic_sees].of
+    return np.asarray(jax.vmap(of)(jnp.arange(graph.pomdp.states)))[graph.state]
+
+
+def _inputs(graph: Graph, reads: str, signal: np.ndarray) -> Int[np.ndarray, "pairs"]:
+    """Numbers that are equal where the critic reads the same.
+
+    Histories that the actor can't tell apart the critic can't either: both remember alike.
+    """
+    columns = [np.zeros(graph.pairs, int)]
+    if "h" in reads:
+        columns.append(graph.parameter[graph.node])
+    if "s" in reads:
+        columns += list(signal.reshape(graph.pairs, -1).T)
+    return np.unique(np.stack(columns, 1), axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def regressed(analysis: Analysis, inputs: Int[np.ndarray, "pairs"], settings: Settings) -> Float64[np.ndarray, "pairs"]:
+    """What a table with one entry for each input converges to under the run's targets while the policy stays.
+
+    An entry is the mean of the targets over all visits. With TD targets these depend on the table itself; the fixed
+    point is found by iteration, which contracts.
+    """
+    graph, values = analysis.graph, analysis.values
+    visits = np.where(graph.acting, graph.mass, 0.0)
+    learned = np.bincount(inputs, visits) > 0
+    weight = np.divide(visits, np.bincount(inputs, visits)[inputs], out=np.zeros(graph.pairs), where=visits > 0)
+    table = np.bincount(inputs, weight * values.V_hs)
+    if settings.estimator == "mc":
+        return np.where(learned[inputs], table[inputs], values.V_hs)
+    change = np.inf
+    while change > STILL * max(1.0, np.abs(table).max()):
+        # What is never learned, because no action follows, keeps its true value.
+        told = np.where(learned[inputs], table[inputs], values.V_hs)
+        previous, table = table, np.bincount(inputs, weight * _targets(analysis, told, settings))
+        change = np.abs(table - previous).max()
+    return np.where(learned[inputs], table[inputs], values.V_hs)
+
+
+def _targets(
+    analysis: Analysis, told: Float64[np.ndarray, "pairs"], settings: Settings
+) -> Float64[np.ndarray, "pairs"]:
+    """The expected TD(0), TD(n) or TD(lambda) target in each pair, if the critic says `told`."""
+    graph, discount = analysis.graph, settings.discount
+    if settings.estimator == "td-lambda":
+        lambda_ = settings.td_lambda
+        one_step = graph.reward + discount * (1 - lambda_) * (graph.P @ told)
+        # A return that runs into an open pair ends with what the critic says there.
+        gain = np.where(graph.acting, one_step, told)
+        return graph.backward(gain, discount * lambda_)
+    for _ in range(1 if settings.estimator == "td0" else settings.td_n):
+        told = np.where(graph.acting, graph.reward + discount * (graph.P @ told), told)
+    return told
+
+
+def critic_values(critic: Critic, graph: Graph, signal: np.ndarray) -> Float64[np.ndarray, "pairs"]:
+    """What the critic says at each pair."""
+    features = None if critic.history is None else _features(critic.history, graph)[graph.node]
+    said = _read(critic, None if features is None else jnp.asarray(features), jnp.asarray(signal))
+    return np.asarray(said, float)
+
+
+def _features(history: History, graph: Graph) -> Float[np.ndarray, "nodes size"]:
+    """phi(h) at each node: one step from that of its parent, layer by layer."""
+    features = np.zeros((graph.nodes, history.memory.size), np.float32)
+    carry = jax.tree.map(lambda leaf: np.asarray(leaf)[None], history.memory.initial(1))
+    for t in range(graph.layers):
+        nodes = np.arange(graph.first_node[t], graph.first_node[t + 1])
+        rows = graph.parent[nodes] - graph.first_node[t - 1] if t else np.zeros(nodes.size, int)
+        before = graph.parent_action[nodes] if t else np.full(nodes.size, NO_ACTION)
+        seen = graph.parent_observation[nodes]
+        seen = np.where(seen < 0, graph.pomdp.observations, seen)
+        carry, features[nodes] = _stepped(history, carry, rows, before, seen)
+    return features
+
+
+def _stepped(
+    history: History, carry: Any, rows: np.ndarray, before: np.ndarray, seen: np.ndarray
+) -> tuple[Any, np.ndarray]:
+    """One step of many memories; padded to a power of two, so that few programs are compiled."""
+    n = len(rows)
+    rows, before, seen = np.pad(np.stack([rows, before, seen]), ((0, 0), (0, (1 << (n - 1).bit_length()) - n)), "edge")
+    carry = jax.tree.map(lambda leaf: leaf[rows], carry)
+    carry, features = _advance(history, carry, before.astype(np.int32), seen.astype(np.int32))
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[:n], carry), np.asarray(features)[:n]
+
+
+@eqx.filter_jit
+def _advance(history: History, carry: Any, before: Array | np.ndarray, seen: Array | np.ndarray) -> tuple[Any, Array]:
+    def one(carry: Any, before: Array, seen: Array) -> tuple[Any, Array]:
+        carry, features = history.step(carry, before[None], seen[None])
+        return carry, features[0]
+
+    with jax.default_matmul_precision("highest"):
+        return jax.vmap(one)(carry, jnp.asarray(before), jnp.asarray(seen))
+
+
+@eqx.filter_jit
+def _read(critic: Critic, features: Float[Array, "pairs size"] | None, signal: Array) -> Float[Array, "pairs"]:
+    with jax.default_matmul_precision("highest"):
+        return critic.read(features, signal, (signal.shape[0],))
