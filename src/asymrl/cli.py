@@ -20,6 +20,7 @@ from asymrl.commands.render import Render
 from asymrl.commands.reproduce import Reproduce
 from asymrl.commands.resume import Resume
 from asymrl.commands.sweep import Sweep
+from asymrl.commands.theory import Theory
 from asymrl.commands.train import Train
 from asymrl.commands.usage import UsageError
 from asymrl.runs.cache import use_compilation_cache
@@ -32,6 +33,7 @@ COMMANDS = {
     "evaluate": Evaluate,
     "render": Render,
     "export": Export,
+    "theory": Theory,
     "envs": Envs,
     "check": Check,
     "demo": Demo,
@@ -49,6 +51,7 @@ Command = (
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Render, tyro.conf.subcommand("render")]
     | Annotated[Export, tyro.conf.subcommand("export")]
+    | Annotated[Theory, tyro.conf.subcommand("theory")]
     | Annotated[Envs, tyro.conf.subcommand("envs")]
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]

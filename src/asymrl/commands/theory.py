@@ -1,0 +1,148 @@
+"""`asymrl theory`: would a privileged critic help in this problem, and which?"""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from asymrl.commands.usage import UsageError, is_run, world_named
+
+if TYPE_CHECKING:
+    from asymrl.envs.pomdp import Pomdp
+    from asymrl.theory.analysis import Analysis
+    from asymrl.theory.optima import Solution
+    from asymrl.theory.policies import Policy
+    from asymrl.theory.verdict import StateCritic, Verdict, Where
+
+WIDTH = 100
+TARGETS = {"td0": "TD(0)", "td-lambda": "TD(lambda)", "mc": "Monte-Carlo"}
+ACTORS = {"td0": "one step", "td-lambda": "TD(lambda)", "mc": "returns"}
+
+
+@dataclass(frozen=True)
+class Theory:
+    """Say whether a privileged critic would help in a finite world, and which: exactly, without training."""
+
+    world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD")]
+    """Name of the world, such as heaven-hell-3 or tiger:episodic=true."""
+
+    policy: str = "eps-optimal:0.5"
+    """The policy in question: uniform, optimal, eps-optimal:E (random with probability E), window:K or run:FOLDER."""
+
+    horizon: Annotated[float | None, tyro.conf.arg(metavar="N")] = None
+    """How many actions there are at most; inf for no limit. By default the world's time limit."""
+
+    depth: Annotated[int, tyro.conf.arg(metavar="N")] = 12
+    """Name no histories with more actions than this."""
+
+    mass: float = 0.99
+    """How much of the probability to follow, for a policy that remembers everything."""
+
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Print JSON for other programs instead of text."""
+
+    def run(self) -> int:
+        from asymrl.theory.references import references
+        from asymrl.theory.verdict import examine
+
+        if self.depth < 0:
+            raise UsageError(f"--depth {self.depth}: expected 0 or more")
+        try:
+            analysis, best = self._analysis()
+            found = examine(analysis, self.policy, references(analysis.pomdp, analysis.horizon, best), self.depth)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        if self.json:
+            print(json.dumps(found.to_json(), indent=1))
+            return 0
+        if analysis.pomdp.name == "good-bad" and 0 < analysis.pomdp.discount < 1:
+            from asymrl.theory.walkthrough import good_bad
+
+            print(*good_bad(analysis.pomdp.discount), "", sep="\n")
+        print("\n".join(_lines(found)))
+        return 0
+
+    def _analysis(self) -> tuple[Analysis, Solution]:
+        from asymrl.theory.analysis import analyse, as_pomdp
+        from asymrl.theory.named import named_policy
+        from asymrl.theory.optima import solve
+
+        pomdp = as_pomdp(world_named(self.world))
+        mass, policy = 1.0, None
+        if self.policy.startswith("run:"):
+            pomdp, policy, mass = self._trained()
+        horizon = self.horizon
+        if horizon is None:
+            horizon = math.inf if pomdp.time_limit is None else pomdp.time_limit
+        if not horizon >= 1 or (math.isfinite(horizon) and horizon != int(horizon)):
+            raise UsageError(f"--horizon {self.horizon:g}: expected a whole number of at least 1, or inf")
+        best = solve(pomdp, horizon)
+        if policy is None:
+            policy = named_policy(pomdp, self.policy, best, horizon)
+        return analyse(pomdp, policy, horizon=horizon, mass=mass), best
+
+    def _trained(self) -> tuple[Pomdp, Policy, float]:
+        from asymrl.theory.actor import trained_actor
+
+        folder = self.policy.removeprefix("run:")
+        if not is_run(folder):
+            raise UsageError(f"{folder}: is not a run; `asymrl train` makes one")
+        world, actor, _ = trained_actor(folder)
+        if world.name != self.world.partition(":")[0]:
+            raise UsageError(f"{folder}: was trained in {world.name}, not in {self.world}")
+        return world.pomdp(), actor, 1.0 if actor.length else self.mass
+
+
+def _lines(found: Verdict) -> Iterator[str]:
+    limit = "no time limit" if found.horizon is None else f"{found.horizon} actions at most"
+    yield f"{found.world}, policy {found.policy}, {limit}, discount {found.discount:g}"
+    exact = f" ± {found.return_error:.2g}" if found.return_error > 1e-9 else ""
+    yield f"Expected return: {found.expected_return:.4f}{exact}" + (
+        f" (histories with {100 * found.followed:.1f} % of the probability followed)" if found.followed < 1 else ""
+    )
+    yield "To compare with: " + ", ".join(f"{name} {value}" for name, value in found.returns.items())
+    yield ""
+    yield from textwrap.wrap(
+        f"Is V(s) defined? {'Yes.' if found.V_s_defined else 'No.'} {found.V_s_explanation}", WIDTH
+    )
+    yield ""
+    yield f"{'critic V(s) from':<18}{'actor listens':<16}{'value bias':>11}{'gradient error':>16}{'cosine':>9}"
+    for critic in found.critics:
+        yield _row(critic)
+    yield ""
+    for critic in found.critics[:1]:
+        yield from _places(critic)
+    if found.variance is not None:
+        v = found.variance
+        yield (
+            f"Variance of one episode's gradient estimate: V(h) {v.h:.4g}, V(h, s) {v.hs:.4g}, "
+            f"V(h, s) with s drawn again {v.resampled:.4g}"
+        )
+        yield f"Mean variance of V(h, s) given h: {v.state_variance:.4g}"
+    yield ""
+    yield "Would a privileged critic help here, and which?"
+    yield from textwrap.wrap(found.advice, WIDTH)
+
+
+def _row(critic: StateCritic) -> str:
+    bias = "?" if critic.value_bias is None else f"{critic.value_bias:.4g}"
+    error = "inf" if math.isinf(critic.gradient_error) else f"{100 * round(critic.gradient_error, 9):.3g} %"
+    cosine = "-" if math.isnan(critic.gradient_cosine) else f"{critic.gradient_cosine:.3f}"
+    return f"{TARGETS[critic.targets]:<18}{ACTORS[critic.estimator]:<16}{bias:>11}{error:>16}{cosine:>9}"
+
+
+def _places(critic: StateCritic) -> Iterator[str]:
+    def words(where: Where) -> str:
+        return f"after {where.history} (probability {where.probability:.3g})"
+
+    if (value := critic.worst_value) is not None:
+        yield f"TD(0) misjudges the value by {value.amount:+.4g} {words(value)}"
+    if (told := critic.worst_gradient) is not None:
+        verb = "favours" if told.amount > 0 else "discourages"
+        yield f"TD(0) {verb} {told.action} by {abs(told.amount):.4g} too much {words(told)}"
