@@ -34,6 +34,8 @@ class Compiled:
         updates = jax.ShapeDtypeStruct((), jnp.int32, sharding=sharding)
         lowered = train.lower(jax.tree.map(batched, shapes), jax.tree.map(batched, numbers), updates)
         self._train = lowered.compile()
+        env, settings = self.program.env, self.program.settings
+        self._start = eqx.filter_jit(eqx.filter_vmap(lambda seed: new_run(env, settings, seed)))
 
     def bytes_needed(self) -> int | None:
         """Memory of the runs and of what training them needs besides, or None if the compiler does not say."""
@@ -45,9 +47,9 @@ class Compiled:
         return int(own + analysis.temp_size_in_bytes)
 
     def start(self, seeds: np.ndarray) -> Run:
-        """New runs on the device, one per seed."""
+        """New runs on the device, one per seed. Compiled once, unlike `Program.start`, for the batches that follow."""
         with jax.default_device(self.device):
-            return self.place(self.program.start(seeds))
+            return self.place(self._start(jnp.asarray(seeds, jnp.uint32)))
 
     def place(self, tree: Any) -> Any:
         """A tree with its arrays moved to the device."""

@@ -16,6 +16,7 @@ from asymrl.sweeps.engine import Advanced, Engine, Event, Failed, Finished, Kept
 from asymrl.sweeps.ledger import SweepFolder, label
 from asymrl.sweeps.planner import plan
 from asymrl.sweeps.probes import Probe
+from asymrl.sweeps.sessions import Session, record
 from asymrl.sweeps.training import Task
 
 SizeOf = Callable[[Sequence[Cell]], int]
@@ -87,6 +88,7 @@ class _Driver:
         done = [cell for cell in cells if cell in self.finished]
         total = sum(cell.settings.steps for cell in cells)
         self.status = Status(len(cells), len(done), total, sum(cell.settings.steps for cell in done))
+        self.done_before = len(done)
         self.broken: dict[str, str] = {}
         self.trained = 0
 
@@ -103,14 +105,17 @@ class _Driver:
                 engine.run(tasks, self._report, lambda: stop.received is not None or self._is_out_of_time())
             self.display.show(self.status, now=True)
         left = self.status.cells - self.status.cells_done - self.status.failed
+        seconds = time.monotonic() - self.begin
         trained = max(self.trained + sum(flight.steps for flight in self.status.flights.values()) - before, 0)
+        if tasks:
+            record(self.folder.path, Session.now(seconds, trained, self.status.cells_done - self.done_before, left))
         return SweepOutcome(
             cells=self.status.cells,
             done=self.status.cells_done,
             failures=self.broken,
             interrupted=stop.received,
             out_of_time=bool(left) and stop.received is None,
-            seconds=time.monotonic() - self.begin,
+            seconds=seconds,
             steps=trained,
         )
 
