@@ -78,22 +78,30 @@ def _arrivals(graph: Graph) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"],
 def _reactive(graph: Graph) -> tuple[Condition, Float64[np.ndarray, "O1 A"]]:
     """Is pi(a; h) a function of the last observation? And which."""
     name = "the policy is reactive"
-    seen, node, _ = _arrivals(graph)
+    seen, node, edge = _arrivals(graph)
     acts = np.full((graph.pomdp.observations + 1, graph.pomdp.actions), np.nan)
-    first = np.full(len(acts), -1)
-    first[seen[::-1]] = node[::-1]
-    acts[first >= 0] = graph.pi[first[first >= 0]]
+    first = np.full(len(acts), -1)  # the first arrival with each observation
+    first[seen[::-1]] = np.arange(len(seen))[::-1]
+    acts[first >= 0] = graph.pi[node[first[first >= 0]]]
     apart = np.abs(graph.pi[node] - acts[seen]).max(1, initial=0.0)
     if not apart.size or apart.max() <= SAME:
         return Condition(name, True, ""), acts
     worst = int(apart.argmax())
     o = graph.pomdp.name_of_observation(int(seen[worst]))
-    one, other = (describe(graph.pomdp, graph.history(int(z))) for z in (node[worst], first[seen[worst]]))
+    one, other = (_words(graph, int(node[i]), int(edge[i])) for i in (first[seen[worst]], worst))
     why = (
         f"The policy remembers more than the last observation: after {o!r} it acts differently in [{one}] and "
         f"[{other}], so that Pr(a | s) depends on the history and V(s) is not well defined."
     )
     return Condition(name, False, why), acts
+
+
+def _words(graph: Graph, node: int, edge: int) -> str:
+    """A history that comes to a node by this edge."""
+    if edge < 0:
+        return describe(graph.pomdp, graph.history(node))
+    last = (int(graph.action[edge]), int(graph.pomdp.observation[graph.outcome[edge]]))
+    return describe(graph.pomdp, (*graph.history(int(graph.node[graph.source[edge]])), last))
 
 
 def _same_everywhere(graph: Graph, acts: Float64[np.ndarray, "O1 A"]) -> tuple[Condition, Float64[np.ndarray, "S A"]]:

@@ -16,7 +16,7 @@ from asymrl.theory.stationary import close, close_from
 from asymrl.theory.unroll import NODES, Root, TooLargeError, unroll
 from asymrl.theory.values import Values, state_bounds
 
-BELIEF_NODES = 300_000  # classes of histories that are looked for before the product chain is used instead
+BELIEF_NODES = 50_000  # classes of histories that are looked for before the product chain is used instead
 ENDLESS_NODES = 20_000
 ENDLESS_HISTORIES = 200_000
 TAIL = 1e-6  # share of the largest return that bounds on endless returns may miss before the tail is added
