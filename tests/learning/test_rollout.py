@@ -15,7 +15,7 @@ from asymrl.envs.finite import FiniteWorld
 from asymrl.envs.heaven_hell import HeavenHell
 from asymrl.envs.world import World
 from asymrl.learning.program import update
-from asymrl.learning.rollout import Episodes, roll_out, sample
+from asymrl.learning.rollout import Episodes, roll_out
 from asymrl.learning.run import Run, training_world
 from asymrl.models.agent import NO_ACTION
 from asymrl.names import METHODS, WORLDS
@@ -135,18 +135,6 @@ def test_episodes_differ(recording: Recording):
         pytest.skip("greedy actors of new runs may well repeat themselves")
     episodes = each_episode(recording)
     assert len({episode.actions.tobytes() for episode in episodes}) > 1
-
-
-def test_sampling_inverts_the_distribution():
-    policy = np.array([0.1, 0.0, 0.6, 0.3])
-    u = np.linspace(0, 1, 1000, endpoint=False).astype(np.float32)
-    logits = jnp.broadcast_to(jnp.log(jnp.asarray(policy)), (1000, 4))
-    actions = np.asarray(sample(logits, jnp.asarray(u)))
-    np.testing.assert_allclose(np.bincount(actions, minlength=4) / 1000, policy, atol=2e-3)
-    assert (np.diff(actions) >= 0).all()
-    largest = jnp.asarray([np.nextafter(np.float32(1), np.float32(0))])
-    assert int(sample(jnp.zeros((1, 7)), largest)[0]) == 6
-    assert int(sample(jnp.asarray([[0.0, -jnp.inf]]), largest)[0]) == 0
 
 
 def test_a_world_without_a_time_limit_is_refused():

@@ -9,6 +9,7 @@ import pytest
 
 from asymrl.learning.losses import critic_loss, negentropy_loss, policy_loss
 from asymrl.learning.schedules import scheduled
+from asymrl.models.distributions import Categorical
 
 VALID = jnp.asarray([[True, True], [True, False]])  # episodes of two steps and of one
 
@@ -48,20 +49,20 @@ def test_the_critic_loss_sums_over_time_and_averages_over_episodes():
 
 
 def test_the_policy_loss_is_discounted_and_has_no_gradient_to_the_advantages():
-    log_policy = jnp.log(jnp.asarray([[[0.5, 0.5], [0.25, 0.75]], [[0.2, 0.8], [0.5, 0.5]]]))
-    actions, advantages = jnp.asarray([[0, 1], [1, 0]]), jnp.asarray([[2.0, 3.0], [4.0, 99.0]])
-    loss = float(policy_loss(log_policy, actions, advantages, VALID, 0.9))
+    log_chosen = jnp.log(jnp.asarray([[0.5, 0.75], [0.8, 0.5]]))
+    advantages = jnp.asarray([[2.0, 3.0], [4.0, 99.0]])
+    loss = float(policy_loss(log_chosen, advantages, VALID, 0.9))
     expected = -((2 * np.log(0.5) + 0.9 * 4 * np.log(0.8)) + 3 * np.log(0.75)) / 2
     np.testing.assert_allclose(loss, expected, rtol=1e-6)
-    for_advantages = jax.grad(policy_loss, argnums=2)(log_policy, actions, advantages, VALID, 0.9)
+    for_advantages = jax.grad(policy_loss, argnums=1)(log_chosen, advantages, VALID, 0.9)
     np.testing.assert_array_equal(for_advantages, np.zeros((2, 2)))
 
 
 def test_the_negative_entropy_is_not_discounted():
-    uniform = jnp.full((2, 2, 4), np.log(0.25), jnp.float32)
+    uniform = Categorical(4).negentropy(jnp.zeros((2, 2, 4)))
     np.testing.assert_allclose(negentropy_loss(uniform, VALID), -3 * np.log(4) / 2, rtol=1e-6)
-    certain = jnp.log(jnp.asarray([1.0, 1e-30, 1e-30, 1e-30]))
-    np.testing.assert_allclose(negentropy_loss(jnp.broadcast_to(certain, (2, 2, 4)), VALID), 0.0, atol=1e-6)
+    certain = jnp.broadcast_to(jnp.log(jnp.asarray([1.0, 1e-30, 1e-30, 1e-30])), (2, 2, 4))
+    np.testing.assert_allclose(negentropy_loss(Categorical(4).negentropy(certain), VALID), 0.0, atol=1e-6)
 
 
 def test_a_policy_with_an_impossible_action_has_finite_losses():
@@ -69,9 +70,11 @@ def test_a_policy_with_an_impossible_action_has_finite_losses():
     logits = jnp.asarray([0.0, -1e4])
 
     def loss(logits: jax.Array) -> jax.Array:
-        log_policy = jnp.broadcast_to(jax.nn.log_softmax(logits), (2, 2, 2))
-        taken = policy_loss(log_policy, jnp.zeros((2, 2), jnp.int32), jnp.ones((2, 2)), VALID, 0.9)
-        return taken + negentropy_loss(log_policy, VALID)
+        policy, everywhere = Categorical(2), jnp.broadcast_to(logits, (2, 2, 2))
+        log_chosen = policy.log_probability(everywhere, jnp.zeros((2, 2), jnp.int32))
+        return policy_loss(log_chosen, jnp.ones((2, 2)), VALID, 0.9) + negentropy_loss(
+            policy.negentropy(everywhere), VALID
+        )
 
     value, gradient = jax.value_and_grad(loss)(logits)
     np.testing.assert_allclose([value, *gradient], 0.0, atol=1e-6)

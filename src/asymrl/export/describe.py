@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Array
 
 from asymrl.export.graph import LOGITS, PREVIOUS_ACTION, PROBABILITIES, Graph
-from asymrl.models.agent import NO_ACTION, Actor
+from asymrl.models.agent import Actor
 from asymrl.models.attention import Attention
+from asymrl.models.distributions import NO_ACTION
 from asymrl.models.features import Flat, GridView, Indexed, OneHot, Parts
 from asymrl.models.layers import Embedding, Linear
 from asymrl.models.memory import Gru, Lstm, Memory, Rnn, Stack, Window
@@ -87,7 +88,9 @@ def _(phi: Indexed, graph: Graph, path: tuple[str, ...]) -> str:
 
 @_seen.register
 def _(phi: Parts, graph: Graph, path: tuple[str, ...]) -> str:
-    return graph.apply("Concat", *(_seen(part, graph, (*path, name)) for name, part in phi.parts), axis=-1)
+    return graph.apply(
+        "Concat", *(_seen(part, graph, (*path, name)) for name, part in zip(phi.names, phi.parts, strict=True)), axis=-1
+    )
 
 
 def _embedded(graph: Graph, embedding: Embedding, path: tuple[str, ...], shape: tuple[int, ...]) -> str:

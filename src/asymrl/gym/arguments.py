@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from jaxtyping import Int32, UInt32
 
+from asymrl.envs.elsewhere import with_limit
 from asymrl.envs.registry import make
 from asymrl.envs.world import World
 
@@ -26,16 +26,7 @@ def resolve_world(world: str | World, options: Mapping[str, Any]) -> World:
             f"{world.name}: the options {', '.join(unknown)} can not be applied to a world that is already built; "
             "build it with them, or give its name"
         )
-    return with_time_limit(world, options["time_limit"]) if options else world
-
-
-def with_time_limit(world: World, time_limit: int | None) -> World:
-    """The same world with another time limit; None for no limit."""
-    changed = copy.copy(world)
-    # Worlds are frozen, and their constructors differ too much to call them again.
-    object.__setattr__(changed, "time_limit", time_limit)
-    changed.__check_init__()
-    return changed
+    return with_limit(world, options["time_limit"]) if options else world
 
 
 def check_reset_options(options: Mapping[str, Any] | None, known: Sequence[str]) -> Mapping[str, Any]:

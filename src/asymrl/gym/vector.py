@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Bool, Int32, UInt32
 
+from asymrl.envs.elsewhere import with_limit
 from asymrl.envs.spaces import Record
 from asymrl.envs.world import Episode, World
 from asymrl.gym.arguments import (
@@ -21,7 +22,6 @@ from asymrl.gym.arguments import (
     key_words,
     reset_needed,
     resolve_world,
-    with_time_limit,
 )
 from asymrl.gym.infos import final_info, state_info, without_masks
 from asymrl.gym.programs import Programs, blend
@@ -217,4 +217,4 @@ def _limited(world: World, max_episode_steps: int | None, options: Mapping[str, 
         raise ValueError(
             f"{world.name}: max_episode_steps is {max_episode_steps!r}; give at least 1, or -1 for no time limit"
         )
-    return with_time_limit(world, None if max_episode_steps == NO_LIMIT else max_episode_steps)
+    return with_limit(world, None if max_episode_steps == NO_LIMIT else max_episode_steps)

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Num
 
 from asymrl.envs.world import World
 from asymrl.learning.adam import adam
@@ -26,10 +26,10 @@ Model = TypeVar("Model", Actor, Critic)
 class Lesson(NamedTuple):
     """Episodes, cut to a common length and ready for the networks."""
 
-    before: Int[Array, "time episode"]
+    before: Num[Array, "time episode *action"]
     observations: Any
     signal: Any
-    actions: Int[Array, "time episode"]
+    actions: Num[Array, "time episode *action"]
     rewards: Float[Array, "time episode"]
     features: Float[Array, "time episode size"]
     valid: Bool[Array, "time episode"]
@@ -96,9 +96,10 @@ def actor_gradient(
     def loss(actor: Actor) -> tuple[Array, tuple[Array, Array]]:
         # The actor has not changed since it acted, so its features are known and only their gradient is wanted.
         features = actor.history.replay(before, observations, data.features)
-        log_policy = jax.nn.log_softmax(actor.head(features))
-        policy = policy_loss(log_policy, data.actions, q - values, data.valid, numbers.discount)
-        negentropy = negentropy_loss(log_policy, data.valid)
+        parameters, pi = actor.policy(features), actor.distribution
+        log_chosen = pi.log_probability(parameters, data.actions)
+        policy = policy_loss(log_chosen, q - values, data.valid, numbers.discount)
+        negentropy = negentropy_loss(pi.negentropy(parameters), data.valid)
         return policy + weight * negentropy, (policy, negentropy)
 
     (_, losses), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(actor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 
 def critic_loss(
@@ -16,22 +16,16 @@ def critic_loss(
 
 
 def policy_loss(
-    log_policy: Float[Array, "time episode actions"],
-    actions: Int[Array, "time episode"],
+    log_chosen: Float[Array, "time episode"],
     advantages: Float[Array, "time episode"],
     valid: Bool[Array, "time episode"],
     discount: Float[Array, ""] | float,
 ) -> Float[Array, ""]:
     """- sum_t gamma^t A_t log pi(a_t; h_t), with no gradient through the advantages."""
-    chosen = jax.nn.one_hot(actions, log_policy.shape[-1], dtype=bool)
-    log_chosen = jnp.sum(jnp.where(chosen, log_policy, 0.0), axis=-1)
-    weights = (discount ** jnp.arange(actions.shape[0]))[:, None] * jax.lax.stop_gradient(advantages)
+    weights = (discount ** jnp.arange(log_chosen.shape[0]))[:, None] * jax.lax.stop_gradient(advantages)
     return -jnp.mean(jnp.sum(jnp.where(valid, weights * log_chosen, 0.0), axis=0))
 
 
-def negentropy_loss(
-    log_policy: Float[Array, "time episode actions"], valid: Bool[Array, "time episode"]
-) -> Float[Array, ""]:
+def negentropy_loss(negentropy: Float[Array, "time episode"], valid: Bool[Array, "time episode"]) -> Float[Array, ""]:
     """sum_t sum_a pi log pi: the negative entropy of the policy, not discounted."""
-    negentropy = jnp.sum(jnp.exp(log_policy) * log_policy, axis=-1)
     return jnp.mean(jnp.sum(jnp.where(valid, negentropy, 0.0), axis=0))

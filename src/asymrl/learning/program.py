@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from asymrl.envs.host import HostWorld
 from asymrl.envs.world import World
 from asymrl.learning.learn import actor_gradient, critic_gradient, descend, entropy_weight, lesson
 from asymrl.learning.rollout import Episodes, roll_out
@@ -36,13 +37,29 @@ class Losses(NamedTuple):
 
 def update(env: World, settings: Settings, numbers: Numbers, runs: Run) -> Run:
     """One update of each run that is still active; the others stay exactly as they are."""
-    active = is_active(runs, numbers)
-    keys = jax.vmap(jax.random.fold_in)(runs.key, runs.updates)
+    active, keys = is_active(runs, numbers), keys_of(runs)
     episodes = roll_out(env, runs.actor, keys, active, episodes=settings.episodes)
-    due = active & (runs.timesteps >= runs.next_log)
-    evaluated = evaluate_if_due(env, settings, runs, keys, due)
+    evaluated = evaluate_if_due(env, settings, runs, keys, is_due(runs, numbers))
+    return absorb(env, settings, numbers, runs, episodes, evaluated)
+
+
+def absorb(
+    env: World, settings: Settings, numbers: Numbers, runs: Run, episodes: Episodes, evaluated: Float[Array, "run 2"]
+) -> Run:
+    """What an update does once the episodes have been seen: learn from them, and log."""
+    active, due = is_active(runs, numbers), is_due(runs, numbers)
     learned, losses = learn(env, settings, numbers, runs, episodes, active)
     return _log(learned, runs.timesteps, losses, evaluated, due, numbers)
+
+
+def keys_of(runs: Run) -> PRNGKeyArray:
+    """What is random in the next update of each run, `[run]`."""
+    return jax.vmap(jax.random.fold_in)(runs.key, runs.updates)
+
+
+def is_due(runs: Run, numbers: Numbers) -> Bool[Array, "run"]:
+    """Which runs have a point of their curve to write at the next update."""
+    return is_active(runs, numbers) & (runs.timesteps >= runs.next_log)
 
 
 def is_active(runs: Run, numbers: Numbers) -> Bool[Array, "run"]:
@@ -212,21 +229,39 @@ def evaluate_if_due(
         return nothing
 
     def evaluate() -> Float[Array, "run 2"]:
-        # The training episodes of this update use small numbers to tell their keys apart.
-        apart = jax.vmap(lambda key: jax.random.fold_in(key, 1_000_000))(keys)
         episodes = roll_out(
-            env, runs.actor, apart, due, episodes=settings.evaluation_episodes, greedy=settings.evaluation_greedy
+            env,
+            runs.actor,
+            apart(keys),
+            due,
+            episodes=settings.evaluation_episodes,
+            greedy=settings.evaluation_greedy,
         )
-        returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
-        return jnp.stack([returns.mean(-1), episodes.lengths.astype(jnp.float32).mean(-1)], axis=-1)
+        return means(episodes)
 
     return jax.lax.cond(jnp.any(due), evaluate, lambda: nothing)
+
+
+def apart(keys: PRNGKeyArray) -> PRNGKeyArray:
+    """Keys for evaluation. The training episodes of an update use small numbers to tell their keys apart."""
+    return jax.vmap(lambda key: jax.random.fold_in(key, 1_000_000))(keys)
+
+
+def means(episodes: Episodes) -> Float[Array, "run 2"]:
+    """Mean return and mean length of the episodes of each run."""
+    returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
+    return jnp.stack([returns.mean(-1), episodes.lengths.astype(jnp.float32).mean(-1)], axis=-1)
 
 
 def compiler_options() -> dict[str, Any] | None:
     """What to tell the compiler of the training program on this machine."""
     # Searching for the best Triton product of every shape makes compilation ten times longer, the program no faster.
     return {"xla_gpu_enable_triton_gemm": False} if jax.default_backend() == "gpu" else None
+
+
+def precision(settings: Settings) -> Any:
+    """A context in which matrix products are as exact as the settings want."""
+    return jax.default_matmul_precision("tensorfloat32" if settings.precision == "tf32" else "highest")
 
 
 class Program:
@@ -261,7 +296,7 @@ class Program:
             runs = update(self.env, self.settings, numbers, eqx.combine(arrays, self._static))
             return done + 1, eqx.filter(runs, eqx.is_array)
 
-        with jax.default_matmul_precision("tensorfloat32" if self.settings.precision == "tf32" else "highest"):
+        with precision(self.settings):
             return jax.lax.while_loop(go_on, once, (jnp.int32(0), arrays))[1]
 
 
@@ -271,7 +306,13 @@ def _is_shape(leaf: Any) -> bool:
 
 @functools.lru_cache(maxsize=16)
 def _program(shape: Settings) -> Program:
-    return Program(shape)
+    env = training_world(shape)
+    if isinstance(env, HostWorld):
+        # Imported here: it builds on this module.
+        from asymrl.learning.host import HostProgram
+
+        return HostProgram(shape, env)
+    return Program(shape, env)
 
 
 def program(settings: Settings) -> Program:

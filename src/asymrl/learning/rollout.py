@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
 from asymrl.envs.world import World
-from asymrl.models.agent import NO_ACTION, Actor
+from asymrl.models.agent import Actor
+from asymrl.models.distributions import NO_ACTION
 
 # Asking the device whether all episodes have ended costs about as much as a step, so several steps share a question.
 STEPS_PER_QUESTION = 4
@@ -21,7 +22,7 @@ class Episodes(NamedTuple):
 
     observations: Any  # [time + 1, episode, ...]: the last one is what was seen after the last action
     states: Any  # [time + 1, episode, ...]
-    actions: Int[Array, "time *run episode"]
+    actions: Num[Array, "time *run_episode_action"]
     rewards: Float[Array, "time *run episode"]
     features: Float[Array, "time *run episode size"]  # of the history, as the actor computed them
     lengths: Int[Array, "*run episode"]
@@ -29,11 +30,12 @@ class Episodes(NamedTuple):
 
     def valid(self) -> Bool[Array, "time episode"]:
         """Which entries of the arrays `[time, episode]` belong to the episodes."""
-        return jnp.arange(self.actions.shape[0])[:, None] < self.lengths[None]
+        return jnp.arange(self.rewards.shape[0])[:, None] < self.lengths[None]
 
-    def before(self) -> Int[Array, "time+1 episode"]:
+    def before(self) -> Num[Array, "time+1 episode *action"]:
         """The action before each observation."""
-        none = jnp.full_like(self.actions[:1], NO_ACTION)
+        none = NO_ACTION if jnp.issubdtype(self.actions.dtype, jnp.integer) else 0
+        none = jnp.full_like(self.actions[:1], none)
         return jnp.concatenate([none, self.actions])
 
     def returns(self) -> Float[Array, "episode"]:
@@ -49,13 +51,6 @@ class Moment(NamedTuple):
     actions: Any
     rewards: Any
     features: Any  # before the action
-
-
-def sample(logits: Float[Array, "*batch actions"], u: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
-    """An action drawn from the softmax of the logits with the uniform number u, by inversion."""
-    shares = jnp.cumsum(jax.nn.softmax(logits, axis=-1), axis=-1)
-    below = jnp.sum(shares[..., :-1] <= u[..., None], axis=-1)
-    return below.astype(jnp.int32)
 
 
 def roll_out(
@@ -84,22 +79,22 @@ def roll_out(
     if horizon is None:
         raise ValueError(f"{env.name}: training needs a time limit; make the world with time_limit=100, for example")
     arrays, static = eqx.partition(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
-    runs = keys.shape[0]
+    runs, policy = keys.shape[0], actors.distribution
 
     def choose(arrays: Any, carry: Any, before: Array, seen: Any, u: Array) -> tuple[Any, Array, Array]:
-        carry, features, logits = eqx.combine(arrays, static).step(carry, before, seen)
-        return carry, features, jnp.argmax(logits, -1).astype(jnp.int32) if greedy else sample(logits, u)
+        carry, features, parameters = eqx.combine(arrays, static).step(carry, before, seen)
+        return carry, features, policy.mode(parameters) if greedy else policy.choose(parameters, u)
 
     def begin(key: PRNGKeyArray) -> Any:
         return jax.vmap(env.begin)(jax.random.split(key, episodes))
 
     def advance(key: PRNGKeyArray, t: Array, episode: Any, action: Array) -> Any:
         step_keys = jax.vmap(lambda e: jax.random.fold_in(jax.random.fold_in(key, t), e))(jnp.arange(episodes))
-        return jax.vmap(env.advance)(step_keys, episode, action)
+        return jax.vmap(env.advance)(step_keys, episode, policy.to_world(action))
 
     begin_keys, chance_keys, step_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(3))
     episode, seen = jax.vmap(begin)(begin_keys)
-    chance = jax.vmap(lambda key: jax.random.uniform(key, (horizon, episodes)), out_axes=1)(chance_keys)
+    chance = jax.vmap(lambda key: policy.chance(key, (horizon, episodes)), out_axes=1)(chance_keys)
     memory = jax.vmap(lambda arrays: eqx.combine(arrays, static).history.memory.initial(episodes))(arrays)
 
     # The last question may lead a few steps beyond the horizon; the tape has room for them.
@@ -137,16 +132,15 @@ def roll_out(
         first = Moment(start + 1, start + 1, start, start, start)
         return now, Moment(*[write(*part) for part in zip(tape, together, first, strict=True)])
 
-    nothing = jnp.zeros((runs, episodes))
+    nothing, none = jnp.zeros((runs, episodes)), policy.none(runs, episodes)
     tape = Moment(
         observations=jax.tree.map(room_from, seen),
         states=jax.tree.map(room_from, episode.state),
-        actions=room(nothing.astype(jnp.int32)),
+        actions=room(none),
         rewards=room(nothing),
         features=room(jnp.zeros((runs, episodes, static.history.memory.size))),
     )
-    before = jnp.full((runs, episodes), NO_ACTION, jnp.int32)
     alive = jnp.broadcast_to(active[:, None], (runs, episodes))
-    now = (jnp.int32(0), memory, before, seen, episode, alive, nothing.astype(jnp.int32), nothing.astype(bool))
+    now = (jnp.int32(0), memory, none, seen, episode, alive, nothing.astype(jnp.int32), nothing.astype(bool))
     now, tape = jax.lax.while_loop(lambda loop: jnp.any(loop[0][5]), steps, (now, tape))
     return Episodes(*tape, lengths=now[6], truncated=now[7])

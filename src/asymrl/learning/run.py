@@ -9,6 +9,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from asymrl.envs.host import HostWorld
 from asymrl.envs.registry import make
 from asymrl.envs.world import World
 from asymrl.learning.settings import Settings
@@ -64,6 +65,8 @@ def training_world(settings: Settings, env: World | None = None) -> World:
     if env.time_limit != settings.time_limit:
         limits = f"{env.name} has time_limit {env.time_limit}, the settings have {settings.time_limit}"
         raise ValueError(f"{limits}; give both the same")
+    if isinstance(env, HostWorld) and env.without_latent and "s" in settings.how.reads:
+        raise ValueError(f"{settings.method} needs a latent state. {env.without_latent}")
     if settings.critic_sees not in env.signals():
         known = ", ".join(env.signals())
         raise ValueError(f"critic_sees {settings.critic_sees!r}: {env.name} can tell its critic {known}")

@@ -8,15 +8,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Num, PRNGKeyArray
 
-from asymrl.envs.spaces import Discrete, Space
+from asymrl.envs.spaces import Space
 from asymrl.models.attention import Attention
+from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, Gaussian, distribution
 from asymrl.models.features import action_features, kind_of, observation_features, state_features
 from asymrl.models.layers import Features, Mlp
 from asymrl.models.memory import Carry, Gru, Lstm, Memory, Rnn, Stack, Window
 
-NO_ACTION = -1  # stands before the first action of an episode; its features are zeros
 MEMORIES = ("gru", "lstm", "rnn", "attention")
 HEADS = {"categorical": (512, 256), "feature-vector": (512, 256), "gridverse": (512,)}
 
@@ -53,24 +53,24 @@ class History(eqx.Module):
     phi_o: Features
     memory: Memory
 
-    def __init__(self, key: PRNGKeyArray, actions: Discrete, observations: Space, shape: Architecture, horizon: int):
+    def __init__(self, key: PRNGKeyArray, actions: Space, observations: Space, shape: Architecture, horizon: int):
         a_key, o_key, m_key = jax.random.split(key, 3)
         self.phi_a = action_features(a_key, actions, kind_of(observations))
         self.phi_o = observation_features(o_key, observations)
         self.memory = _memory(m_key, self.phi_a.size + self.phi_o.size, shape, horizon)
 
-    def project(self, before: Int[Array, "*batch"], observations: Any) -> Float[Array, "*batch width"]:
+    def project(self, before: Num[Array, "..."], observations: Any) -> Float[Array, "*batch width"]:
         """What the memory takes in: the features of the action before and of what was seen then, projected.
 
         The features of NO_ACTION are zeros.
         """
         weight, bias = self.memory.projection()
-        taken = self.phi_a.project(jnp.maximum(before, 0), weight[: self.phi_a.size])
+        taken = self.phi_a.project(_some_action(before), weight[: self.phi_a.size])
         seen = self.phi_o.project(observations, weight[self.phi_a.size :])
         return _taken_in(before, taken, seen, bias)
 
     def step(
-        self, carry: Carry, before: Int[Array, "episode"], observation: Any
+        self, carry: Carry, before: Num[Array, "episode *action"], observation: Any
     ) -> tuple[Carry, Float[Array, "episode size"]]:
         return self.memory.advance(carry, self.project(before, observation))
 
@@ -80,11 +80,13 @@ class History(eqx.Module):
         taken = self.phi_a.prepared(weight[: self.phi_a.size])
         return Prepared(taken, self.phi_o.prepared(weight[self.phi_a.size :]), bias, self.memory)
 
-    def sequence(self, before: Int[Array, "time episode"], observations: Any) -> Float[Array, "time episode size"]:
+    def sequence(
+        self, before: Num[Array, "time episode *action"], observations: Any
+    ) -> Float[Array, "time episode size"]:
         return self.memory.follow(self.project(before, observations))
 
     def replay(
-        self, before: Int[Array, "time episode"], observations: Any, features: Float[Array, "time episode size"]
+        self, before: Num[Array, "time episode *action"], observations: Any, features: Float[Array, "time episode size"]
     ) -> Float[Array, "time episode size"]:
         """`sequence`, given the values that it is known to have; only gradients remain to be found."""
         return self.memory.follow_again(self.project(before, observations), features)
@@ -99,41 +101,60 @@ class Prepared(eqx.Module):
     memory: Memory
 
     def step(
-        self, carry: Carry, before: Int[Array, "episode"], observation: Any
+        self, carry: Carry, before: Num[Array, "episode *action"], observation: Any
     ) -> tuple[Carry, Float[Array, "episode size"]]:
-        taken, seen = self.phi_a(jnp.maximum(before, 0)), self.phi_o(observation)
+        taken, seen = self.phi_a(_some_action(before)), self.phi_o(observation)
         return self.memory.advance(carry, _taken_in(before, taken, seen, self.bias))
 
 
+def _is_index(before: Num[Array, "..."]) -> bool:
+    return jnp.issubdtype(before.dtype, jnp.integer)
+
+
+def _some_action(before: Num[Array, "..."]) -> Num[Array, "..."]:
+    """An action to look up where there is none; what is found is not used."""
+    return jnp.maximum(before, 0) if _is_index(before) else before
+
+
 def _taken_in(
-    before: Int[Array, "*batch"],
+    before: Num[Array, "..."],
     taken: Float[Array, "*batch width"],
     seen: Float[Array, "*batch width"],
     bias: Float[Array, "width"],
 ) -> Float[Array, "*batch width"]:
-    some = jnp.broadcast_to((before != NO_ACTION)[..., None], taken.shape)
-    return jnp.where(some, taken, 0.0) + seen + jnp.broadcast_to(bias, seen.shape)
+    if _is_index(before):
+        taken = jnp.where(jnp.broadcast_to((before != NO_ACTION)[..., None], taken.shape), taken, 0.0)
+    return taken + seen + jnp.broadcast_to(bias, seen.shape)
 
 
 class Actor(eqx.Module):
-    """pi(a; h). Gives the logits of the policy."""
+    """pi(a; h). Gives the parameters of the distribution of actions: logits, or means and logarithmic spreads."""
 
     history: History
     head: Mlp
+    log_spread: Float[Array, "size"] | None
+    distribution: Distribution = eqx.field(static=True)
 
-    def __init__(self, key: PRNGKeyArray, actions: Discrete, observations: Space, shape: Architecture, horizon: int):
+    def __init__(self, key: PRNGKeyArray, actions: Space, observations: Space, shape: Architecture, horizon: int):
         history_key, head_key = jax.random.split(key)
+        self.distribution = distribution(actions)
         self.history = History(history_key, actions, observations, shape, horizon)
-        self.head = Mlp(head_key, self.history.memory.size, _hidden(shape, observations), actions.n)
+        outputs = self.distribution.outputs
+        self.head = Mlp(head_key, self.history.memory.size, _hidden(shape, observations), outputs)
+        self.log_spread = jnp.full(outputs, LOG_SPREAD) if isinstance(self.distribution, Gaussian) else None
+
+    def policy(self, features: Float[Array, "*batch size"]) -> Float[Array, "*batch parameters"]:
+        """The parameters, from the features of the history."""
+        return _with_spread(self.head(features), self.log_spread)
 
     def prepared(self) -> ReadyActor:
         """The same policy, made ready to act; it can't learn."""
-        return ReadyActor(self.history.prepared(), self.head)
+        return ReadyActor(self.history.prepared(), self.head, self.log_spread, self.distribution)
 
     def step(
-        self, carry: Carry, before: Int[Array, "episode"], observation: Any
-    ) -> tuple[Carry, Float[Array, "episode size"], Float[Array, "episode actions"]]:
-        """What is remembered now, the features of the history, and the logits."""
+        self, carry: Carry, before: Num[Array, "episode *action"], observation: Any
+    ) -> tuple[Carry, Float[Array, "episode size"], Float[Array, "episode parameters"]]:
+        """What is remembered now, the features of the history, and the parameters."""
         return self.prepared().step(carry, before, observation)
 
 
@@ -142,13 +163,21 @@ class ReadyActor(eqx.Module):
 
     history: Prepared
     head: Mlp
+    log_spread: Float[Array, "size"] | None
+    distribution: Distribution = eqx.field(static=True)
 
     def step(
-        self, carry: Carry, before: Int[Array, "episode"], observation: Any
-    ) -> tuple[Carry, Float[Array, "episode size"], Float[Array, "episode actions"]]:
-        """What is remembered now, the features of the history, and the logits."""
+        self, carry: Carry, before: Num[Array, "episode *action"], observation: Any
+    ) -> tuple[Carry, Float[Array, "episode size"], Float[Array, "episode parameters"]]:
+        """What is remembered now, the features of the history, and the parameters."""
         carry, features = self.history.step(carry, before, observation)
-        return carry, features, self.head.act(features)
+        return carry, features, _with_spread(self.head.act(features), self.log_spread)
+
+
+def _with_spread(outputs: Float[Array, "*batch outputs"], log_spread: Float[Array, "outputs"] | None) -> Array:
+    if log_spread is None:
+        return outputs
+    return jnp.concatenate([outputs, jnp.broadcast_to(log_spread, outputs.shape)], axis=-1)
 
 
 class Critic(eqx.Module):
@@ -161,7 +190,7 @@ class Critic(eqx.Module):
     def __init__(
         self,
         key: PRNGKeyArray,
-        actions: Discrete,
+        actions: Space,
         observations: Space,
         signal: Space,
         reads: str,
@@ -177,7 +206,7 @@ class Critic(eqx.Module):
         self.head = Mlp(head_key, size, _hidden(shape, observations), 1)
 
     def __call__(
-        self, before: Int[Array, "time episode"], observations: Any, signal: Any
+        self, before: Num[Array, "time episode *action"], observations: Any, signal: Any
     ) -> Float[Array, "time episode"]:
         """The value at each time of whole episodes."""
         features = None if self.history is None else self.history.sequence(before, observations)

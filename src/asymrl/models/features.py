@@ -7,6 +7,7 @@ network over the state, actions as a single number.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -132,14 +133,16 @@ def convolve(
 class Parts(Features):
     """A record: the features of its parts side by side."""
 
-    parts: tuple[tuple[str, Any], ...]
+    names: tuple[str, ...] = eqx.field(static=True)
+    parts: tuple[Features, ...]
 
     @property
     def size(self) -> int:
-        return sum(part.size for _, part in self.parts)
+        return sum(part.size for part in self.parts)
 
     def __call__(self, value: dict[str, Any]) -> Float[Array, "*batch size"]:
-        return jnp.concatenate([part(value[name]) for name, part in self.parts], axis=-1)
+        features = [part(value[name]) for name, part in zip(self.names, self.parts, strict=True)]
+        return jnp.concatenate(features, axis=-1)
 
 
 class Indexed(Features):
@@ -165,13 +168,15 @@ def kind_of(observation_space: Space) -> str:
     """The kind of world, by what the agent sees: `categorical`, `gridverse` or `feature-vector`."""
     if isinstance(observation_space, Discrete):
         return "categorical"
-    if isinstance(observation_space, Record) and "grid" in dict(observation_space.items()):
+    if isinstance(observation_space, Record) and isinstance(dict(observation_space.items()).get("grid"), Indices):
         return "gridverse"
     return "feature-vector"
 
 
-def action_features(key: PRNGKeyArray, space: Discrete, kind: str) -> Features:
+def action_features(key: PRNGKeyArray, space: Space, kind: str) -> Features:
     """phi(a)."""
+    if not isinstance(space, Discrete):
+        return Flat((math.prod(space.shape),) if isinstance(space, Box) else ())
     if kind == "feature-vector":
         return OneHot(space.n)
     return Embedding.new(key, space.n, EMBEDDING_SIZE if kind == "categorical" else 1)
@@ -198,4 +203,5 @@ def state_features(key: PRNGKeyArray, space: Space) -> Features:
     if {"grid", "agent", "agent_id_grid"} <= set(dict(space.items())):
         return GridState(key, space)
     keys = jax.random.split(key, len(space.fields))
-    return Parts(tuple((name, state_features(k, part)) for k, (name, part) in zip(keys, space.items(), strict=True)))
+    names, parts = zip(*space.items(), strict=True)
+    return Parts(names, tuple(state_features(k, part) for k, part in zip(keys, parts, strict=True)))

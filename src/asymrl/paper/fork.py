@@ -38,7 +38,7 @@ def walks(n: int) -> Walks:
     A walk that is over stands still; what follows the fork is not looked at.
     """
     from asymrl.envs.heaven_hell import EAST, NORTH, SOUTH, WEST, corridor_moves
-    from asymrl.models.agent import NO_ACTION
+    from asymrl.models.distributions import NO_ACTION
 
     straight = [NORTH] * n
     informed = [SOUTH] + [EAST] * n + [WEST] * n + [NORTH] + [NORTH] * n

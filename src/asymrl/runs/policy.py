@@ -13,7 +13,8 @@ from jaxtyping import Array, Float
 
 from asymrl.envs.world import World
 from asymrl.gym.spaces import to_world
-from asymrl.models.agent import NO_ACTION, Actor
+from asymrl.models.agent import Actor
+from asymrl.models.distributions import NO_ACTION
 from asymrl.models.memory import Carry
 from asymrl.runs.loaded import load
 from asymrl.runs.selection import select

@@ -1,0 +1,110 @@
+"""Other people's Gymnasium environments as worlds to train in."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+
+from asymrl.envs.host import HostWorld
+from asymrl.envs.spaces import Box, Discrete, Space
+from asymrl.envs.world import DEFAULT_TIME_LIMIT
+from asymrl.gym.foreign_spaces import reading
+from asymrl.gym.latents import LatentFunction, function_named, latent_of
+from asymrl.gym.stepping import InProcesses, InTurn
+
+
+def from_gymnasium(
+    env: str | gymnasium.Env | Callable[[], gymnasium.Env],
+    *,
+    latent: str | LatentFunction | None = None,
+    stepping: Literal["in-turn", "processes"] = "in-turn",
+    time_limit: int | None = None,
+    discount: float = 0.99,
+    name: str | None = None,
+) -> HostWorld:
+    """A world to train in, made from a Gymnasium environment that runs in Python.
+
+    Args:
+        env: an id (`CartPole-v1`, `my_module:MyEnv-v0`), an environment that has one, or a function that makes one.
+        latent: a function of the environment that gives its latent state, or `module:function`. Without one,
+            `info["state"]` is used, or `env.unwrapped.state`.
+        stepping: environments one after the other in this process, or each in a process of its own, which pays
+            where a step takes longer than about a tenth of a millisecond.
+        time_limit: steps after which an episode is cut off; by default that of the environment, or 100.
+        discount: recorded with the world; the learner's own is in the settings.
+        name: by default the id.
+
+    Raises:
+        ValueError: if there is no such environment, or its spaces can not be used.
+    """
+    make, known_as, limit = _factory(env)
+    function = function_named(latent) if isinstance(latent, str) else latent
+    if stepping not in ("in-turn", "processes"):
+        raise ValueError(f"stepping {stepping!r}: choose in-turn or processes")
+    probe = make()
+    try:
+        _, info = probe.reset(seed=0)
+        title = name or known_as
+        seen = reading(probe.observation_space, f"{title}: the observation")
+        if seen is None:
+            raise ValueError(f"{title}: the observation is a text, which can not be read")
+        truth = latent_of(probe, info, function)
+        actions, names, act = _actions(probe.action_space, title)
+    finally:
+        probe.close()
+    kind = InProcesses if stepping == "processes" else InTurn
+    return HostWorld(
+        name=title,
+        discount=discount,
+        time_limit=time_limit or limit or DEFAULT_TIME_LIMIT,
+        names_of_actions=names,
+        actions=actions,
+        observations=seen.space,
+        latents=truth.reading.space,
+        open=lambda count: kind(make, count, seen, truth, act),
+        without_latent=truth.missing and f"{title}: {truth.missing}",
+    )
+
+
+def _factory(
+    env: str | gymnasium.Env | Callable[[], gymnasium.Env],
+) -> tuple[Callable[[], gymnasium.Env], str, int | None]:
+    """How to make more of them, what they are called, and their time limit."""
+    if isinstance(env, str):
+        try:
+            spec = gymnasium.spec(env)
+        except (gymnasium.error.Error, ImportError) as error:
+            raise ValueError(f"world {env!r}: {error}") from error
+        return functools.partial(_make, spec), env, spec.max_episode_steps
+    if isinstance(env, gymnasium.Env):
+        if env.spec is None:
+            raise ValueError(
+                "this environment was not made by gymnasium.make, so there is no way to make more of them; "
+                "give a function that makes one"
+            )
+        return functools.partial(_make, env.spec), env.spec.id, env.spec.max_episode_steps
+    if callable(env):
+        return env, getattr(env, "__name__", type(env).__name__), None
+    raise TypeError(f"{env!r} is no environment; give an id, an environment or a function that makes one")
+
+
+def _make(spec: Any) -> gymnasium.Env:
+    # Checking every step would take longer than many an environment does.
+    return gymnasium.make(spec, disable_env_checker=True)
+
+
+def _actions(space: gymnasium.Space[Any], title: str) -> tuple[Space, tuple[str, ...], Callable[[Any], Any]]:
+    """The action space, names of actions, and how an action becomes one of the environment."""
+    if isinstance(space, gymnasium.spaces.Discrete):
+        first = int(space.start)
+        return Discrete(int(space.n)), tuple(map(str, range(int(space.n)))), lambda action: int(action) + first
+    if isinstance(space, gymnasium.spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        shape, dtype = space.shape, space.dtype
+        low, high = (tuple(map(float, end.ravel())) for end in (space.low, space.high))
+        names = tuple(f"a{i}" for i in range(len(low)))
+        return Box((len(low),), low, high), names, lambda action: np.asarray(action, dtype).reshape(shape)
+    raise ValueError(f"{title}: the action space {space} can not be used; it must be Discrete, or a Box of floats")

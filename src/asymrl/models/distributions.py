@@ -1,0 +1,132 @@
+"""Distributions of actions: what a policy's numbers mean, for indices and for vectors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from asymrl.envs.spaces import Box, Discrete, Space
+
+NO_ACTION = -1  # stands before the first action of an episode; its features are zeros
+
+LOG_SPREAD = 0.0  # of a new Gaussian policy: a standard deviation of half the width of the action space
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of n actions. The parameters are logits."""
+
+    n: int
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the policy network gives."""
+        return self.n
+
+    def chance(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "*batch"]:
+        """What is random about actions, drawn beforehand."""
+        return jax.random.uniform(key, shape)
+
+    def choose(self, logits: Float[Array, "*batch n"], chance: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
+        """An action drawn by inversion with a uniform number."""
+        shares = jnp.cumsum(jax.nn.softmax(logits, axis=-1), axis=-1)
+        below = jnp.sum(shares[..., :-1] <= chance[..., None], axis=-1)
+        return below.astype(jnp.int32)
+
+    def mode(self, logits: Float[Array, "*batch n"]) -> Int[Array, "*batch"]:
+        """The most likely action."""
+        return jnp.argmax(logits, -1).astype(jnp.int32)
+
+    def log_probability(
+        self, logits: Float[Array, "*batch n"], actions: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch"]:
+        chosen = jax.nn.one_hot(actions, self.n, dtype=bool)
+        return jnp.sum(jnp.where(chosen, jax.nn.log_softmax(logits), 0.0), axis=-1)
+
+    def negentropy(self, logits: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
+        """sum_a pi log pi."""
+        log_policy = jax.nn.log_softmax(logits)
+        return jnp.sum(jnp.exp(log_policy) * log_policy, axis=-1)
+
+    def none(self, *shape: int) -> Int[Array, "*batch"]:
+        """What stands before the first action."""
+        return jnp.full(shape, NO_ACTION, jnp.int32)
+
+    def to_world(self, actions: Int[Array, "*batch"]) -> Int[Array, "*batch"]:
+        """The actions as the world takes them."""
+        return actions
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A vector with independent normal entries. The parameters are their means, then their logarithmic spreads.
+
+    The policy works in coordinates where -1 and 1 are the bounds of the action space; the world gets the point there,
+    clipped. Probabilities are those of the vector before it is clipped.
+    """
+
+    space: Box
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.space.shape)
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the policy network gives; the spreads do not depend on the history."""
+        return self.size
+
+    def chance(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "*batch size"]:
+        """What is random about actions, drawn beforehand."""
+        return jax.random.normal(key, (*shape, self.size))
+
+    def choose(self, parameters: Float[Array, "*batch both"], chance: Float[Array, "*batch size"]) -> Array:
+        """Mean plus spread times a standard normal vector."""
+        mean, log_spread = jnp.split(parameters, 2, axis=-1)
+        return mean + jnp.exp(log_spread) * chance
+
+    def mode(self, parameters: Float[Array, "*batch both"]) -> Float[Array, "*batch size"]:
+        """The most likely action: the mean."""
+        return jnp.split(parameters, 2, axis=-1)[0]
+
+    def log_probability(self, parameters: Float[Array, "*batch both"], actions: Array) -> Float[Array, "*batch"]:
+        mean, log_spread = jnp.split(parameters, 2, axis=-1)
+        errors = (actions - mean) * jnp.exp(-log_spread)
+        return jnp.sum(-0.5 * errors**2 - log_spread - 0.5 * math.log(2 * math.pi), axis=-1)
+
+    def negentropy(self, parameters: Float[Array, "*batch both"]) -> Float[Array, "*batch"]:
+        """The expected log-density; it may be positive, as densities may exceed 1."""
+        _, log_spread = jnp.split(parameters, 2, axis=-1)
+        return -jnp.sum(log_spread + 0.5 * math.log(2 * math.pi * math.e), axis=-1)
+
+    def none(self, *shape: int) -> Float[Array, "*batch size"]:
+        """What stands before the first action: zeros, whose features are zeros."""
+        return jnp.zeros((*shape, self.size))
+
+    def to_world(self, actions: Float[Array, "*batch size"]) -> Float[Array, "..."]:
+        """The actions as the world takes them."""
+        shaped = actions.reshape(*actions.shape[:-1], *self.space.shape)
+        low, high = self.space.bounds()
+        # An entry with a bound at infinity is taken as it is.
+        finite = np.isfinite(low) & np.isfinite(high)
+        low_end, high_end = np.where(finite, low, -1.0), np.where(finite, high, 1.0)
+        middle, half = (low_end + high_end) / 2, (high_end - low_end) / 2
+        place = jnp.broadcast_to(middle, shaped.shape) + jnp.broadcast_to(half, shaped.shape) * shaped
+        return jnp.clip(place, jnp.broadcast_to(low, place.shape), jnp.broadcast_to(high, place.shape))
+
+
+Distribution = Categorical | Gaussian
+
+
+def distribution(actions: Space) -> Distribution:
+    """The distribution over an action space."""
+    if isinstance(actions, Discrete):
+        return Categorical(actions.n)
+    if isinstance(actions, Box):
+        return Gaussian(actions)
+    raise ValueError(f"actions of the kind {type(actions).__name__} have no policy here; use Discrete or Box")

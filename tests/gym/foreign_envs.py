@@ -1,0 +1,69 @@
+"""Small Gymnasium environments that run in Python, as users write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Guess(gymnasium.Env):
+    """A coin is shown half of the time; guess it. The latent state is in the info."""
+
+    observation_space = spaces.Dict({"coin": spaces.Discrete(3, start=-1), "noise": spaces.Box(-1.0, 1.0, (2, 2))})
+    action_space = spaces.Discrete(2, start=1)
+    state_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        self.coin, self.steps = int(self.np_random.integers(2)), 0
+        return self._seen(), {"state": self.coin}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict]:
+        assert action in (1, 2)
+        self.steps += 1
+        right = action - 1 == self.coin
+        return self._seen(), 1.0 if right else -1.0, self.steps == 3, False, {"state": self.coin}
+
+    def _seen(self) -> Any:
+        shown = self.coin if self.np_random.random() < 0.5 else -1
+        return {"coin": shown, "noise": self.np_random.uniform(-1, 1, (2, 2)).astype(np.float32)}
+
+
+class Aim(gymnasium.Env):
+    """Choose a point near the target; the action is a vector. The latent state is an attribute."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,))
+    action_space = spaces.Box(np.array([0.0, -2.0], np.float32), np.array([10.0, 2.0], np.float32))
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        self.state = np.array([7.0, -1.0])
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict]:
+        assert self.action_space.contains(action), action
+        width = np.array([5.0, 2.0])
+        return np.zeros(1, np.float32), -float(np.sum(((action - self.state) / width) ** 2)), True, False, {}
+
+
+class Dark(gymnasium.Env):
+    """Nothing is known about its state."""
+
+    observation_space = spaces.MultiDiscrete([2, 3])
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        return self.observation_space.sample() * 0, {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict]:
+        return np.array([1, 2]), float(action), False, self.np_random.random() < 0.2, {}
+
+
+def doubled(env: gymnasium.Env) -> dict[str, Any]:
+    """A latent state of one's own making."""
+    inner: Any = env.unwrapped
+    return {"twice": 2 * inner.coin, "steps": [inner.steps, 0]}

@@ -1,0 +1,68 @@
+"""Distributions of actions: sampling, densities and entropies, against SciPy and by counting."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from asymrl.envs.spaces import Box, Discrete, Indices
+from asymrl.models.distributions import NO_ACTION, Categorical, Gaussian, distribution
+
+
+def test_sampling_inverts_the_distribution():
+    policy = np.array([0.1, 0.0, 0.6, 0.3])
+    u = np.linspace(0, 1, 1000, endpoint=False).astype(np.float32)
+    logits = jnp.broadcast_to(jnp.log(jnp.asarray(policy)), (1000, 4))
+    actions = np.asarray(Categorical(4).choose(logits, jnp.asarray(u)))
+    np.testing.assert_allclose(np.bincount(actions, minlength=4) / 1000, policy, atol=2e-3)
+    assert (np.diff(actions) >= 0).all()
+    largest = jnp.asarray([np.nextafter(np.float32(1), np.float32(0))])
+    assert int(Categorical(7).choose(jnp.zeros((1, 7)), largest)[0]) == 6
+    assert int(Categorical(2).choose(jnp.asarray([[0.0, -jnp.inf]]), largest)[0]) == 0
+
+
+def test_a_categorical_policy_is_the_softmax_of_its_logits():
+    logits = jnp.asarray([[1.0, 2.0, -1.0], [0.0, 0.0, 0.0]])
+    shares = np.asarray(jax.nn.softmax(logits))
+    policy = Categorical(3)
+    np.testing.assert_allclose(
+        policy.log_probability(logits, jnp.asarray([1, 2])), np.log(shares[[0, 1], [1, 2]]), 1e-6
+    )
+    np.testing.assert_allclose(policy.negentropy(logits), -scipy.stats.entropy(shares, axis=1), rtol=1e-6)
+    np.testing.assert_array_equal(policy.mode(logits), [1, 0])
+    assert (policy.none(2, 3) == NO_ACTION).all()
+
+
+def test_a_gaussian_policy_has_the_density_and_entropy_of_a_normal_distribution():
+    policy = Gaussian(Box((2,), -1.0, 1.0))
+    mean, log_spread = np.array([0.5, -2.0]), np.array([-1.0, 0.3])
+    parameters = jnp.asarray(np.concatenate([mean, log_spread]), jnp.float32)
+    action = np.array([0.1, 0.2])
+    density = scipy.stats.norm.logpdf(action, mean, np.exp(log_spread)).sum()
+    log_chosen = policy.log_probability(parameters, jnp.asarray(action, jnp.float32))
+    np.testing.assert_allclose(log_chosen, density, rtol=1e-5)
+    entropy = scipy.stats.norm.entropy(mean, np.exp(log_spread)).sum()
+    np.testing.assert_allclose(policy.negentropy(parameters), -entropy, rtol=1e-5)
+    np.testing.assert_allclose(policy.mode(parameters), mean, rtol=1e-6)
+
+
+def test_samples_of_a_gaussian_policy_have_its_mean_and_spread():
+    policy = Gaussian(Box((2,)))
+    parameters = jnp.broadcast_to(jnp.asarray([3.0, -1.0, np.log(0.5), np.log(2.0)]), (20_000, 4))
+    actions = np.asarray(policy.choose(parameters, policy.chance(jax.random.key(0), (20_000,))))
+    np.testing.assert_allclose(actions.mean(0), [3.0, -1.0], atol=0.05)
+    np.testing.assert_allclose(actions.std(0), [0.5, 2.0], rtol=0.03)
+
+
+def test_the_world_gets_the_point_of_its_box_clipped():
+    policy = Gaussian(Box((3,), (-2.0, 0.0, -np.inf), (2.0, 10.0, np.inf)))
+    points = policy.to_world(jnp.asarray([[0.5, 0.0, 7.0], [-9.0, 9.0, -9.0], [-1.0, 1.0, 0.0]]))
+    np.testing.assert_allclose(points, [[1.0, 5.0, 7.0], [-2.0, 10.0, -9.0], [-2.0, 10.0, 0.0]])
+
+
+def test_the_action_space_chooses():
+    assert distribution(Discrete(3)) == Categorical(3)
+    assert distribution(Box((2,))) == Gaussian(Box((2,)))
+    with pytest.raises(ValueError, match="Indices have no policy"):
+        distribution(Indices(3, (2,)))
