@@ -7,11 +7,12 @@ import math
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from asymrl.commands.usage import UsageError, is_run, world_named
+from asymrl.commands.usage import UsageError, check_writable, is_run, world_named
 
 if TYPE_CHECKING:
     from asymrl.envs.pomdp import Pomdp
@@ -44,6 +45,9 @@ class Theory:
     mass: float = 0.99
     """How much of the probability to follow, for a policy that remembers everything."""
 
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
+    """Also draw the bias along the tree of histories, and which way each critic pushes: .png, .svg or .pdf."""
+
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Print JSON for other programs instead of text."""
 
@@ -53,9 +57,15 @@ class Theory:
 
         if self.depth < 0:
             raise UsageError(f"--depth {self.depth}: expected 0 or more")
+        if self.output is not None:
+            check_writable(self.output, (".png", ".svg", ".pdf"))
         try:
             analysis, best = self._analysis()
             found = examine(analysis, self.policy, references(analysis.pomdp, analysis.horizon, best), self.depth)
+            if self.output is not None:
+                from asymrl.theory.pictures import picture
+
+                picture(analysis, f"{analysis.pomdp.name}, policy {self.policy}").savefig(self.output)
         except ValueError as error:
             raise UsageError(str(error)) from error
         if self.json:

@@ -249,7 +249,7 @@ class Analysis:
         if over:
             raise ValueError(f"{self.pomdp.name}: the history has {len(rest)} actions, the horizon is {self.horizon:g}")
         belief_of(self.pomdp, h)  # complains about a history that is impossible
-        node = self._find(h)
+        node = self.find(h)
         if node is None or self.graph.open[node]:
             return self._from_here(h)
         return self._row(self.graph, self.values, node)
@@ -262,7 +262,8 @@ class Analysis:
         V[states], Q[states], error[states] = values.V_hs[pairs], values.Q_hsa[pairs], values.error[pairs]
         return V, Q, error
 
-    def _find(self, h: History) -> int | None:
+    def find(self, h: History) -> int | None:
+        """The node of the graph that a history belongs to; None if the policy never has it."""
         _, rest = begin_history(self.pomdp, h)
         node = self.graph.first_node_of(h[0][1] if self.pomdp.first_observation is not None else None)
         for a, o in rest:

@@ -110,18 +110,21 @@ def follow_likeliest(
     """
     if not 0 < mass <= 1:
         raise ValueError(f"mass is {mass!r}, expected a probability above 0")
-    found, threshold = None, (1 - mass) / 16
+    found, threshold, factor = None, (1 - mass) / 16, 4.0
     while True:
         try:
             graph = unroll(pomdp, policy, horizon, merge=merge, threshold=threshold, beyond=beyond, limit=limit)
         except TooLargeError:
             if found is None:
                 raise
-            return found
+            if factor < 1.5:
+                return found
+            threshold, factor = threshold * factor**0.5, factor**0.5  # something in between may fit
+            continue
         found = graph
-        if left_over(graph) <= 1 - mass or threshold == 0:
+        if left_over(graph) <= 1 - mass or threshold == 0 or factor < 4:
             return found
-        threshold = threshold / 4 if threshold > 1e-15 else 0.0
+        threshold = threshold / factor if threshold > 1e-15 else 0.0
 
 
 def left_over(graph: Graph) -> float:
