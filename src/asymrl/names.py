@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # Name here -> name in Gymnasium, in the paper's order.
 GYMNASIUM_NAMES = {
     "heaven-hell-3": "HeavenHell-3",
@@ -18,5 +20,15 @@ GYMNASIUM_NAMES = {
 
 WORLDS = tuple(GYMNASIUM_NAMES)
 PAPER_WORLDS = WORLDS[:8]
+
+# The path of a file, and options behind it, as in problems/maze.pomdp:time_limit=50.
+_FILE = re.compile(r"(?P<path>.+\.pomdp)(?::(?P<options>.*))?", re.IGNORECASE | re.DOTALL)
+
+
+def split_file(world: str) -> tuple[str, str] | None:
+    """The path of the file that a world comes from and the text of its options; None for a world with a name."""
+    found = _FILE.fullmatch(world)
+    return (found["path"], found["options"] or "") if found else None
+
 
 METHODS = ("a2c", "a2c-asym-s", "a2c-asym-hs", "a2c-react-2", "a2c-react-4")

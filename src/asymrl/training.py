@@ -18,7 +18,7 @@ from asymrl.paper import tuned
 from asymrl.runs.batch import Batch
 from asymrl.runs.files import StorageError
 from asymrl.runs.folder import RunFolder, free_folder
-from asymrl.runs.options import checked_values
+from asymrl.runs.options import checked_values, settings_from_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -147,9 +147,9 @@ def load(path: str | PathLike[str]) -> Result:
 
 
 def settings_for(world: str, method: str, **settings: Any) -> Settings:
-    """The given settings, then those that the paper tuned for the world and method, then the defaults."""
-    given = checked_values(settings, "settings")
-    return Settings(**{"world": world, "method": method, **(tuned(world, method) or {}), **given})
+    """The given settings, then those that the paper tuned or the world's file has, then the defaults."""
+    known = {**settings_from_file(world), **(tuned(world, method) or {}), **checked_values(settings, "settings")}
+    return Settings(**{"world": world, "method": method, **known})
 
 
 def new_folder(batch: Batch, out: str | PathLike[str] | None) -> RunFolder:

@@ -28,7 +28,7 @@ class Render:
     """
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|RUN")]
-    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7, or the folder of a run."""
+    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7, a .pomdp file, or the folder of a run."""
 
     policy: str = "random"
     """Who acts in a world: 'random', or actions to replay, by name or index, such as S,E,E,E; the episode stops after

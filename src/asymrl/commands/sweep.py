@@ -89,7 +89,7 @@ class Sweep(Running):
         if count < 1:
             raise UsageError("no seeds: train at least one run")
         seeds = range(self.first_seed, self.first_seed + count)
-        return product(self.env, self.methods, axes, seeds, lambda world, method: tuned(world, method) or {})
+        return product(self.env, self.methods, axes, seeds, _known_settings)
 
     def _with_config(self) -> Sweep:
         if self.config is None:
@@ -104,6 +104,13 @@ class Sweep(Running):
         }
         kept = tuple(axis for axis in axes if axis.partition("=")[0] not in given)
         return replace(self, **changes, set=(*kept, *self.set))
+
+
+def _known_settings(world: str, method: str) -> dict[str, Any]:
+    """What the world's own file says, or the paper tuned for the world and method."""
+    from asymrl.runs.options import settings_from_file
+
+    return {**settings_from_file(world), **(tuned(world, method) or {})}
 
 
 CONFIG = {"env": list, "methods": list, "seeds": int, "first_seed": int, "out": str, "set": dict}

@@ -14,7 +14,7 @@ from asymrl.commands.usage import UsageError
 from asymrl.learning.settings import Settings
 from asymrl.paper import tuned
 from asymrl.runs.files import RunError, StorageError
-from asymrl.runs.options import checked_values
+from asymrl.runs.options import checked_values, settings_from_file
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
@@ -24,11 +24,11 @@ class Train(Settings):
     """Train agents in a world, many seeds at once.
 
     Settings come from the command line, then the --config file, then what the paper tuned for its worlds and methods
-    (learning rates and entropy weight), then the defaults below.
+    (learning rates and entropy weight) or the world's own file says (discount), then the defaults below.
     """
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD")] = field()
-    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7; see asymrl envs."""
+    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7 (see asymrl envs), or a .pomdp file."""
 
     seeds: int = 5
     """How many runs to train at once; their seeds are 0, 1, ..."""
@@ -58,7 +58,10 @@ class Train(Settings):
         plain = Train(world=self.world)
         config = read_config(self.config) if self.config else {}
         given = _parse(arguments, replace(plain, **config))
-        found = tuned(given.world, given.method) or {}
+        try:
+            found = {**settings_from_file(given.world), **(tuned(given.world, given.method) or {})}
+        except ValueError as error:
+            raise UsageError(str(error)) from error
         return _parse(arguments, replace(plain, **{**found, **config}))
 
     def settings(self) -> Settings:

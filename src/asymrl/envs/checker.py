@@ -87,15 +87,8 @@ class _Checker:
             raise CheckError(f"{self.env.name}: {name} raised {type(error).__name__}: {error}") from error
 
     def check_probabilities(self, env: FiniteWorld) -> None:
-        S, A = env.ends.shape
-        tables = [
-            ("transition", ("state", "action"), env.transitions, (S, A)),
-            ("observation", ("action", "next state"), env.observations, (A, S + 1)),
-            ("start", ("row",), env.start_states, (1,)),
-        ]
-        if env.first_observations is not None:
-            tables.append(("first observation", ("state",), env.first_observations, (S,)))
-        for what, axes, rows, shape in tables:
+        S = env.ends.shape[0]
+        for what, axes, rows, shape in env.tables():
             sums = rows.sums()
             negative = np.bincount(rows.entries()[0], rows.probability < 0, minlength=rows.rows) > 0
             for row in np.flatnonzero(negative | ~(np.abs(sums - 1) <= 1e-5)):

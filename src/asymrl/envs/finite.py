@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,6 +14,15 @@ from asymrl.envs.pomdp import NOTHING, Pomdp
 from asymrl.envs.rows import Rows
 from asymrl.envs.spaces import Discrete
 from asymrl.envs.world import DEFAULT_TIME_LIMIT, Action, Step, World
+
+
+class TableOfRows(NamedTuple):
+    """A table of probabilities whose rows must sum to one: what it holds, the axes of its rows and their sizes."""
+
+    what: str
+    axes: tuple[str, ...]
+    rows: Rows
+    shape: tuple[int, ...]
 
 
 class FiniteWorld(World):
@@ -131,6 +141,18 @@ class FiniteWorld(World):
     def D(self) -> Bool[np.ndarray, "S A"]:
         """Whether the episode ends after an action in a state."""
         return self.ends
+
+    def tables(self) -> list[TableOfRows]:
+        """The tables that chance is drawn from."""
+        S, A = self.ends.shape
+        tables = [
+            TableOfRows("transition", ("state", "action"), self.transitions, (S, A)),
+            TableOfRows("observation", ("action", "next state"), self.observations, (A, S + 1)),
+            TableOfRows("start", ("row",), self.start_states, (1,)),
+        ]
+        if self.first_observations is not None:
+            tables.append(TableOfRows("first observation", ("state",), self.first_observations, (S,)))
+        return tables
 
     def pomdp(self) -> Pomdp:
         """The same problem as sparse outcomes in float64, for exact computations."""

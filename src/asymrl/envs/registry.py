@@ -16,7 +16,7 @@ from asymrl.envs.heaven_hell import HeavenHell
 from asymrl.envs.memory_rooms import MemoryFourRooms
 from asymrl.envs.shopping import Shopping
 from asymrl.envs.world import World
-from asymrl.names import WORLDS
+from asymrl.names import WORLDS, split_file
 
 
 class Family(NamedTuple):
@@ -42,12 +42,15 @@ def make(name: str, **options: Any) -> World:
     """The world with this name.
 
     Args:
-        name: such as `heaven-hell-3`; options may follow, as in `cleaner:maze_seed=7,end_when_clean=true`.
+        name: such as `heaven-hell-3`, or the path of a `.pomdp` file; options may follow, as in
+            `cleaner:maze_seed=7,end_when_clean=true`.
         **options: the same options from Python, such as `time_limit=50`. Every world has `time_limit`.
 
     Raises:
         ValueError: if there is no such world, size or option; the message says what there is.
     """
+    if file := split_file(name):
+        return _from_file(name, *file, options)
     base, _, text = name.partition(":")
     options = {**_parse_options(name, text), **options}
     for family in FAMILIES:
@@ -57,17 +60,25 @@ def make(name: str, **options: Any) -> World:
     raise ValueError(f"unknown world {base!r}. {_suggestion(base)}")
 
 
+def _from_file(name: str, path: str, text: str, options: dict[str, Any]) -> World:
+    from asymrl.files.worlds import world_from_file
+
+    options = {**_parse_options(name, text), **options}
+    _check_options(Family("", path, world_from_file), 1, options)
+    return world_from_file(path, **options)
+
+
 def _suggestion(name: str) -> str:
     close = difflib.get_close_matches(name.lower(), WORLDS, n=1, cutoff=0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
-    return hint + "Known worlds: " + ", ".join(family.shown_as for family in FAMILIES) + "."
+    return hint + "Known worlds: " + ", ".join(family.shown_as for family in FAMILIES) + ", or a .pomdp file."
 
 
 def _check_options(family: Family, numbers: int, options: dict[str, Any]) -> None:
     """Refuses options that the world does not have, and those which its name already gives."""
     parameters = list(inspect.signature(family.build).parameters)[numbers:]
     known = sorted(set(parameters) - {"name"})
-    types = typing.get_type_hints(family.build.__init__)
+    types = typing.get_type_hints(family.build if inspect.isfunction(family.build) else family.build.__init__)
     for option, value in options.items():
         if option not in known:
             raise ValueError(f"{family.shown_as} has no option {option!r}; its options are {', '.join(known)}")

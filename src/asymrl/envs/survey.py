@@ -181,11 +181,11 @@ def _walk(
     return visited
 
 
-def _all_states(env: FiniteWorld, size: int) -> tuple[list[np.ndarray], np.ndarray]:
+def _all_states(env: FiniteWorld, size: int) -> tuple[list[State], np.ndarray]:
     """All states in batches, the last one filled up with states from the beginning, and their latents."""
     batches = -(-env.latent_space.n // size)
-    states = np.resize(np.arange(env.latent_space.n, dtype=np.int32), (batches, size))
-    return list(states), states.ravel()
+    latents = np.resize(np.arange(env.latent_space.n, dtype=np.int32), (batches, size))
+    return [host(jax.vmap(env.from_latent)(jnp.asarray(batch))) for batch in latents], latents.ravel()
 
 
 def _key_data(random: np.random.Generator, count: int) -> np.ndarray:

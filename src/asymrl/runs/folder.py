@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asymrl.names import split_file
 from asymrl.runs import checkpoint
 from asymrl.runs.batch import Batch
 from asymrl.runs.files import UNFINISHED, Lock, RunError, write_whole
@@ -27,8 +28,9 @@ class RunFolder:
     or the end of the process.
     """
 
-    def __init__(self, path: Path, batch: Batch, lock: Lock | None = None):
+    def __init__(self, path: Path, batch: Batch, lock: Lock | None = None, world_file: str | None = None):
         self.path, self.batch, self._lock = path, batch, lock
+        self._world_file = world_file  # the checksum of the file that the world comes from, if it does
 
     @classmethod
     def create(cls, path: Path, batch: Batch) -> RunFolder:
@@ -48,7 +50,7 @@ class RunFolder:
                 raise RunError(
                     f"{path}: already holds a run. Go on with it by `asymrl resume {path}`, or choose another --out"
                 )
-            folder = cls(path, batch, lock)
+            folder = cls(path, batch, lock, file_checksum(batch.first.world))
             folder.checkpoints.mkdir(exist_ok=True)
             folder._remove_unfinished()
             folder._write_settings()
@@ -60,14 +62,16 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """The run in this folder, to read. Raises RunError if there is none, or it is of another version."""
-        return cls(path, _read_settings(path))
+        batch, world_file = _read_settings(path)
+        return cls(path, batch, world_file=world_file)
 
     @classmethod
     def take(cls, path: Path) -> RunFolder:
         """The run in this folder, to go on with it. Raises RunError, also if another process has it."""
         _read_settings(path)
         lock = Lock(path)
-        folder = cls(path, _read_settings(path), lock)
+        batch, world_file = _read_settings(path)
+        folder = cls(path, batch, lock, world_file)
         folder._remove_unfinished()
         return folder
 
@@ -95,7 +99,14 @@ class RunFolder:
             self._write_settings()
 
     def load(self, say: Callable[[str], None] = print) -> Run | None:
-        """The runs as the newest sound checkpoint has them, or None before the first one."""
+        """The runs as the newest sound checkpoint has them, or None before the first one.
+
+        Raises:
+            RunError: if none is sound, or the file that the world comes from has changed.
+        """
+        world = self.batch.first.world
+        if self._world_file != file_checksum(world):
+            raise RunError(f"{self.path}: {world} has changed since the runs began; bring back the file as it was then")
         return checkpoint.load(self.checkpoints, self.batch, say)
 
     def save(self, runs: Run) -> None:
@@ -125,6 +136,8 @@ class RunFolder:
             "versions": {"asymrl": __version__, "jax": jax.__version__},
             **self.batch.to_json(),
         }
+        if self._world_file is not None:
+            description["world_file"] = {"sha256": self._world_file}
         write_whole(self.path / "settings.json", (json.dumps(description, indent=1) + "\n").encode())
 
     def _remove_unfinished(self) -> None:
@@ -138,21 +151,34 @@ def _holds_run(path: Path) -> bool:
     return (path / "settings.json").exists() or (path / "metrics.parquet").exists()
 
 
-def _read_settings(path: Path) -> Batch:
+def file_checksum(world: str) -> str | None:
+    """The SHA-256 of the file that a world comes from, or None for a world with a name."""
+    if (file := split_file(world)) is None:
+        return None
+    from asymrl.files import FileError, checksum
+
+    try:
+        return checksum(file[0])
+    except FileError as error:
+        raise RunError(str(error)) from error
+
+
+def _read_settings(path: Path) -> tuple[Batch, str | None]:
+    """What is trained in a folder, and the checksum of the file that its world comes from, if it does."""
     file = path / "settings.json"
     if not file.is_file():
         raise RunError(f"{path}: no run here: there is no {file.name} in it")
     try:
         data: dict[str, Any] = json.loads(file.read_text())
-        version = data["format"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        version, world_file = data["format"], data.get("world_file", {}).get("sha256")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{file}: damaged: {error}") from error
     if version != FORMAT:
         raise RunError(
             f"{file}: a run folder of format {version}, but this version of asymrl reads format {FORMAT}; "
             "use the version that wrote it"
         )
-    return Batch.from_json(data, str(file))
+    return Batch.from_json(data, str(file)), world_file
 
 
 def free_folder(world: str, method: str, base: Path = Path("runs")) -> Path:

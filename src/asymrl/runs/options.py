@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import Any, Literal
 
 from asymrl.learning.settings import Settings
+from asymrl.names import split_file
 from asymrl.runs.files import RunError
 
 SETTINGS = tuple(field.name for field in fields(Settings))
@@ -33,6 +34,20 @@ def checked_values(values: Mapping[str, Any], where: str) -> dict[str, Any]:
         except TypeError:
             raise RunError(f"{where}: {name} is {value!r}, expected {_shown(_types()[name])}") from None
     return checked
+
+
+def settings_from_file(world: str) -> dict[str, Any]:
+    """The discount and the time limit of a world that comes from a file; nothing for a world with a name.
+
+    Raises:
+        ValueError: if the file can not be read.
+    """
+    if split_file(world) is None:
+        return {}
+    from asymrl.envs.registry import make
+
+    env = make(world)
+    return {"discount": env.discount, "time_limit": env.time_limit or Settings.time_limit}
 
 
 @functools.cache

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from asymrl.envs.finite import FiniteWorld
+from asymrl.envs.outcome_world import OutcomeWorld
 from asymrl.envs.pictures import look
 from asymrl.envs.pictures.dispatch import draw_view, draw_world, view_text, world_text
 from asymrl.envs.pictures.look import Axes
@@ -23,6 +24,11 @@ def _draw_state(env: FiniteWorld, state: Any, ax: Axes) -> None:
     _draw_choice(ax, int(state), env.state_names[int(state)], len(env.state_names), "state", look.BLUE)
 
 
+@draw_world.register(OutcomeWorld)
+def _draw_state_of_pair(env: OutcomeWorld, state: Any, ax: Axes) -> None:
+    _draw_state(env, state.state, ax)
+
+
 @draw_view.register(FiniteWorld)
 def _draw_observation(env: FiniteWorld, observation: Any, ax: Axes) -> None:
     seen, names = int(observation), env.observation_names
@@ -33,6 +39,11 @@ def _draw_observation(env: FiniteWorld, observation: Any, ax: Axes) -> None:
 @world_text.register(FiniteWorld)
 def _state_text(env: FiniteWorld, state: Any) -> list[str]:
     return [env.state_names[int(state)]]
+
+
+@world_text.register(OutcomeWorld)
+def _state_of_pair_text(env: OutcomeWorld, state: Any) -> list[str]:
+    return _state_text(env, state.state)
 
 
 @view_text.register(FiniteWorld)

@@ -1,0 +1,285 @@
+"""What stands at the beginning of a file: discount, values, states, actions, observations, and the start."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from asymrl.envs.pomdp import TOLERANCE
+from asymrl.files.errors import FileError, Limits, Source
+from asymrl.files.foreign import foreign_statement
+from asymrl.files.rules import ANY
+from asymrl.files.tokens import Token, Tokens
+
+STATEMENTS = ("discount", "values", "states", "actions", "observations", "start", "T", "O", "R", "OO")
+THINGS = ("states", "actions", "observations")
+MOST_DIGITS = 18  # of an index or a count, so that it fits into 64 bits
+EXACT = 1e-12  # how far a sum may be from one to be left as it is; summing alone can make such a difference
+
+
+@dataclass
+class Things:
+    """The states, actions or observations of a file: their names, and the index of each name."""
+
+    kind: str
+    names: Sequence[str]
+    index: dict[str, int] = field(repr=False)
+
+    @classmethod
+    def named(cls, kind: str, names: Sequence[str]) -> Things:
+        return cls(
+            kind, names, {str(i): i for i in range(len(names))} | {name: i for i, name in enumerate(names)} | {"*": ANY}
+        )
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def find(self, source: Source, token: Token) -> int:
+        """The index that a token means, `ANY` for a wildcard."""
+        kind = self.kind[:-1]
+        if token.kind == "name" or token.is_mark("*"):
+            if (index := self.index.get(token.text)) is not None:
+                return index
+            close = difflib.get_close_matches(token.text, self.names[:10_000], n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise source.error(token.start, f"there is no {kind} {token.text!r}{hint}")
+        if not token.is_index:
+            raise source.error(token.start, f"found {token.shown}, expected the name or the number of a {kind}, or *")
+        if len(token.text) > MOST_DIGITS or int(token.text) >= len(self):
+            raise source.error(token.start, f"{kind} {token.text} does not exist; they are 0 to {len(self) - 1}")
+        return int(token.text)
+
+
+@dataclass
+class Header:
+    """All of that, once it is complete."""
+
+    states: Things
+    actions: Things
+    observations: Things
+    discount: float | None
+    cost: bool
+
+
+def statement_word(tokens: Tokens) -> str | None:
+    """The word of the statement that begins here, or None. A name may look the same, but no colon follows it."""
+    token = tokens.peek()
+    if token.kind != "name" or token.text not in STATEMENTS:
+        return None
+    after = tokens.peek(1)
+    if after.is_mark(":"):
+        return token.text
+    if token.text == "start" and after.is_name("include", "exclude") and tokens.peek(2).is_mark(":"):
+        return token.text
+    return None
+
+
+def unknown_statement(tokens: Tokens) -> FileError:
+    """What is wrong with a token that stands where a statement should begin."""
+    token = tokens.peek()
+    if token.kind in ("number", "sign"):
+        problem = f"found {token.shown} behind a statement that is complete, expected another statement"
+    elif token.kind == "name" and (dialect := foreign_statement(token.text)):
+        problem = dialect
+    elif token.kind == "name" and token.text in STATEMENTS:
+        problem = f"found {tokens.peek(1).shown} behind {token.text!r}, expected a colon"
+    else:
+        close = difflib.get_close_matches(token.text, STATEMENTS, n=1) if token.kind == "name" else []
+        hint = f"; did you mean `{close[0]}:`?" if close else ""
+        problem = f"found {token.shown}, expected a statement ({', '.join(STATEMENTS)}){hint}"
+    return tokens.source.error(token.start, problem)
+
+
+def expect_colon(tokens: Tokens, after: str) -> None:
+    token = tokens.take()
+    if not token.is_mark(":"):
+        raise tokens.source.error(token.start, f"found {token.shown}, expected a colon after {after}")
+
+
+def take_number(tokens: Tokens) -> tuple[float, Token]:
+    """A number, also one whose sign stands apart, and its token."""
+    token = tokens.take()
+    sign = 1.0
+    if token.kind == "sign":
+        sign, token = -1.0 if token.text == "-" else 1.0, tokens.take()
+    if token.kind != "number" or (sign < 0 and token.text[0] in "+-"):
+        raise tokens.source.error(token.start, f"found {token.shown}, expected a number")
+    value = sign * float(token.text)
+    if not math.isfinite(value):
+        raise tokens.source.error(token.start, f"{token.text} is too large a number")
+    return value, token
+
+
+def take_numbers(tokens: Tokens) -> np.ndarray:
+    """All numbers that stand here in a row."""
+    parts: list[np.ndarray] = []
+    while tokens.peek().kind in ("number", "sign"):
+        start = tokens.place
+        if words := tokens.numbers():
+            batch = np.array([float(word) for word in words])
+            if not np.isfinite(batch).all():
+                raise tokens.source.error(start, "a number in this row is too large")
+            parts.append(batch)
+        else:
+            parts.append(np.array([take_number(tokens)[0]]))
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def take_header(tokens: Tokens, limits: Limits) -> Header:
+    """Reads up to the first statement that is none of a header."""
+    source, seen = tokens.source, {}
+    things: dict[str, Things] = {}
+    discount, cost = None, False
+    while (word := statement_word(tokens)) in ("discount", "values", *THINGS):
+        assert word is not None
+        token = tokens.take()
+        if word in seen:
+            raise source.error(token.start, f"{word} were given before, in line {seen[word]}")
+        seen[word] = source.text.count("\n", 0, token.start) + 1
+        expect_colon(tokens, word)
+        if word == "discount":
+            discount = _discount(tokens)
+        elif word == "values":
+            cost = _values(tokens)
+        else:
+            things[word] = _things(tokens, word, limits)
+    for word in THINGS:
+        if word not in things:
+            token = tokens.peek()
+            if token.kind != "end" and statement_word(tokens) is None:
+                raise unknown_statement(tokens)
+            why = " (a problem without them is an MDP, where all is seen)" if word == "observations" else ""
+            raise source.error(token.start, f"found {token.shown}, but `{word}:` must come before it{why}")
+    header = Header(things["states"], things["actions"], things["observations"], discount, cost)
+    _check_size(header, source, limits)
+    return header
+
+
+def _check_size(header: Header, source: Source, limits: Limits) -> None:
+    S, A, O = len(header.states), len(header.actions), len(header.observations)
+    if limits.rows < S * A:
+        raise FileError(
+            f"{source.name}: {S} states x {A} actions are more than {limits.rows} pairs; "
+            "read(path, limits=Limits(rows=...)) allows more"
+        )
+    if A * S * S * O >= 2**62:
+        raise FileError(f"{source.name}: {S} states, {A} actions and {O} observations are too many together")
+
+
+def _discount(tokens: Tokens) -> float:
+    value, token = take_number(tokens)
+    if not 0 <= value <= 1:
+        raise tokens.source.error(token.start, f"discount is {value:g}, expected a number between 0 and 1")
+    return value
+
+
+def _values(tokens: Tokens) -> bool:
+    token = tokens.take()
+    if not token.is_name("reward", "rewards", "cost", "costs"):
+        raise tokens.source.error(token.start, f"found {token.shown}, expected `reward` or `cost`")
+    return token.text.startswith("cost")
+
+
+def _things(tokens: Tokens, kind: str, limits: Limits) -> Things:
+    """A count, or a list of names up to the next statement."""
+    source, token = tokens.source, tokens.peek()
+    if token.is_index:
+        tokens.take()
+        if len(token.text) > MOST_DIGITS or not 0 < int(token.text) <= limits.states:
+            raise source.error(
+                token.start,
+                f"{token.text[:40]} {kind} are promised, expected 1 to {limits.states}; "
+                "read(path, limits=Limits(states=...)) allows more",
+            )
+        if (after := tokens.peek()).kind in ("number", "name") and statement_word(tokens) is None:
+            hint = f"names begin with a letter; for numbered {kind} write `{kind}: {int(token.text) + 1}`"
+            raise source.error(after.start, f"found {after.shown} behind the number of {kind}; {hint}")
+        return Things.named(kind, [str(i) for i in range(int(token.text))])
+    names: dict[str, None] = {}
+    while (token := tokens.peek()).kind == "name" and statement_word(tokens) is None:
+        tokens.take()
+        if token.text in names:
+            raise source.error(token.start, f"{token.text!r} is named twice among the {kind}")
+        names[token.text] = None
+    if not names:
+        raise source.error(token.start, f"found {token.shown}, expected the number of {kind} or their names")
+    if len(names) > limits.states:
+        raise source.error(token.start, f"{len(names)} {kind}, expected at most {limits.states}")
+    return Things.named(kind, list(names))
+
+
+def take_start(tokens: Tokens, states: Things) -> np.ndarray:
+    """The start distribution of a `start` statement, in any of its forms, `[S]`."""
+    first = tokens.take()
+    how = tokens.peek()
+    if how.is_name("include", "exclude"):
+        tokens.take()
+        expect_colon(tokens, f"start {how.text}")
+        return _start_set(tokens, states, first, how.text == "include")
+    expect_colon(tokens, "start")
+    token = tokens.peek()
+    if token.is_name("uniform"):
+        tokens.take()
+        return np.full(len(states), 1 / len(states))
+    if token.kind == "name":
+        tokens.take()
+        _refuse_second(tokens, states, token)
+        return _uniform_over(states, [states.find(tokens.source, token)])
+    values = take_numbers(tokens)
+    # A vector of one entry looks like an index: with a single state only 0 can be one.
+    if values.size == 1 and token.is_index and (len(states) > 1 or values[0] == 0):
+        _refuse_second(tokens, states, token)
+        return _uniform_over(states, [states.find(tokens.source, token)])
+    return _start_vector(tokens, states, token, values)
+
+
+def _start_vector(tokens: Tokens, states: Things, token: Token, values: np.ndarray) -> np.ndarray:
+    source = tokens.source
+    if values.size != len(states):
+        hint = "" if values.size < 2 else "; for a set of states write `start include:`"
+        found = f"{values.size} numbers" if values.size else token.shown
+        raise source.error(
+            token.start,
+            f"found {found}, expected a state, `uniform`, or a probability for each of {len(states)} states{hint}",
+        )
+    if (values < 0).any():
+        s = states.names[int(np.flatnonzero(values < 0)[0])]
+        raise source.error(token.start, f"the start probability of state {s!r} is negative")
+    total = values.sum()
+    if not abs(total - 1) <= TOLERANCE:
+        raise source.error(token.start, f"the start probabilities sum to {total:.6g}, expected 1")
+    return values if abs(total - 1) <= EXACT else values / total
+
+
+def _start_set(tokens: Tokens, states: Things, first: Token, include: bool) -> np.ndarray:
+    chosen: dict[int, None] = {}
+    while (token := tokens.peek()).kind in ("name", "number") and statement_word(tokens) is None:
+        chosen[states.find(tokens.source, tokens.take())] = None
+    if not chosen:
+        raise tokens.source.error(token.start, f"found {token.shown}, expected the states of the set")
+    if not include:
+        kept = np.ones(len(states), bool)
+        kept[list(chosen)] = False
+        chosen = dict.fromkeys(np.flatnonzero(kept).tolist())
+    if not chosen:
+        raise tokens.source.error(first.start, "all states are excluded from the start")
+    return _uniform_over(states, list(chosen))
+
+
+def _uniform_over(states: Things, chosen: list[int]) -> np.ndarray:
+    start = np.zeros(len(states))
+    start[chosen] = 1 / len(chosen)
+    return start
+
+
+def _refuse_second(tokens: Tokens, states: Things, first: Token) -> None:
+    second = tokens.peek()
+    if second.kind in ("name", "number") and statement_word(tokens) is None:
+        both = f"start include: {first.text} {second.text}"
+        raise tokens.source.error(
+            second.start, f"found {second.shown} behind the one state to start in; did you mean `{both}`?"
+        )
