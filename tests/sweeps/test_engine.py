@@ -70,13 +70,16 @@ def finish(training: BatchTraining) -> BatchTraining:
     return training
 
 
-def test_a_batch_that_does_not_fit_is_halved_and_a_broken_one_is_recorded(cache: Cache, compiled: Any, tmp_path: Path):
+def test_a_batch_that_does_not_fit_is_halved_and_a_broken_one_is_recorded(
+    cache: Cache, compiled: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     broken = Cell(Settings("good-bad", "a2c"), 0)
     display = SweepDisplay()
     outcome = run_sweep(tmp_path, [broken, *CELLS], LocalEngine(cache=cache), fixed_size(4), display=display)
     assert (outcome.done, outcome.cells, outcome.out_of_time) == (4, 5, False)
     assert list(outcome.failures.values()) == ["RuntimeError: INTERNAL: the compiler gave up"]
     assert set(curves(tmp_path)) == set(CELLS)
+    assert "4 runs of tiger:episodic=true a2c-asym-s do not fit; trying half of them" in capsys.readouterr().out
     (label,) = SweepFolder(tmp_path).failures()
     assert label == "good-bad a2c seed=0"
     (session,) = sessions(tmp_path)

@@ -19,6 +19,7 @@ from asymrl.sweeps.engine import (
     Event,
     Failed,
     Finished,
+    Halved,
     Kept,
     Noted,
     Pace,
@@ -139,6 +140,7 @@ class RayEngine:
         except errors.RayTaskError as error:
             cause = error.cause if isinstance(error.cause, Exception) else error
             if is_out_of_memory(cause) and len(task.batch) > 1:
+                report(Halved(task))
                 return [_Flight(half) for half in halves(task)]
             report(Failed(task, reason_of(cause)))
             return []

@@ -12,7 +12,7 @@ from asymrl.learning.run import training_world
 from asymrl.runs.signals import StopRequests
 from asymrl.sweeps.cells import Cell, batch_of, cells_of
 from asymrl.sweeps.display import Flight, Status, SweepDisplay
-from asymrl.sweeps.engine import Advanced, Engine, Event, Failed, Finished, Kept, Noted
+from asymrl.sweeps.engine import Advanced, Engine, Event, Failed, Finished, Halved, Kept, Noted
 from asymrl.sweeps.ledger import SweepFolder, label
 from asymrl.sweeps.planner import plan
 from asymrl.sweeps.probes import Probe
@@ -161,6 +161,12 @@ class _Driver:
                 self.display.say(f"{task.batch.first.world} {task.batch.first.method} failed: {reason}")
                 self.status.flights.pop(id(task.batch), None)
                 self._fail(cells_of(task.batch), reason)
+            case Halved(task):
+                self.status.flights.pop(id(task.batch), None)
+                first = task.batch.first
+                self.display.say(
+                    f"{len(task.batch)} runs of {first.world} {first.method} do not fit; trying half of them"
+                )
             case Noted(message):
                 self.display.say(message)
         self.display.show(self.status)

@@ -40,13 +40,19 @@ class Failed(NamedTuple):
     reason: str
 
 
+class Halved(NamedTuple):
+    """A batch did not fit into memory; two of half its size take its place."""
+
+    task: Task
+
+
 class Noted(NamedTuple):
     """Something that the user may want to know."""
 
     message: str
 
 
-Event = Advanced | Kept | Finished | Failed | Noted
+Event = Advanced | Kept | Finished | Failed | Halved | Noted
 
 
 class Engine(Protocol):

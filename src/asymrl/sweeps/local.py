@@ -16,8 +16,8 @@ from asymrl.sweeps.engine import (
     Event,
     Failed,
     Finished,
+    Halved,
     Kept,
-    Noted,
     Pace,
     halves,
     is_out_of_memory,
@@ -159,9 +159,7 @@ class _Floor:
     def _fail(self, task: Task, device: int, error: Exception) -> None:
         """Tries again with smaller batches if memory was short; otherwise the batch has failed."""
         if is_out_of_memory(error) and len(task.batch) > 1:
-            self.events.put(
-                Noted(f"{len(task.batch)} runs of {task.batch.first.world} do not fit; trying half of them")
-            )
+            self.events.put(Halved(task))
             with self._changed:
                 self._todo.extendleft(reversed(halves(task)))
                 self._open += 2
