@@ -32,3 +32,16 @@ def split_file(world: str) -> tuple[str, str] | None:
 
 
 METHODS = ("a2c", "a2c-asym-s", "a2c-asym-hs", "a2c-react-2", "a2c-react-4")
+
+
+def split_options(name: str) -> tuple[str, str]:
+    """The name of a world itself, which may have a colon in it, and the options behind it."""
+    match = re.fullmatch(r"(.*?)(?::((?:\w+\s*=|[^:]*,).*|))?", name, re.DOTALL)
+    assert match is not None
+    return match[1], match[2] or ""
+
+
+def is_from_elsewhere(name: str) -> bool:
+    """Whether a name means a world of the user's, of Gymnasium or of gymnax, rather than one of ours."""
+    base, _ = split_options(name)
+    return ":" in base or re.search(r"-v\d+$", base) is not None

@@ -21,8 +21,8 @@ def test_the_details_belong_together():
     played = play_back(env, settings, run.actor, run.critic, seed=3, greedy=True)
     T = len(played.actions)
     assert played.truncated == (T == 10)
-    np.testing.assert_array_equal(played.actions, played.probabilities.argmax(-1))
-    np.testing.assert_allclose(played.probabilities.sum(-1), 1, atol=1e-6)
+    np.testing.assert_array_equal(played.actions, played.policy.argmax(-1))
+    np.testing.assert_allclose(played.policy.sum(-1), 1, atol=1e-6)
     # Walking the world again with these actions leads through the same states.
     state = jnp.asarray(played.at(0)[0])
     for t, action in enumerate(played.actions):

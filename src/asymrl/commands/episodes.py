@@ -17,7 +17,7 @@ class Moment(NamedTuple):
 
     state: Any
     observation: Any
-    action: int | None
+    action: Any  # an index or a vector, or None at the start
     step: int
     reward: float | None
     total: float
@@ -41,7 +41,7 @@ class Moment(NamedTuple):
         return f"{text}\n{caption}"
 
 
-def record(env: World, actions: Iterable[int], seed: int) -> Iterator[Moment]:
+def record(env: World, actions: Iterable[Any], seed: int) -> Iterator[Moment]:
     """Follows an episode from its start until it ends or there are no more actions."""
     import equinox as eqx
     import jax
@@ -54,7 +54,7 @@ def record(env: World, actions: Iterable[int], seed: int) -> Iterator[Moment]:
     total = 0.0
     yield Moment(state, observation, None, 0, None, total, False, False)
     for step, action in enumerate(actions, 1):
-        episode, transition = advance(jax.random.fold_in(key, step), episode, jnp.int32(action))
+        episode, transition = advance(jax.random.fold_in(key, step), episode, jnp.asarray(action))
         state, (observation, reward, terminated, truncated) = jax.device_get((episode.state, transition))
         total += float(reward)
         yield Moment(state, observation, action, step, float(reward), total, bool(terminated), bool(truncated))
@@ -69,21 +69,35 @@ def moments_of(playback: Playback) -> list[Moment]:
     for t, (action, reward) in enumerate(zip(playback.actions, playback.rewards, strict=True), 1):
         over, total = t == steps, moments[-1].total + float(reward)
         ends = (over and not playback.truncated, over and playback.truncated)
-        moments.append(Moment(*playback.at(t), int(action), t, float(reward), total, *ends))
+        moments.append(Moment(*playback.at(t), action, t, float(reward), total, *ends))
     return moments
 
 
-def random_actions(env: World, seed: int) -> Iterator[int]:
+def random_actions(env: World, seed: int) -> Iterator[Any]:
     """Actions of the uniform policy, without end."""
     import numpy as np
 
     generator = np.random.default_rng(seed)
     while True:
-        yield int(generator.integers(env.action_space.n))
+        yield _random_action(env, generator)
+
+
+def _random_action(env: World, generator: Any) -> Any:
+    import numpy as np
+
+    from asymrl.envs.spaces import Discrete
+
+    space: Any = env.action_space
+    if isinstance(space, Discrete):
+        return int(generator.integers(space.n))
+    low, high = (np.nan_to_num(end, posinf=1.0, neginf=-1.0) for end in space.bounds())
+    return generator.uniform(low, high).astype(np.float32)
 
 
 def parse_actions(env: World, text: str) -> list[int]:
     """The actions of a comma-separated list of their names or indices."""
+    if not hasattr(env.action_space, "n"):
+        raise UsageError(f"--policy {text}: the actions of {env.name} are vectors; only 'random' can be shown")
     return [_parse_action(env, word.strip()) for word in text.split(",")]
 
 

@@ -135,7 +135,11 @@ class _Episode:
         """The policy and the value at this step, as text; nothing once the episode is over."""
         if self.playback is None or t >= len(self.playback.actions):
             return []
-        shares = zip(self.env.action_names, self.playback.probabilities[t], strict=True)
-        policy = "  ".join(f"{name} {share:.2f}" for name, share in shares)
-        chosen = self.env.action_names[self.playback.actions[t]]
-        return [f"policy {policy}  takes {chosen}", f"critic {self.playback.critic} = {self.playback.values[t]:.3g}"]
+        names, policy = self.env.action_names, self.playback.policy[t]
+        if self.playback.vectors:
+            parts = zip(names, policy[: len(names)], policy[len(names) :], strict=True)
+            said = "  ".join(f"{name} {mean:.2f} ± {spread:.2f}" for name, mean, spread in parts)
+        else:
+            said = "  ".join(f"{name} {share:.2f}" for name, share in zip(names, policy, strict=True))
+        chosen = self.env.action_text(self.playback.actions[t])
+        return [f"policy {said}  takes {chosen}", f"critic {self.playback.critic} = {self.playback.values[t]:.3g}"]

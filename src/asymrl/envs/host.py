@@ -48,6 +48,10 @@ class HostWorld(World):
     latents: Space = eqx.field(static=True)
     open: Callable[[int], Stepper] = eqx.field(static=True)
     """Opens so many environments."""
+    read: Callable[[Any], Any] = eqx.field(static=True)
+    """Turns what an environment shows into a value of the observation space."""
+    act: Callable[[Any], Any] = eqx.field(static=True)
+    """Turns an action into one that an environment takes."""
     without_latent: str | None = eqx.field(static=True, default=None)
     """Why there is no latent state, if there is none; then only critics of the history can be trained."""
 

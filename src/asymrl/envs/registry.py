@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 from asymrl.envs.car_flag import CarFlag
 from asymrl.envs.classics import GoodBad, Tiger
 from asymrl.envs.cleaner import Cleaner
+from asymrl.envs.elsewhere import make_elsewhere
 from asymrl.envs.heaven_hell import HeavenHell
 from asymrl.envs.memory_rooms import MemoryFourRooms
 from asymrl.envs.shopping import Shopping
 from asymrl.envs.world import World
-from asymrl.names import WORLDS, split_file
+from asymrl.names import WORLDS, split_file, split_options
 
 
 class Family(NamedTuple):
@@ -51,12 +52,14 @@ def make(name: str, **options: Any) -> World:
     """
     if file := split_file(name):
         return _from_file(name, *file, options)
-    base, _, text = name.partition(":")
+    base, text = split_options(name)
     options = {**_parse_options(name, text), **options}
     for family in FAMILIES:
         if match := re.fullmatch(family.pattern, base):
             _check_options(family, len(match.groups()), options)
             return family.build(*map(int, match.groups()), **options)
+    if found := make_elsewhere(base, options):
+        return found
     raise ValueError(f"unknown world {base!r}. {_suggestion(base)}")
 
 

@@ -86,6 +86,12 @@ class World(eqx.Module):
     def action_space(self) -> Discrete:
         return Discrete(len(self.action_names))
 
+    def action_text(self, action: Any) -> str:
+        """An action in words: its name, or where actions are vectors, its numbers."""
+        if isinstance(self.action_space, Discrete):
+            return self.action_names[int(action)]
+        return ", ".join(f"{number:.2f}" for number in np.ravel(action))
+
     @property
     @abc.abstractmethod
     def observation_space(self) -> Space:

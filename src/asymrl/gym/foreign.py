@@ -66,6 +66,8 @@ def from_gymnasium(
         observations=seen.space,
         latents=truth.reading.space,
         open=lambda count: kind(make, count, seen, truth, act),
+        read=seen.read,
+        act=act,
         without_latent=truth.missing and f"{title}: {truth.missing}",
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray
 
 from asymrl.envs.host import HostWorld, Stepper
+from asymrl.envs.world import World
 from asymrl.learning.program import (
     Program,
     absorb,
@@ -22,7 +23,7 @@ from asymrl.learning.program import (
     means,
     precision,
 )
-from asymrl.learning.rollout import Episodes
+from asymrl.learning.rollout import Episodes, roll_out
 from asymrl.learning.run import Run
 from asymrl.learning.settings import Numbers, Settings
 from asymrl.models.agent import Actor
@@ -106,6 +107,27 @@ class Collector:
         features = jax.lax.dynamic_update_index_in_dim(features, new, t, 0)
         flat = action.reshape(-1, *action.shape[2:])
         return (memory, features), action, self.policy.to_world(flat)
+
+
+def play(
+    env: World, actors: Actor, keys: PRNGKeyArray, active: Bool[Array, "run"], *, episodes: int, greedy: bool = False
+) -> Episodes:
+    """`roll_out`, compiled, or for a world that runs in Python, collected step by step."""
+    if not isinstance(env, HostWorld):
+        return _roll_out(env, actors, keys, active, episodes, greedy)
+    if env.time_limit is None:
+        raise ValueError(f"{env.name}: acting needs a time limit; make the world with time_limit=100, for example")
+    collector = Collector(env, actors, env.time_limit)
+    try:
+        return collector.collect(actors, keys, np.asarray(active), episodes=episodes, greedy=greedy)
+    finally:
+        collector.close()
+
+
+@eqx.filter_jit
+def _roll_out(env: World, actors: Actor, keys: PRNGKeyArray, active: Array, episodes: int, greedy: bool) -> Episodes:
+    with jax.default_matmul_precision("highest"):
+        return roll_out(env, actors, keys, active, episodes=episodes, greedy=greedy)
 
 
 class _Tape:

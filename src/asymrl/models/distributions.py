@@ -53,6 +53,10 @@ class Categorical:
         log_policy = jax.nn.log_softmax(logits)
         return jnp.sum(jnp.exp(log_policy) * log_policy, axis=-1)
 
+    def shown(self, logits: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
+        """What a person wants to see of the policy: the probabilities."""
+        return jax.nn.softmax(logits)
+
     def none(self, *shape: int) -> Int[Array, "*batch"]:
         """What stands before the first action."""
         return jnp.full(shape, NO_ACTION, jnp.int32)
@@ -103,6 +107,11 @@ class Gaussian:
         """The expected log-density; it may be positive, as densities may exceed 1."""
         _, log_spread = jnp.split(parameters, 2, axis=-1)
         return -jnp.sum(log_spread + 0.5 * math.log(2 * math.pi * math.e), axis=-1)
+
+    def shown(self, parameters: Float[Array, "*batch both"]) -> Float[Array, "*batch both"]:
+        """What a person wants to see of the policy: means, then spreads."""
+        mean, log_spread = jnp.split(parameters, 2, axis=-1)
+        return jnp.concatenate([mean, jnp.exp(log_spread)], axis=-1)
 
     def none(self, *shape: int) -> Float[Array, "*batch size"]:
         """What stands before the first action: zeros, whose features are zeros."""

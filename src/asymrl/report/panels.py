@@ -26,7 +26,10 @@ def agent_panel(playback: Playback, action_names: Sequence[str], t: int) -> Call
     def draw(ax: Axes) -> None:
         ax.set_axis_off()
         if t < len(playback.actions):
-            _draw_policy(ax, playback.probabilities[t], int(playback.actions[t]), action_names)
+            if playback.vectors:
+                _draw_vector(ax, playback.policy[t], playback.actions[t], action_names)
+            else:
+                _draw_policy(ax, playback.policy[t], int(playback.actions[t]), action_names)
         else:
             _title(ax, POLICY_TOP, "policy π(a; h)")
             _write(ax, 0.4, (POLICY_BOTTOM + POLICY_TOP) / 2, "the episode has ended", colour=look.MUTED, ha="center")
@@ -57,6 +60,24 @@ def _draw_policy(ax: Axes, shares: np.ndarray, chosen: int, names: Sequence[str]
     some = f", top {len(shown)}" if len(shown) < len(names) else ""
     _title(ax, POLICY_TOP, f"policy π(a; h){some}")
     _note(ax, POLICY_TOP, f"next: {names[chosen]}", look.BLUE)
+
+
+def _draw_vector(ax: Axes, policy: np.ndarray, chosen: np.ndarray, names: Sequence[str]) -> None:
+    """A line for each entry of the action: what the policy would choose, its spread, and a dot for what is taken."""
+    means, spreads = np.split(policy, 2)
+    lines = ax.inset_axes((0.0, POLICY_BOTTOM, 1.0, POLICY_TOP - POLICY_BOTTOM))
+    lines.set_axis_off()
+    rows = max(min(len(means), MOST_BARS), 4)
+    lines.set_xlim(-2, 2)
+    lines.set_ylim(rows - 0.5, -0.5)
+    for row in range(min(len(means), MOST_BARS)):
+        low, high = np.clip([means[row] - spreads[row], means[row] + spreads[row]], -2, 2)
+        lines.plot([-1, 1], [row, row], color=look.FAINT, linewidth=1, zorder=1)
+        lines.plot([low, high], [row, row], color=look.SKY, linewidth=5, zorder=2, solid_capstyle="butt")
+        lines.plot(np.clip(chosen[row], -2, 2), row, "o", color=look.BLUE, markersize=5, zorder=3)
+        y = POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows
+        _write(ax, EDGE, y, names[row])
+    _title(ax, POLICY_TOP, "policy π(a; h), ± spread")
 
 
 def _actions_shown(shares: np.ndarray, chosen: int) -> list[int]:

@@ -6,20 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from asymrl.envs.host import HostWorld
 from asymrl.envs.scores import scores
 from asymrl.envs.world import DEFAULT_TIME_LIMIT, World
-from asymrl.learning.rollout import roll_out
+from asymrl.learning import host
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor
 
-# Episodes of a run that are played side by side. Fixed, so that the first n episodes are the same whatever n is.
-SIDE_BY_SIDE = 100
+SIDE_BY_SIDE, SIDE_BY_SIDE_IN_PYTHON = 100, 10
 
 
 class Outcomes(NamedTuple):
@@ -91,22 +90,25 @@ def play(
         raise ValueError(f"episodes is {episodes}; at least 1 is needed")
     keys = jax.vmap(lambda of_run: jax.random.fold_in(jax.random.key(seed), of_run))(jnp.asarray(seeds, jnp.uint32))
     played = []
-    for part in range(math.ceil(episodes / SIDE_BY_SIDE)):
+    for part in range(math.ceil(episodes / side_by_side(env))):
         part_keys = jax.vmap(lambda key, part=part: jax.random.fold_in(key, part))(keys)
         played.append(jax.device_get(_play(env, actors, part_keys, jnp.asarray(discounts, jnp.float32), greedy)))
     return Outcomes(*(np.concatenate(arrays, axis=1)[:, :episodes] for arrays in zip(*played, strict=True)))
 
 
-@eqx.filter_jit
 def _play(
     env: World, actors: Actor, keys: PRNGKeyArray, discounts: Float[Array, "run"], greedy: bool
 ) -> tuple[Array, Array, Array, Array]:
-    with jax.default_matmul_precision("highest"):
-        everyone = jnp.ones(keys.shape[0], bool)
-        episodes = roll_out(env, actors, keys, everyone, episodes=SIDE_BY_SIDE, greedy=greedy)
-    rewards = episodes.rewards  # zero after the end of an episode
+    everyone = jnp.ones(keys.shape[0], bool)
+    episodes = host.play(env, actors, keys, everyone, episodes=side_by_side(env), greedy=greedy)
+    rewards = jnp.asarray(episodes.rewards)  # zero after the end of an episode
     weights = discounts[None, :, None] ** jnp.arange(rewards.shape[0])[:, None, None]
     return rewards.sum(0), (weights * rewards).sum(0), episodes.lengths, episodes.truncated
+
+
+def side_by_side(env: World) -> int:
+    """Episodes of a run that are played at once; fixed, so that the first n episodes are the same whatever n is."""
+    return SIDE_BY_SIDE_IN_PYTHON if isinstance(env, HostWorld) else SIDE_BY_SIDE
 
 
 def yardstick(settings: Settings) -> Yardstick | None:

@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, Literal
 
 from asymrl.learning.settings import Settings
-from asymrl.names import split_file
+from asymrl.names import is_from_elsewhere, split_file
 from asymrl.runs.files import RunError
 
 SETTINGS = tuple(field.name for field in fields(Settings))
@@ -37,12 +37,12 @@ def checked_values(values: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def settings_from_file(world: str) -> dict[str, Any]:
-    """The discount and the time limit of a world that comes from a file; nothing for a world with a name.
+    """The discount and the time limit of a world that comes from a file or from elsewhere; nothing for one of ours.
 
     Raises:
-        ValueError: if the file can not be read.
+        ValueError: if the file can not be read, or the world not be found.
     """
-    if split_file(world) is None:
+    if split_file(world) is None and not is_from_elsewhere(world):
         return {}
     from asymrl.envs.registry import make
 

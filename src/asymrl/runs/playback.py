@@ -8,10 +8,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Num
 
 from asymrl.envs.world import World
-from asymrl.learning.rollout import Episodes, roll_out
+from asymrl.learning.host import play
+from asymrl.learning.rollout import Episodes
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
 
@@ -21,14 +22,20 @@ class Playback(NamedTuple):
 
     states: Any  # [T + 1, ...]
     observations: Any  # [T + 1, ...]
-    actions: Int[np.ndarray, "T"]
+    actions: Num[np.ndarray, "T *size"]
     rewards: Float[np.ndarray, "T"]
-    probabilities: Float[np.ndarray, "T actions"]
+    policy: Float[np.ndarray, "T numbers"]
+    """The probabilities of the actions; or where actions are vectors, the mean of each entry, then its spread."""
     values: Float[np.ndarray, "T"]
     truncated: bool
     critic: str
     """What the critic is: V(h), V(s) or V(h, s)."""
     discount: float
+
+    @property
+    def vectors(self) -> bool:
+        """Whether actions are vectors, in coordinates where -1 and 1 are the bounds, rather than indices."""
+        return self.actions.ndim > 1
 
     def returns_to_go(self) -> Float[np.ndarray, "T"]:
         """The discounted sum of the rewards from each step on: what the critic should have said."""
@@ -52,9 +59,12 @@ def play_back(
     env: World, settings: Settings, actor: Actor, critic: Critic, *, seed: int = 0, greedy: bool = False
 ) -> Playback:
     """Plays an episode with the actor of one run and asks its critic about each step of it."""
-    key = jax.random.key(seed)
-    played = _play_back(env, actor, critic, key, settings.critic_sees, greedy)
-    episode, probabilities, values = jax.device_get(played)
+    one_run = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, actor)
+    batch = play(env, one_run, jax.random.key(seed)[None], jnp.ones(1, bool), episodes=1, greedy=greedy)
+    timed = jax.tree.map(lambda leaf: leaf[:, 0], batch[:5])
+    episode = Episodes._make([*timed, batch.lengths[0], batch.truncated[0]])
+    policy, values = jax.device_get(_judge(env, actor, critic, episode, settings.critic_sees))
+    episode = jax.device_get(episode)
     T = int(episode.lengths[0])
     states, observations = jax.tree.map(lambda leaf: leaf[: T + 1, 0], (episode.states, episode.observations))
     return Playback(
@@ -62,7 +72,7 @@ def play_back(
         observations=observations,
         actions=episode.actions[:T, 0],
         rewards=episode.rewards[:T, 0],
-        probabilities=probabilities[:T, 0],
+        policy=policy[:T, 0],
         values=values[:T, 0],
         truncated=bool(episode.truncated[0]),
         critic=critic_name(settings),
@@ -71,15 +81,12 @@ def play_back(
 
 
 @eqx.filter_jit
-def _play_back(
-    env: World, actor: Actor, critic: Critic, key: PRNGKeyArray, told: str, greedy: bool
-) -> tuple[Episodes, Float[Array, "time 1 actions"], Float[Array, "time 1"]]:
-    one_run = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, actor)
+def _judge(
+    env: World, actor: Actor, critic: Critic, episode: Episodes, told: str
+) -> tuple[Float[Array, "time 1 numbers"], Float[Array, "time 1"]]:
+    """The policy at each step of an episode, and the value."""
     with jax.default_matmul_precision("highest"):
-        batch = roll_out(env, one_run, key[None], jnp.ones(1, bool), episodes=1, greedy=greedy)
-        timed = jax.tree.map(lambda leaf: leaf[:, 0], batch[:5])
-        episode = Episodes._make([*timed, batch.lengths[0], batch.truncated[0]])
         signal = env.signals()[told].of
         truth = jax.vmap(jax.vmap(lambda state: signal(env.latent(state))))(episode.states)
         values = critic(episode.before(), episode.observations, truth)
-        return episode, jax.nn.softmax(actor.head(episode.features)), values
+        return actor.distribution.shown(actor.policy(episode.features)), values

@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from asymrl.envs.host import HostWorld
 from asymrl.envs.world import World
 from asymrl.gym.spaces import to_world
 from asymrl.models.agent import Actor
-from asymrl.models.distributions import NO_ACTION
+from asymrl.models.distributions import Gaussian
 from asymrl.models.memory import Carry
 from asymrl.runs.loaded import load
 from asymrl.runs.selection import select
@@ -23,7 +24,7 @@ from asymrl.runs.selection import select
 class ActorPolicy:
     """An actor with its memory: `reset()` before each episode, then `act(observation)` until it ends.
 
-    Observations are those of the world's Gymnasium environment.
+    Observations are those of the world's Gymnasium environment, and actions those that it takes.
     """
 
     def __init__(self, env: World, actor: Actor, generator: np.random.Generator | None = None):
@@ -41,28 +42,48 @@ class ActorPolicy:
 
     def reset(self) -> None:
         """Forgets the past: an episode begins."""
-        self.previous_action = NO_ACTION
+        self.previous_action: Any = np.asarray(self._actor.distribution.none(1))[0]
         self._memory = self._actor.history.memory.initial(1)
 
-    def act(self, observation: Any) -> int:
-        """The next action, as an index."""
-        shares = self.observe(observation)
-        if self.generator is None:
-            action = shares.argmax()
-        else:
-            action = np.sum(np.cumsum(shares)[:-1] <= self.generator.random())
-        self.previous_action = int(action)
-        return self.previous_action
+    def act(self, observation: Any) -> Any:
+        """The next action: an index, or a vector within the bounds of the action space."""
+        self.previous_action = draw(self.observe(observation), self._is_vector, self.generator)
+        if not self._is_vector:
+            return self._to_env(int(self.previous_action))
+        place = self._actor.distribution.to_world(jnp.asarray(self.previous_action)[None])[0]
+        return self._to_env(np.asarray(place))
 
-    def observe(self, observation: Any) -> Float[np.ndarray, "actions"]:
-        """Takes in what is seen now, after `previous_action`; the probabilities of the next action."""
+    def observe(self, observation: Any) -> Float[np.ndarray, "numbers"]:
+        """Takes in what is seen now, after `previous_action`; the probabilities of the next action.
+
+        Of an action that is a vector, the means of its entries and then their spreads, in coordinates where -1 and 1
+        are the bounds.
+        """
         space = self.env.observation_space
+        if isinstance(self.env, HostWorld):
+            observation = self.env.read(observation)
         if problem := space.problem(observation):
             raise ValueError(f"{self.env.name}: the observation {problem}")
         seen = jax.tree.map(lambda leaf: leaf[None], to_world(space, observation))
-        before = np.array([self.previous_action], np.int32)
-        self._memory, shares = _step(self._actor, self._memory, before, seen)
-        return np.asarray(shares)
+        self._memory, shown = _step(self._actor, self._memory, np.asarray(self.previous_action)[None], seen)
+        return np.asarray(shown)
+
+    @property
+    def _is_vector(self) -> bool:
+        return isinstance(self._actor.distribution, Gaussian)
+
+    def _to_env(self, action: Any) -> Any:
+        return self.env.act(action) if isinstance(self.env, HostWorld) else action
+
+
+def draw(shown: Float[np.ndarray, "numbers"], is_vector: bool, generator: np.random.Generator | None) -> Any:
+    """An action from what `observe` gives: drawn with the generator, or without one the most likely."""
+    if is_vector:
+        mean, spread = np.split(shown, 2)
+        return mean if generator is None else (mean + spread * generator.normal(size=mean.shape)).astype(np.float32)
+    if generator is None:
+        return np.int32(shown.argmax())
+    return np.int32(np.sum(np.cumsum(shown)[:-1] <= generator.random()))
 
 
 class Policy(ActorPolicy):
@@ -88,7 +109,7 @@ class Policy(ActorPolicy):
 
 
 @eqx.filter_jit
-def _step(actor: Actor, memory: Carry, before: np.ndarray, seen: Any) -> tuple[Carry, Float[Array, "actions"]]:
+def _step(actor: Actor, memory: Carry, before: np.ndarray, seen: Any) -> tuple[Carry, Float[Array, "numbers"]]:
     with jax.default_matmul_precision("highest"):
-        memory, _, logits = actor.step(memory, jnp.asarray(before), seen)
-    return memory, jax.nn.softmax(logits[0])
+        memory, _, parameters = actor.step(memory, jnp.asarray(before), seen)
+    return memory, actor.distribution.shown(parameters[0])

@@ -70,7 +70,7 @@ def draw_frame(
         panel(figure.axes[2])
     facts = {
         "step": None if step is None else str(int(step)),
-        "action": "–" if action is None else env.action_names[int(action)],
+        "action": "–" if action is None else env.action_text(action),
         "reward": None if reward is None else look.signed(float(reward)),
         "return": None if total is None else look.signed(float(total)),
     }

@@ -28,5 +28,5 @@ def draw_text(
     width = max(map(len, left)) + 4
     height = max(len(left), len(right))
     left, right = (lines + [""] * (height - len(lines)) for lines in (left, right))
-    heading = f"{env.name}, at the start" if action is None else f"{env.name}, after {env.action_names[int(action)]}"
+    heading = f"{env.name}, at the start" if action is None else f"{env.name}, after {env.action_text(action)}"
     return "\n".join([heading, *((a.ljust(width) + b).rstrip() for a, b in zip(left, right, strict=True))])
