@@ -92,7 +92,7 @@ class Rows(eqx.Module):
     def sums(self) -> Float[np.ndarray, "rows"]:
         """The sum of each row, 0 for a row without entries."""
         row, _, probability = self.entries()
-        return np.bincount(row, probability, minlength=self.rows)
+        return np.bincount(row, probability, minlength=self.rows).astype(np.float64)  # without entries it counts
 
     def draw(self, key: PRNGKeyArray, row: Int[Array, ""]) -> Int[Array, ""]:
         """Draws a column from a row: by bisection of its cumulative probabilities, or directly where they are equal."""

@@ -56,11 +56,7 @@ class Runs:
     """Takes runs of simple statements out of a text."""
 
     def __init__(self, text: str, header: Header):
-        self._text = text
-        self._actions, self._states = header.actions.index.get, header.states.index.get
-        observations = header.observations.index.get
-        self._third = {"T": self._states, "O": observations, "R": self._states}
-        self._fourth = observations
+        self._text, self._header = text, header
         self._size = _MANY
 
     def take(self, place: int) -> tuple[list[Simple], int, int]:
@@ -72,10 +68,12 @@ class Runs:
         if run is None:
             return [], 0, place
         words, a, b, c, d, numbers = zip(*_ONE.findall(self._text, place, run.end()), strict=True)
-        first = list(map(self._actions, a))
-        second = list(map(self._states, b))
-        third = [self._third[word](name) for word, name in zip(words, c, strict=True)]
-        fourth = [self._fourth(name) if name else ANY for name in d]
+        actions, states, observations = (
+            things.index.get for things in (self._header.actions, self._header.states, self._header.observations)
+        )
+        first, second = list(map(actions, a)), list(map(states, b))
+        third = [(observations if word == "O" else states)(name) for word, name in zip(words, c, strict=True)]
+        fourth = [observations(name) if name else ANY for name in d]
         right = [(word == "R") == bool(name) for word, name in zip(words, d, strict=True)]
         values = np.array(list(map(float, numbers)))
         is_reward = np.array([word == "R" for word in words])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -21,27 +22,34 @@ MOST_DIGITS = 18  # of an index or a count, so that it fits into 64 bits
 EXACT = 1e-12  # how far a sum may be from one to be left as it is; summing alone can make such a difference
 
 
-@dataclass
 class Things:
-    """The states, actions or observations of a file: their names, and the index of each name."""
+    """The states, actions or observations of a file: their names, and the index of each name and number.
 
-    kind: str
-    names: Sequence[str]
-    index: dict[str, int] = field(repr=False)
+    A header can promise a million of them, so names and index are made when they are first needed.
+    """
 
-    @classmethod
-    def named(cls, kind: str, names: Sequence[str]) -> Things:
-        return cls(
-            kind, names, {str(i): i for i in range(len(names))} | {name: i for i, name in enumerate(names)} | {"*": ANY}
-        )
+    def __init__(self, kind: str, given: Sequence[str] | int):
+        self.kind, self._given = kind, given
 
     def __len__(self) -> int:
-        return len(self.names)
+        return self._given if isinstance(self._given, int) else len(self._given)
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        return [str(i) for i in range(self._given)] if isinstance(self._given, int) else self._given
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Of names, of numbers, and of the wildcard."""
+        numbers = {str(i): i for i in range(len(self))}
+        return numbers | {name: i for i, name in enumerate(self.names)} | {"*": ANY}
 
     def find(self, source: Source, token: Token) -> int:
         """The index that a token means, `ANY` for a wildcard."""
         kind = self.kind[:-1]
-        if token.kind == "name" or token.is_mark("*"):
+        if token.is_mark("*"):
+            return ANY
+        if token.kind == "name":
             if (index := self.index.get(token.text)) is not None:
                 return index
             close = difflib.get_close_matches(token.text, self.names[:10_000], n=1)
@@ -189,16 +197,16 @@ def _things(tokens: Tokens, kind: str, limits: Limits) -> Things:
     source, token = tokens.source, tokens.peek()
     if token.is_index:
         tokens.take()
+        if (after := tokens.peek()).kind in ("number", "name") and statement_word(tokens) is None:
+            hint = f"names begin with a letter, and numbered {kind} are given by their count alone"
+            raise source.error(after.start, f"found {after.shown} behind a number of {kind}; {hint}")
         if len(token.text) > MOST_DIGITS or not 0 < int(token.text) <= limits.states:
             raise source.error(
                 token.start,
                 f"{token.text[:40]} {kind} are promised, expected 1 to {limits.states}; "
                 "read(path, limits=Limits(states=...)) allows more",
             )
-        if (after := tokens.peek()).kind in ("number", "name") and statement_word(tokens) is None:
-            hint = f"names begin with a letter; for numbered {kind} write `{kind}: {int(token.text) + 1}`"
-            raise source.error(after.start, f"found {after.shown} behind the number of {kind}; {hint}")
-        return Things.named(kind, [str(i) for i in range(int(token.text))])
+        return Things(kind, int(token.text))
     names: dict[str, None] = {}
     while (token := tokens.peek()).kind == "name" and statement_word(tokens) is None:
         tokens.take()
@@ -209,7 +217,7 @@ def _things(tokens: Tokens, kind: str, limits: Limits) -> Things:
         raise source.error(token.start, f"found {token.shown}, expected the number of {kind} or their names")
     if len(names) > limits.states:
         raise source.error(token.start, f"{len(names)} {kind}, expected at most {limits.states}")
-    return Things.named(kind, list(names))
+    return Things(kind, list(names))
 
 
 def take_start(tokens: Tokens, states: Things) -> np.ndarray:

@@ -35,6 +35,17 @@ def parse_text(text: str, name: str = "problem", *, limits: Limits = LIMITS, epi
     return assemble(parse(Source(name, text), limits), name, limits, episodic=episodic)
 
 
+def parse_bytes(
+    data: bytes, name: str = "problem", *, where: str | None = None, limits: Limits = LIMITS, episodic: bool = True
+) -> Problem:
+    """The problem in the contents of a file; `where` is what errors call it."""
+    where = name if where is None else where
+    if what := foreign_format(data):
+        raise FileError(f"{where}: is not a .pomdp file: {what}")
+    text = data.decode("utf-8-sig", errors="replace")
+    return assemble(parse(Source(where, text), limits), name, limits, episodic=episodic)
+
+
 def checksum(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file, by which a changed one is noticed."""
     return hashlib.sha256(_contents(Path(path))).hexdigest()
@@ -50,7 +61,4 @@ def _contents(path: Path) -> bytes:
 # Training, evaluating and drawing each make the world anew; a large file should be read once.
 @functools.lru_cache(maxsize=4)
 def _read(path: Path, data: bytes, limits: Limits, episodic: bool) -> Problem:
-    if what := foreign_format(data):
-        raise FileError(f"{path}: is not a .pomdp file: {what}")
-    text = data.decode("utf-8-sig", errors="replace")
-    return assemble(parse(Source(str(path), text), limits), path.stem, limits, episodic=episodic)
+    return parse_bytes(data, path.stem, where=str(path), limits=limits, episodic=episodic)

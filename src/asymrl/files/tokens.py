@@ -46,6 +46,7 @@ class Tokens:
         # Blanks instead of comments: every other character stays where it was.
         self.text = _COMMENT.sub(lambda comment: " " * len(comment.group()), source.text)
         self.place = 0
+        self._near: dict[int, Token] = {}  # what was looked at lately, by the place before it
 
     def peek(self, skip: int = 0) -> Token:
         """The next token, or one behind it."""
@@ -74,6 +75,14 @@ class Tokens:
         return found.group().split() if found else []
 
     def _at(self, place: int) -> Token:
+        token = self._near.get(place)
+        if token is None:
+            if len(self._near) > 8:
+                self._near.clear()
+            token = self._near[place] = self._find(place)
+        return token
+
+    def _find(self, place: int) -> Token:
         found = _TOKEN.match(self.text, place)
         if found is None or found.lastgroup is None:
             rest = re.compile(r"\S").search(self.text, place)

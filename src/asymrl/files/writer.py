@@ -12,12 +12,10 @@ import numpy as np
 from asymrl.envs.finite import FiniteWorld
 from asymrl.envs.pomdp import Pomdp
 from asymrl.files.conversion import problem_from_pomdp, problem_from_world
-from asymrl.files.header import STATEMENTS
 from asymrl.files.problem import Problem
 from asymrl.files.tokens import NAME
 
 _LEGAL = re.compile(NAME)
-_KEYWORDS = frozenset({*STATEMENTS, "uniform", "identity", "reset", "reward", "cost", "include", "exclude"})
 
 
 def write(
@@ -73,10 +71,10 @@ def _names(problem: Problem, kind: str) -> str:
     if all(name == str(i) for i, name in enumerate(names)):
         return str(len(names))
     for name in names:
-        if not _LEGAL.fullmatch(name) or name in _KEYWORDS:
+        if not _LEGAL.fullmatch(name):
             raise ValueError(
                 f"{problem.name}: {kind} {name!r} can not be written: names are letters, digits, - and _, "
-                "begin with a letter, and are no words of the format"
+                "and begin with a letter"
             )
     return " ".join(names)
 
