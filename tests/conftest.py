@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 
 # Two test processes share two cores; more threads per process only get in each other's way.
@@ -9,7 +10,9 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("ASYMRL_CACHE", "off")  # tests leave the user's cache alone
 # Most of the time of the tests of learning is compilation; these two halve it, and only the speed of programs suffers.
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1")
+# Later versions do not know the first, and refuse what they do not know.
+if importlib.metadata.version("jaxlib").startswith("0.10."):
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1")
 
 from jaxtyping import install_import_hook
 

@@ -76,10 +76,15 @@ def test_the_latent_state_is_found_where_it_is():
     assert from_gymnasium(Guess, latent=doubled).latent_space == own.latent_space
 
 
-def test_without_a_latent_state_only_a2c_is_trained():
+def test_a_critic_of_the_state_needs_one():
     dark = from_gymnasium(Dark, time_limit=5)
     with pytest.raises(ValueError, match=r"a2c-asym-s needs a latent state\. Dark: no latent state was found"):
         training_world(settings(world="dark", method="a2c-asym-s"), dark)
+
+
+@pytest.mark.slow
+def test_without_a_latent_state_a2c_is_trained():
+    dark = from_gymnasium(Dark, time_limit=5)
     prog = HostProgram(settings(method="a2c").shape(), dark)
     runs = prog.train(prog.start([0]), stack_numbers([settings(method="a2c")]), 2)
     assert int(runs.updates[0]) == 2
@@ -119,6 +124,7 @@ def test_episodes_do_not_depend_on_how_training_is_cut_into_pieces(guess: HostPr
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_environments_in_processes_give_the_same_episodes(guess: HostProgram):
     runs, keys = guess.start([3]), jax.random.key(5)[None]
     apart = Collector(from_gymnasium(Guess, time_limit=5, stepping="processes"), runs.actor, 5)

@@ -36,7 +36,8 @@ def learning_curves(table: pl.DataFrame, *, columns: int = 4) -> Figure:
     methods = in_paper_order(table["method"].to_list(), METHODS)
     columns = min(columns, len(worlds))
     rows = -(-len(worlds) // columns)
-    figure = Figure(figsize=(3.2 * columns + 0.4, 2.45 * rows + 0.75), layout="constrained")
+    # A single panel is wider, so that the legend fits above it.
+    figure = Figure(figsize=(max(3.2 * columns + 0.4, 5.4), 2.45 * rows + 0.75), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for ax, world in zip(panels, worlds, strict=False):
         _world_panel(ax, table.filter(pl.col("world") == world), world, methods)
