@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from asymrl import envs as envs
     from asymrl import gym as gym
     from asymrl import theory as theory
+    from asymrl.envs.elsewhere import register as register
+    from asymrl.envs.gymnax import from_gymnax as from_gymnax
     from asymrl.envs.registry import make as make
+    from asymrl.gym.foreign import from_gymnasium as from_gymnasium
     from asymrl.learning.settings import Settings as Settings
     from asymrl.runs.policy import Policy as Policy
     from asymrl.training import Result as Result
@@ -26,13 +29,31 @@ if TYPE_CHECKING:
     from asymrl.training import train as train
 
 __version__ = "0.1.0"
-__all__ = ["Policy", "Result", "Settings", "__version__", "envs", "gym", "load", "make", "resume", "theory", "train"]
+__all__ = [
+    "Policy",
+    "Result",
+    "Settings",
+    "__version__",
+    "envs",
+    "from_gymnasium",
+    "from_gymnax",
+    "gym",
+    "load",
+    "make",
+    "register",
+    "resume",
+    "theory",
+    "train",
+]
 
 _HOME = {
     "envs": "asymrl.envs",
     "gym": "asymrl.gym",
     "theory": "asymrl.theory",
     "make": "asymrl.envs.registry:make",
+    "register": "asymrl.envs.elsewhere:register",
+    "from_gymnasium": "asymrl.gym.foreign:from_gymnasium",
+    "from_gymnax": "asymrl.envs.gymnax:from_gymnax",
     "Policy": "asymrl.runs.policy:Policy",
     "Settings": "asymrl.learning.settings:Settings",
     "train": "asymrl.training:train",

@@ -23,6 +23,7 @@ from asymrl.runs.options import checked_values, settings_from_file
 if TYPE_CHECKING:
     import polars as pl
 
+    from asymrl.envs.world import World
     from asymrl.learning.run import Run
     from asymrl.models.agent import Actor, Critic
     from asymrl.runs.listeners import Listener
@@ -81,7 +82,7 @@ class Result:
 
 
 def train(
-    world: str | Settings | Sequence[Settings],
+    world: str | World | Settings | Sequence[Settings],
     method: str = Settings.method,
     *,
     seeds: int | Sequence[int] = 5,
@@ -93,7 +94,8 @@ def train(
     """Trains many runs at once, one per seed, and keeps them in a folder.
 
     Args:
-        world: the name of a world; or complete settings, of which several are trained together, each with every seed.
+        world: the name of a world, or a world of your own, which is then known by its name in this process; or complete
+            settings, of which several are trained together, each with every seed.
         method: what the critic reads and how long the memory is.
         seeds: how many (0, 1, ...), or which.
         out: the folder; by default `runs/WORLD-METHOD`, with a number if there is one already.
@@ -105,6 +107,8 @@ def train(
         ValueError: if a setting is not possible, or `out` already holds a run.
         KeyboardInterrupt: on Ctrl-C, after a checkpoint; `resume` goes on from there.
     """
+    if not isinstance(world, str | Settings | Sequence):
+        world, settings = _known_by_name(world, settings)
     if isinstance(world, str):
         chosen: Sequence[Settings] = [settings_for(world, method, **settings)]
     elif settings or method != Settings.method:
@@ -118,6 +122,18 @@ def train(
     finally:
         folder.release()
     return _result(folder, outcome)
+
+
+def _known_by_name(world: World, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Registers a world under its own name; the name, and the settings with the world's time limit and discount."""
+    from asymrl.envs.elsewhere import register, with_limit
+    from asymrl.envs.world import World
+
+    if not isinstance(world, World):
+        raise TypeError(f"{world!r} is no world; give a name such as 'heaven-hell-3', a World, or Settings")
+    register(world.name, lambda time_limit=world.time_limit: with_limit(world, time_limit))
+    own = {"discount": world.discount} | ({} if world.time_limit is None else {"time_limit": world.time_limit})
+    return world.name, own | settings
 
 
 def resume(
