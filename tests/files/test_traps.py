@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,6 +210,7 @@ def test_9_sums_beyond_it_are_refused_with_line_action_and_state() -> None:
 def test_9_negative_probabilities_are_refused(line: str) -> None:
     message = refusal(SMALL + TABLES + line)
     assert "line 8" in message
+    assert "for action 'go', state 'left'" in message
     assert "is negative" in message
 
 
@@ -300,3 +302,11 @@ def test_the_tiger() -> None:
     assert (problem.discount, problem.name) == (0.95, "tiger")
     np.testing.assert_array_equal(problem.rewards, [[-1, -100, 10], [-1, 10, -100]])
     np.testing.assert_array_equal(problem.ends, [[False, True, True]] * 2)
+
+
+def test_the_example_in_the_reference_is_read() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "pomdp-format.md"
+    example = page.read_text().split("```text\n")[1].split("```")[0]
+    problem = parse_text(example)
+    np.testing.assert_array_equal(problem.ends, [[False, True]] * 2)
+    np.testing.assert_array_equal(problem.pomdp().R(), [[-1, -45], [-1, 0]])

@@ -121,7 +121,7 @@ class _Statements:
         token = self.tokens.peek()
         if not left:
             value, token = take_number(self.tokens)
-            self._check(word, token, np.array([value]), axes)
+            self._check(word, token, indices, np.array([value]))
             self._set(word, order, indices, value)
         elif len(left) > 2:
             raise self.source.error(token.start, f"found {token.shown}, expected `:` and a {left[0].kind[:-1]}, or *")
@@ -160,17 +160,18 @@ class _Statements:
             if not values.size and self.tokens.peek().kind == "end":
                 token = self.tokens.peek()
             raise self.source.error(token.start, f"found {found}, expected {self._expected(word, left)}{fewer}")
-        self._check(word, token, values, left)
+        self._check(word, token, indices, values)
         rules = self._rules(word)
         rules.add(self._pattern(word, [*indices, *([ANY] * len(left))]), order, 0.0)
         given = np.flatnonzero(values)
         places = np.unravel_index(given, shape)
         rules.add_many(self._pattern(word, [*indices, *places]), order + 1, values[given])
 
-    def _check(self, word: str, token: Token, values: np.ndarray, axes: Sequence[Things]) -> None:
+    def _check(self, word: str, token: Token, indices: Sequence[int], values: np.ndarray) -> None:
         if word != "R" and (values < 0).any():
-            value = values[values < 0][0]
-            raise self.source.error(token.start, f"the probability {value:g} is negative")
+            named = zip(self.axes[word], indices, strict=False)
+            where = ", ".join(f"{t.kind[:-1]} {'*' if i == ANY else t.names[i]!r}" for t, i in named)
+            raise self.source.error(token.start, f"the probability {values[values < 0][0]:g} for {where} is negative")
 
     def _rules(self, word: str) -> Rules:
         return {"T": self.draft.T, "O": self.draft.O, "OO": self.draft.O, "R": self.draft.R}[word]

@@ -59,6 +59,6 @@ def _contents(path: Path) -> bytes:
 
 
 # Training, evaluating and drawing each make the world anew; a large file should be read once.
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=2)
 def _read(path: Path, data: bytes, limits: Limits, episodic: bool) -> Problem:
     return parse_bytes(data, path.stem, where=str(path), limits=limits, episodic=episodic)
