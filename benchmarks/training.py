@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from asymrl.learning.program import Program, recent_means, stack_numbers
+from asymrl.learning.counting import recent_means
+from asymrl.learning.program import Program, stack_numbers
 from asymrl.learning.run import Run, new_run, parameters, training_world
 from asymrl.learning.settings import Settings
 from asymrl.models.layers import Embedding

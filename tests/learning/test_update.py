@@ -15,8 +15,9 @@ import pytest
 
 from asymrl.envs.spaces import Discrete
 from asymrl.envs.world import World
+from asymrl.learning.counting import Losses
 from asymrl.learning.numbers import Numbers
-from asymrl.learning.program import Losses, learn, stack_numbers
+from asymrl.learning.program import learn, stack_numbers
 from asymrl.learning.returns import ESTIMATORS
 from asymrl.learning.rollout import Episodes
 from asymrl.learning.run import Run, training_world

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, PRNGKeyArray
 
 from asymrl.envs.host import HostWorld, Stepper
 from asymrl.envs.world import World
+from asymrl.learning.counting import means
 from asymrl.learning.program import (
     Program,
     absorb,
@@ -20,7 +21,6 @@ from asymrl.learning.program import (
     is_active,
     is_due,
     keys_of,
-    means,
     precision,
 )
 from asymrl.learning.rollout import Episodes, roll_out

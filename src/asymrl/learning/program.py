@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,25 +14,13 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.envs.host import HostWorld
 from asymrl.envs.world import World
+from asymrl.learning.counting import RUN_AXIS, Losses, count, means, write_point
 from asymrl.learning.learn import actor_gradient, critic_gradient, descend, entropy_weight, lesson
 from asymrl.learning.rollout import Episodes, roll_out
-from asymrl.learning.run import RECENT, Run, new_run, new_runs, training_world
+from asymrl.learning.run import Run, new_run, new_runs, training_world
 from asymrl.learning.settings import Numbers, Settings
 
 SHORTEST = 16  # the learning pass is compiled for this length and its doubles, up to the time limit
-# Where the axis of runs stands in a batch of episodes.
-RUN_AXIS: Any = Episodes(*[1] * 5, *[0] * 2)  # pyright: ignore[reportArgumentType]
-
-
-class Losses(NamedTuple):
-    """What a gradient step of each run found."""
-
-    critic_loss: Float[Array, "run"]
-    policy_loss: Float[Array, "run"]
-    negentropy_loss: Float[Array, "run"]
-    entropy_weight: Float[Array, "run"]
-    critic_gradient_norm: Float[Array, "run"]
-    actor_gradient_norm: Float[Array, "run"]
 
 
 def update(env: World, settings: Settings, numbers: Numbers, runs: Run) -> Run:
@@ -49,7 +37,7 @@ def absorb(
     """What an update does once the episodes have been seen: learn from them, and log."""
     active, due = is_active(runs, numbers), is_due(runs, numbers)
     learned, losses = learn(env, settings, numbers, runs, episodes, active)
-    return _log(learned, runs.timesteps, losses, evaluated, due, numbers)
+    return write_point(learned, runs.timesteps, losses, evaluated, due, numbers)
 
 
 def keys_of(runs: Run) -> PRNGKeyArray:
@@ -71,7 +59,7 @@ def learn(
     env: World, settings: Settings, numbers: Numbers, runs: Run, episodes: Episodes, active: Bool[Array, "run"]
 ) -> tuple[Run, Losses]:
     """Counts the episodes, moves the target, then the critic, then, with the new critic's advantages, the actor."""
-    runs = _follow_critic(_count(runs, episodes, active), settings, numbers, active)
+    runs = _follow_critic(count(runs, episodes, active), settings, numbers, active)
     weights = jax.vmap(lambda t, n: entropy_weight(t, settings, n))(runs.timesteps, numbers)
 
     def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers) -> Any:
@@ -162,64 +150,6 @@ def _follow_critic(runs: Run, settings: Settings, numbers: Numbers, active: Bool
     return eqx.tree_at(lambda r: (r.target, r.next_target), runs, (eqx.combine(target, static), next_target))
 
 
-def _count(runs: Run, episodes: Episodes, active: Bool[Array, "run"]) -> Run:
-    """Adds the episodes to the counters and to the last 100."""
-    count = episodes.lengths.shape[1]
-    returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
-
-    def put(recent: Float[Array, "recent"], first: Int[Array, ""], values: Float[Array, "episode"]) -> Array:
-        return recent.at[(first + jnp.arange(count)) % RECENT].set(values)
-
-    recent_returns = jax.vmap(put)(runs.recent_returns, runs.episodes, returns)
-    recent_lengths = jax.vmap(put)(runs.recent_lengths, runs.episodes, episodes.lengths.astype(jnp.float32))
-    keep = active[:, None]
-    return eqx.tree_at(
-        lambda r: (r.timesteps, r.episodes, r.recent_returns, r.recent_lengths),
-        runs,
-        (
-            runs.timesteps + jnp.where(active, jnp.sum(episodes.lengths, axis=1), 0),
-            runs.episodes + jnp.where(active, count, 0),
-            jnp.where(keep, recent_returns, runs.recent_returns),
-            jnp.where(keep, recent_lengths, runs.recent_lengths),
-        ),
-    )
-
-
-def recent_means(runs: Run) -> tuple[Float[Array, "run"], Float[Array, "run"]]:
-    """Mean return and mean length of the last 100 episodes of each run, or of as many as there were."""
-    count = jnp.minimum(runs.episodes, RECENT)
-    there = jnp.arange(RECENT)[None] < count[:, None]
-    returns, lengths = (
-        jnp.sum(jnp.where(there, recent, 0.0), axis=1) / jnp.maximum(count, 1)
-        for recent in (runs.recent_returns, runs.recent_lengths)
-    )
-    return returns, lengths
-
-
-def _log(
-    runs: Run,
-    timesteps: Int[Array, "run"],
-    losses: Losses,
-    evaluated: Float[Array, "run 2"],
-    due: Bool[Array, "run"],
-    numbers: Numbers,
-) -> Run:
-    """Writes a point of the curve for the runs where one is due. `timesteps` are those before this update."""
-    returns, episode_lengths = recent_means(runs)
-    counters = [timesteps, runs.episodes, runs.updates]
-    columns = [*counters, returns, episode_lengths, *losses, evaluated[:, 0], evaluated[:, 1]]
-    point = jnp.stack([column.astype(jnp.float32) for column in columns], axis=-1)
-    row = jnp.arange(runs.curve.shape[1])[None] == jnp.minimum(runs.logged, runs.curve.shape[1] - 1)[:, None]
-    # A failed run's last point would show what broke it; the message says that better.
-    due = due & ~runs.failed
-    written = jnp.where((row & due[:, None])[..., None], point[:, None], runs.curve)
-    next_log = jnp.where(due, timesteps + numbers.log_period, runs.next_log)
-    solved = (runs.episodes >= RECENT) & (returns >= numbers.stop_return)
-    return eqx.tree_at(
-        lambda r: (r.curve, r.logged, r.next_log, r.solved), runs, (written, runs.logged + due, next_log, solved)
-    )
-
-
 def evaluate_if_due(
     env: World, settings: Settings, runs: Run, keys: PRNGKeyArray, due: Bool[Array, "run"]
 ) -> Float[Array, "run 2"]:
@@ -245,12 +175,6 @@ def evaluate_if_due(
 def apart(keys: PRNGKeyArray) -> PRNGKeyArray:
     """Keys for evaluation. The training episodes of an update use small numbers to tell their keys apart."""
     return jax.vmap(lambda key: jax.random.fold_in(key, 1_000_000))(keys)
-
-
-def means(episodes: Episodes) -> Float[Array, "run 2"]:
-    """Mean return and mean length of the episodes of each run."""
-    returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
-    return jnp.stack([returns.mean(-1), episodes.lengths.astype(jnp.float32).mean(-1)], axis=-1)
 
 
 def compiler_options() -> dict[str, Any] | None:

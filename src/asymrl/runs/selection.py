@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from asymrl.envs.world import World
-from asymrl.learning.program import recent_means
+from asymrl.learning.counting import recent_means
 from asymrl.learning.run import Run
 from asymrl.learning.settings import Settings
 

@@ -1,0 +1,92 @@
+"""What is counted and written down about runs while they train."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from asymrl.learning.rollout import Episodes
+from asymrl.learning.run import RECENT, Run
+from asymrl.learning.settings import Numbers
+
+# Where the axis of runs stands in a batch of episodes.
+RUN_AXIS: Any = Episodes(*[1] * 5, *[0] * 2)  # pyright: ignore[reportArgumentType]
+
+
+class Losses(NamedTuple):
+    """What a gradient step of each run found."""
+
+    critic_loss: Float[Array, "run"]
+    policy_loss: Float[Array, "run"]
+    negentropy_loss: Float[Array, "run"]
+    entropy_weight: Float[Array, "run"]
+    critic_gradient_norm: Float[Array, "run"]
+    actor_gradient_norm: Float[Array, "run"]
+
+
+def count(runs: Run, episodes: Episodes, active: Bool[Array, "run"]) -> Run:
+    """Adds the episodes to the counters and to the last 100."""
+    number = episodes.lengths.shape[1]
+    returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
+
+    def put(recent: Float[Array, "recent"], first: Int[Array, ""], values: Float[Array, "episode"]) -> Array:
+        return recent.at[(first + jnp.arange(number)) % RECENT].set(values)
+
+    recent_returns = jax.vmap(put)(runs.recent_returns, runs.episodes, returns)
+    recent_lengths = jax.vmap(put)(runs.recent_lengths, runs.episodes, episodes.lengths.astype(jnp.float32))
+    keep = active[:, None]
+    return eqx.tree_at(
+        lambda r: (r.timesteps, r.episodes, r.recent_returns, r.recent_lengths),
+        runs,
+        (
+            runs.timesteps + jnp.where(active, jnp.sum(episodes.lengths, axis=1), 0),
+            runs.episodes + jnp.where(active, number, 0),
+            jnp.where(keep, recent_returns, runs.recent_returns),
+            jnp.where(keep, recent_lengths, runs.recent_lengths),
+        ),
+    )
+
+
+def recent_means(runs: Run) -> tuple[Float[Array, "run"], Float[Array, "run"]]:
+    """Mean return and mean length of the last 100 episodes of each run, or of as many as there were."""
+    count = jnp.minimum(runs.episodes, RECENT)
+    there = jnp.arange(RECENT)[None] < count[:, None]
+    returns, lengths = (
+        jnp.sum(jnp.where(there, recent, 0.0), axis=1) / jnp.maximum(count, 1)
+        for recent in (runs.recent_returns, runs.recent_lengths)
+    )
+    return returns, lengths
+
+
+def means(episodes: Episodes) -> Float[Array, "run 2"]:
+    """Mean return and mean length of the episodes of each run."""
+    returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
+    return jnp.stack([returns.mean(-1), episodes.lengths.astype(jnp.float32).mean(-1)], axis=-1)
+
+
+def write_point(
+    runs: Run,
+    timesteps: Int[Array, "run"],
+    losses: Losses,
+    evaluated: Float[Array, "run 2"],
+    due: Bool[Array, "run"],
+    numbers: Numbers,
+) -> Run:
+    """Writes a point of the curve for the runs where one is due. `timesteps` are those before this update."""
+    returns, episode_lengths = recent_means(runs)
+    counters = [timesteps, runs.episodes, runs.updates]
+    columns = [*counters, returns, episode_lengths, *losses, evaluated[:, 0], evaluated[:, 1]]
+    point = jnp.stack([column.astype(jnp.float32) for column in columns], axis=-1)
+    row = jnp.arange(runs.curve.shape[1])[None] == jnp.minimum(runs.logged, runs.curve.shape[1] - 1)[:, None]
+    # A failed run's last point would show what broke it; the message says that better.
+    due = due & ~runs.failed
+    written = jnp.where((row & due[:, None])[..., None], point[:, None], runs.curve)
+    next_log = jnp.where(due, timesteps + numbers.log_period, runs.next_log)
+    solved = (runs.episodes >= RECENT) & (returns >= numbers.stop_return)
+    return eqx.tree_at(
+        lambda r: (r.curve, r.logged, r.next_log, r.solved), runs, (written, runs.logged + due, next_log, solved)
+    )
