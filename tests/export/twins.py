@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 
 from asymrl.envs import World
+from asymrl.export.actions import actions_of
 from asymrl.export.describe import describe
 from asymrl.export.files import About, save_npz, save_onnx
 from asymrl.export.numpy_policy import NumpyPolicy
@@ -22,7 +23,7 @@ def small_actor(env: World, memory: str = "gru", window: int | None = None, seed
 
 
 def about(env: World) -> About:
-    return About(env.name, "a2c", env.action_names, {"world": env.name, "hidden": (8, 6)}, 3)
+    return About(env.name, "a2c", env.action_names, {"world": env.name, "hidden": (8, 6)}, 3, actions_of(env))
 
 
 def exported(env: World, actor: Actor, path: Path) -> NumpyPolicy:

@@ -33,6 +33,7 @@ class Export:
             require_packages(("onnx", "onnxruntime"), "onnx", "an .onnx file")
         chosen = select_run(self.run_folder, self.run_seed)
 
+        from asymrl.export.actions import actions_of
         from asymrl.export.describe import describe
         from asymrl.export.files import About, save_npz, save_onnx
         from asymrl.export.numpy_policy import NumpyPolicy
@@ -41,7 +42,14 @@ class Export:
         from asymrl.runs.policy import ActorPolicy
 
         actor, settings = chosen.run.actor, chosen.settings
-        about = About(settings.world, settings.method, chosen.env.action_names, asdict(settings), chosen.seed)
+        about = About(
+            settings.world,
+            settings.method,
+            chosen.env.action_names,
+            asdict(settings),
+            chosen.seed,
+            actions_of(chosen.env),
+        )
         save, read = (save_onnx, OnnxPolicy) if is_onnx else (save_npz, NumpyPolicy)
         try:
             graph = describe(actor)
@@ -56,5 +64,5 @@ class Export:
         print(
             f"{self.output}: {settings.world}, {settings.method}, seed {chosen.seed}{why} ({chosen.final_return:.3g})"
         )
-        print(f"Checked over whole episodes: its probabilities are the agent's, to {difference:.0e}.")
+        print(f"Checked over whole episodes: what it says is what the agent says, to {difference:.0e}.")
         return 0

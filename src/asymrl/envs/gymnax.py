@@ -51,7 +51,8 @@ class GymnaxWorld(World):
         self.time_limit = time_limit or (int(own) if own is not None else DEFAULT_TIME_LIMIT)
         self.actions = space_of(env.action_space(params), f"{self.name}: the action")
         self.observations = space_of(env.observation_space(params), f"{self.name}: the observation")
-        _, state = jax.jit(self._reset)(jax.random.key(0))
+        # A bound method can be compiled only once its object is complete.
+        _, state = jax.jit(lambda key: self._reset(key))(jax.random.key(0))
         for leaf in jax.tree.leaves(state):
             if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
                 raise ValueError(f"{self.name}: its state holds a random key, which can not be a latent state")
@@ -162,7 +163,7 @@ def make_gymnax(name: str, **options: Any) -> GymnaxWorld:
     try:
         import gymnax  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ValueError(f'world gymnax:{name}: gymnax is not installed; pip install "asymrl[gymnax]"') from error
+        raise ValueError(f'world gymnax:{name}: no gymnax ({error}); pip install "asymrl[gymnax]"') from error
     try:
         env, params = gymnax.make(name)
     except ValueError as error:

@@ -46,6 +46,8 @@ class HostWorld(World):
     actions: Space = eqx.field(static=True)
     observations: Space = eqx.field(static=True)
     latents: Space = eqx.field(static=True)
+    make: Callable[[], Any] = eqx.field(static=True)
+    """Makes one environment, as Gymnasium knows it."""
     open: Callable[[int], Stepper] = eqx.field(static=True)
     """Opens so many environments."""
     read: Callable[[Any], Any] = eqx.field(static=True)

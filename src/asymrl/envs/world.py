@@ -17,7 +17,7 @@ from asymrl.envs.spaces import Discrete, Space
 State = PyTree[Any]
 Observation = PyTree[Any]
 Latent = PyTree[Any]
-Action = Int[Array, ""] | int
+Action = Int[Array, ""] | Float[Array, "..."] | int  # an index, or in some worlds a vector
 
 DEFAULT_TIME_LIMIT = 100  # The paper ends every episode after 100 steps (appendix "Hyperparameters").
 

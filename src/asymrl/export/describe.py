@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from asymrl.export.graph import LOGITS, PREVIOUS_ACTION, PROBABILITIES, Graph
+from asymrl.export.graph import LOGITS, MEAN, PREVIOUS_ACTION, PROBABILITIES, SPREAD, Graph
 from asymrl.models.agent import Actor
 from asymrl.models.attention import Attention
 from asymrl.models.distributions import NO_ACTION
@@ -35,11 +35,23 @@ def describe(actor: Actor) -> Graph:
     after, x = _step(memory, graph, "memory", carry, inputs)
     for i, layer in enumerate(actor.head.layers):
         x = _linear(graph, f"head/{i}", layer, x if i == 0 else graph.apply("Relu", x))
-    graph.name_output(x, LOGITS)
-    graph.name_output(graph.apply("Softmax", x, axis=-1), PROBABILITIES)
+    _policy(graph, actor, x)
     for slot, value in zip(graph.slots, jax.tree.leaves(after), strict=True):
         graph.name_output(value, slot.after)
     return graph
+
+
+def _policy(graph: Graph, actor: Actor, x: str) -> None:
+    """What the head's outputs say about the next action."""
+    if actor.log_spread is None:
+        graph.results = (LOGITS, PROBABILITIES)
+        graph.name_output(x, LOGITS)
+        graph.name_output(graph.apply("Softmax", x, axis=-1), PROBABILITIES)
+        return
+    graph.results = (MEAN, SPREAD)
+    spread = graph.weight("spread/of_each", np.exp(np.asarray(actor.log_spread)))
+    graph.name_output(x, MEAN)
+    graph.name_output(graph.apply("Expand", spread, graph.apply("Shape", x)), SPREAD)
 
 
 def _linear(graph: Graph, name: str, layer: Linear, x: str) -> str:
@@ -48,8 +60,13 @@ def _linear(graph: Graph, name: str, layer: Linear, x: str) -> str:
 
 
 def _previous_action(graph: Graph, phi: Any) -> str:
-    """Features of the action before. "No action" is the index -1, which reads the last row: zeros."""
+    """Features of the action before. "No action" is the index -1, which reads the last row: zeros.
+
+    A vector is its own features, and zeros before the first action.
+    """
     assert NO_ACTION == -1
+    if isinstance(phi, Flat):
+        return PREVIOUS_ACTION
     if isinstance(phi, OneHot):
         rows = np.eye(phi.size, dtype=np.float32)
     elif isinstance(phi, Embedding):

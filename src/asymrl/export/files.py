@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asymrl.export.graph import LOGITS, PREVIOUS_ACTION, PROBABILITIES, Graph
+from asymrl.export.graph import MEAN, PREVIOUS_ACTION, Graph
 
 NPZ_VERSION = 1
 # Old enough for every runtime of the last years, new enough for all operators that are used.
@@ -25,6 +25,8 @@ class About(NamedTuple):
     action_names: tuple[str, ...]
     settings: dict[str, Any]
     run_seed: int
+    actions: dict[str, Any] = {}
+    """What an action is to the environment; see `actions_of`."""
 
 
 def save_npz(path: Path, graph: Graph, about: About) -> None:
@@ -46,13 +48,17 @@ def save_onnx(path: Path, graph: Graph, about: About) -> None:
         producer_name="asymrl",
         opset_imports=[onnx.helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
-        doc_string="One step of a policy. Before the first one, previous_action is -1 and the memory is zeros; each "
-        "next_memory is the memory of the step after. An axis called `past` begins with length 0.",
+        doc_string=f"One step of a policy. Before the first one, previous_action is {_nothing(graph)} and the memory "
+        "is zeros; each next_memory is the memory of the step after. An axis called `past` begins with length 0.",
     )
     facts = _facts(graph, about).items()
     onnx.helper.set_model_props(model, {name: v if isinstance(v, str) else json.dumps(v) for name, v in facts})
     onnx.checker.check_model(model, full_check=True)
     _replace(path, lambda temporary: onnx.save_model(model, os.fspath(temporary), format="protobuf"))
+
+
+def _nothing(graph: Graph) -> str:
+    return "zeros" if MEAN in graph.results else "-1"
 
 
 def _facts(graph: Graph, about: About) -> dict[str, Any]:
@@ -81,12 +87,11 @@ def _onnx_graph(graph: Graph, about: About) -> Any:
         f"{about.world} {about.method}",
         inputs=[
             *(value(part.name, part.dtype, *part.shape) for part in graph.parts),
-            value(PREVIOUS_ACTION, "int64"),
+            value(PREVIOUS_ACTION, "float32", actions) if MEAN in graph.results else value(PREVIOUS_ACTION, "int64"),
             *remembered(after=False),
         ],
         outputs=[
-            value(LOGITS, "float32", actions),
-            value(PROBABILITIES, "float32", actions),
+            *(value(name, "float32", actions) for name in graph.results),
             *remembered(after=True),
         ],
         initializer=[onnx.numpy_helper.from_array(array, name) for name, array in graph.weights.items()],

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 PREVIOUS_ACTION, LOGITS, PROBABILITIES = "previous_action", "logits", "probabilities"
+MEAN, SPREAD = "mean", "spread"  # of actions that are vectors
 
 
 class Node(NamedTuple):
@@ -53,6 +54,7 @@ class Graph:
         self.weights: dict[str, np.ndarray] = {}
         self.parts: list[Part] = []
         self.slots: list[Slot] = []
+        self.results: tuple[str, ...] = ()  # what the policy says
         self._values = 0
 
     def weight(self, name: str, numbers: ArrayLike) -> str:

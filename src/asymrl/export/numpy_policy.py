@@ -13,6 +13,7 @@ def _softmax(x, axis):
 OPERATORS = {  # those of ONNX that a policy is made of
     "Add": np.add,
     "Concat": lambda *xs, axis: np.concatenate(xs, axis),
+    "Expand": lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape))),
     "Gather": lambda x, index, axis: np.take(x, index, axis),
     "Identity": lambda x: x,
     "MatMul": np.matmul,
@@ -20,6 +21,7 @@ OPERATORS = {  # those of ONNX that a policy is made of
     "Relu": lambda x: np.maximum(x, 0),
     "Reshape": lambda x, shape: x.reshape([x.shape[i] if n == 0 else n for i, n in enumerate(shape)]),
     "Sigmoid": lambda x: 0.5 + 0.5 * np.tanh(0.5 * x),
+    "Shape": np.shape,
     "Softmax": _softmax,
     "Split": lambda x, axis, num_outputs: np.split(x, num_outputs, axis),
     "Sub": np.subtract,
@@ -32,7 +34,8 @@ class NumpyPolicy:
     """Acts as the exported agent does: `reset()` before each episode, then `act(observation)` until it ends.
 
     Actions are sampled with `generator`, a `numpy.random.Generator`; without one, the most likely action is taken.
-    Should another action than that be taken, say so: `policy.previous_action = action`.
+    Should another action than that be taken, say so: `policy.previous_action = action`. Actions that are vectors stand
+    there in coordinates where -1 and 1 are their bounds.
     """
 
     def __init__(self, path, generator=None):
@@ -43,37 +46,65 @@ class NumpyPolicy:
         self.about = json.loads(str(self._weights.pop("about")))
         if self.about["version"] != 1:
             raise ValueError(f"{path}: has version {self.about['version']}, this program reads 1; export it again")
+        self._begin(generator)
+
+    def _begin(self, generator):
         self.action_names = self.about["action_names"]
+        self.actions = self.about.get("actions", {})
+        self.is_vector = "shape" in self.actions
         self.generator = generator
         self.reset()
 
     def reset(self):
         """Forgets the past: an episode begins."""
-        self.previous_action = -1
+        self.previous_action = np.zeros(len(self.action_names), np.float32) if self.is_vector else -1
         self._memory = {name: np.zeros((1, *shape), np.float32) for name, shape in self.about["memory"]}
 
     def act(self, observation):
-        """The next action, as an index."""
-        shares = self.observe(observation)
-        if self.generator is None:
-            action = shares.argmax()
+        """The next action, as the environment takes it: an index, or a vector within its bounds."""
+        shown = self.observe(observation)
+        if self.is_vector:
+            mean, spread = np.split(shown, 2)
+            noise = 0 if self.generator is None else self.generator.normal(size=mean.shape)
+            self.previous_action = (mean + spread * noise).astype(np.float32)
+        elif self.generator is None:
+            self.previous_action = int(shown.argmax())
         else:
-            action = np.sum(np.cumsum(shares)[:-1] <= self.generator.random())
-        self.previous_action = int(action)
-        return self.previous_action
+            self.previous_action = int(np.sum(np.cumsum(shown)[:-1] <= self.generator.random()))
+        return self.to_env(self.previous_action)
+
+    def to_env(self, action):
+        """An action of the policy as the environment takes it."""
+        if not self.is_vector:
+            return int(action) + self.actions.get("first", 0)
+        pairs = zip(self.actions["low"], self.actions["high"], strict=True)
+        # An entry with a bound at infinity is taken as it is.
+        ends = np.array([(-1, 1) if None in pair else pair for pair in pairs], np.float32).T
+        low, high = (
+            np.array([sign * np.inf if bound is None else bound for bound in self.actions[name]], np.float32)
+            for name, sign in (("low", -1), ("high", 1))
+        )
+        placed = (ends[0] + ends[1]) / 2 + (ends[1] - ends[0]) / 2 * action
+        return np.clip(placed, low, high).reshape(self.actions["shape"])
 
     def observe(self, observation):
-        """Takes in what is seen now, after `previous_action`; the probabilities of the next action."""
+        """Takes in what is seen now, after `previous_action`; the probabilities of the next action.
+
+        Of an action that is a vector, the means of its entries and then their spreads.
+        """
         values = {**self._weights, **self._read(observation)}
         for operator, inputs, outputs, attributes in self.about["nodes"]:
             result = OPERATORS[operator](*(values[name] for name in inputs), **attributes)
             values.update(zip(outputs, result if operator == "Split" else [result], strict=True))
         self._memory = {name: values["next_" + name] for name in self._memory}
-        return values["probabilities"][0]
+        return (
+            np.concatenate([values["mean"][0], values["spread"][0]]) if self.is_vector else values["probabilities"][0]
+        )
 
     def _read(self, observation):
         """The inputs of a step, each with an axis for the one episode."""
-        values = {"previous_action": np.array([self.previous_action]), **self._memory}
+        before = np.array([self.previous_action], np.float32 if self.is_vector else np.int64)
+        values = {"previous_action": before, **self._memory}
         for name, path, shape, dtype in self.about["observation"]:
             part = observation
             for key in path:

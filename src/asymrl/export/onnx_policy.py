@@ -26,17 +26,17 @@ class OnnxPolicy(NumpyPolicy):
             raise ImportError('running an .onnx file needs onnxruntime: pip install "asymrl[onnx]"') from error
         self._session = onnxruntime.InferenceSession(os.fspath(path), providers=["CPUExecutionProvider"])
         facts = self._session.get_modelmeta().custom_metadata_map
-        structured = ("action_names", "settings", "run_seed", "observation", "memory")
+        structured = ("action_names", "settings", "run_seed", "observation", "memory", "actions")
         if not set(structured) <= set(facts):
             raise ValueError(f"{path}: is not a policy; write one with `asymrl export RUN -o policy.onnx`")
         self.about = {name: json.loads(text) if name in structured else text for name, text in facts.items()}
-        self.action_names = self.about["action_names"]
-        self.generator = generator
-        self._results = ["probabilities", *(f"next_{name}" for name, _ in self.about["memory"])]
-        self.reset()
+        self._begin(generator)
+        self._policy = ["mean", "spread"] if self.is_vector else ["probabilities"]
+        self._after = [f"next_{name}" for name, _ in self.about["memory"]]
 
     def observe(self, observation: Any) -> np.ndarray:
-        """Takes in what is seen now, after `previous_action`; the probabilities of the next action."""
-        shares, *memory = self._session.run(self._results, self._read(observation))
-        self._memory = dict(zip(self._memory, memory, strict=True))
-        return np.asarray(shares)[0]
+        """As `NumpyPolicy.observe`."""
+        found = self._session.run(self._policy + self._after, self._read(observation))
+        count = len(self._policy)
+        self._memory = dict(zip(self._memory, found[count:], strict=True))
+        return np.concatenate([np.asarray(each)[0] for each in found[:count]])

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from gymnasium.error import ResetNeeded
-from jaxtyping import Int32, UInt32
+from jaxtyping import Num, UInt32
 
 from asymrl.envs.elsewhere import with_limit
 from asymrl.envs.registry import make
+from asymrl.envs.spaces import Box, Discrete, Space
 from asymrl.envs.world import World
 
 
@@ -47,25 +48,42 @@ def check_latent(world: World, latent: Any, where: str = "options['state']") -> 
         )
 
 
-def check_action(world: World, n: int, action: Any) -> np.int32:
-    """The action as an index below `n`, the number of actions of this world."""
+def check_action(world: World, space: Space, action: Any) -> np.int32 | np.ndarray:
+    """The action as a value of the world's action space: an index, or a vector."""
+    if isinstance(space, Box):
+        if problem := space.problem(action):
+            raise ValueError(f"{world.name}: the action {problem}")
+        return np.asarray(action, space.dtype)
+    assert isinstance(space, Discrete)
     try:
         index = operator.index(action)
     except TypeError:
         index = -1
-    if not 0 <= index < n:
+    if not 0 <= index < space.n:
         raise ValueError(f"{world.name}: action {action!r} is not in the action space; {_actions(world)}")
     return np.int32(index)
 
 
-def check_actions(world: World, actions: Any, num_envs: int) -> Int32[np.ndarray, "{num_envs}"]:
+def check_actions(world: World, actions: Any, num_envs: int) -> Num[np.ndarray, "{num_envs} ..."]:
     array = np.asarray(actions)
+    space: Space = world.action_space
+    if isinstance(space, Box):
+        if array.shape != (num_envs, *space.shape):
+            raise ValueError(
+                f"{world.name}: the actions have shape {array.shape}, expected {(num_envs, *space.shape)}, one for "
+                f"each of the {num_envs} environments"
+            )
+        for i, each in enumerate(array):
+            if problem := space.problem(each):
+                raise ValueError(f"{world.name}: the action of environment {i} {problem}")
+        return array.astype(space.dtype)
+    assert isinstance(space, Discrete)
     if array.shape != (num_envs,) or not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
             f"{world.name}: the actions have shape {array.shape} and dtype {array.dtype}, expected ({num_envs},) and "
             f"integers, one for each of the {num_envs} environments"
         )
-    outside = (array < 0) | (array >= world.action_space.n)
+    outside = (array < 0) | (array >= space.n)
     if outside.any():
         i = int(np.argmax(outside))
         raise ValueError(

@@ -65,6 +65,7 @@ def from_gymnasium(
         actions=actions,
         observations=seen.space,
         latents=truth.reading.space,
+        make=make,
         open=lambda count: kind(make, count, seen, truth, act),
         read=seen.read,
         act=act,

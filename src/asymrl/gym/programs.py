@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree, UInt8, UInt32
+from jaxtyping import Array, Bool, Float, Int32, Num, PRNGKeyArray, PyTree, UInt8, UInt32
 
 from asymrl.envs.spaces import Box, Record
 from asymrl.envs.world import Episode, Latent, Observation, State, Transition, World
@@ -69,7 +69,7 @@ class Programs:
         return self._compiled.begin_at(self._arrays, words, latent)
 
     def step(
-        self, key: UInt32[Array, "2"], episode: Episode, action: np.int32
+        self, key: UInt32[Array, "2"], episode: Episode, action: np.int32 | np.ndarray
     ) -> tuple[Episode, UInt8[Array, "bytes"]]:
         """Takes an action; returns the episode and the packed result."""
         return self._compiled.step(self._arrays, key, episode, action)
@@ -85,7 +85,7 @@ class Programs:
         keys: UInt32[Array, "num_envs 2"],
         clock: Int32[np.ndarray, "num_envs"],
         episodes: Episode,
-        actions: Int32[np.ndarray, "num_envs"],
+        actions: Num[np.ndarray, "num_envs ..."],
     ) -> Stepped:
         """Takes an action in each episode. `clock` counts an environment's steps since it got its key."""
         return self._compiled.step_many(self._arrays, keys, clock, episodes, actions)
@@ -135,7 +135,7 @@ def _compiled(structure: Any, is_array: tuple[bool, ...], constants: tuple[Any, 
         begun = _begin_at(world, words, latent)
         return begun.keys, begun.episodes, _pack(world, begun.observation, begun.latent)
 
-    def step(arrays: list[Array], words: Words, episode: Episode, action: Int32[Array, ""]) -> Any:
+    def step(arrays: list[Array], words: Words, episode: Episode, action: Num[Array, "..."]) -> Any:
         world = rebuild(arrays)
         # The start of a next episode is not used here, so that the compiler leaves it out.
         _, _, ended, transition = _advance(world, words, episode.t, episode, action)
@@ -171,14 +171,14 @@ def _begin_at(world: World, words: Words, latent: Latent) -> Begun:
 
 
 def _advance(
-    world: World, words: Words, clock: Int32[Array, ""], episode: Episode, action: Int32[Array, ""]
+    world: World, words: Words, clock: Int32[Array, ""], episode: Episode, action: Num[Array, "..."]
 ) -> tuple[Episode, Observation, Episode, Transition]:
     # A key that depends on the step's number costs a world without randomness nothing, unlike one carried along.
     return world.advance_or_begin(jax.random.fold_in(_key(words), clock), episode, action)
 
 
 def _step_on(
-    world: World, words: Words, clock: Int32[Array, ""], episode: Episode, action: Int32[Array, ""]
+    world: World, words: Words, clock: Int32[Array, ""], episode: Episode, action: Num[Array, "..."]
 ) -> Stepped:
     onward, observation, ended, transition = _advance(world, words, clock, episode, action)
     return Stepped(

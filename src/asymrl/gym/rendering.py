@@ -22,7 +22,7 @@ def warn_of_no_render_mode() -> None:
 
 
 def draw(
-    render_mode: str, world: World, state: Any, observation: Any, action: int | None, terminated: bool = False
+    render_mode: str, world: World, state: Any, observation: Any, action: Any, terminated: bool = False
 ) -> Any:
     """One moment of an episode: a string in the mode `ansi`, an image `[H, W, 3]` of bytes in `rgb_array`."""
     # Drawing needs matplotlib, which those who only step should not wait for.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.error import ResetNeeded
 from jaxtyping import Array, UInt8, UInt32
 
+from asymrl.envs.spaces import Space
 from asymrl.envs.world import Episode, World
 from asymrl.gym.arguments import (
     check_action,
@@ -51,11 +53,11 @@ class Environment(gymnasium.Env[Any, Any]):
         self.state_space = to_gymnasium(self.world.latent_space)
         self._programs = Programs(self.world)
         self._layout = result_layout(self.world)
-        self._n = self.world.action_space.n
+        self._actions: Space = self.world.action_space  # a property that takes its time
         self._key: UInt32[Array, "2"] | None = None  # None: not yet reset
         self._episode: Episode | None = None
         self._result: UInt8[Array, "bytes"] | None = None
-        self._action: int | None = None  # the last one of this episode
+        self._action: Any = None  # the last one of this episode
         self._end: str | None = None  # how the episode ended
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -81,9 +83,9 @@ class Environment(gymnasium.Env[Any, Any]):
             raise reset_needed(self.world, "step()")
         if self._end is not None:
             raise ResetNeeded(f"{self.world.name}: the episode was {self._end}; call reset() to start the next one")
-        index = check_action(self.world, self._n, action)
-        self._episode, self._result = self._programs.step(self._key, self._episode, index)
-        self._action = int(index)
+        taken = check_action(self.world, self._actions, action)
+        self._episode, self._result = self._programs.step(self._key, self._episode, taken)
+        self._action = taken if isinstance(taken, np.ndarray) else int(taken)
         result = self._layout.unpack(self._result)
         reward, terminated, truncated = result["outcome"].tolist()
         if terminated or truncated:

@@ -80,7 +80,7 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
         self._clock: Int32[np.ndarray, "num_envs"] = np.zeros(num_envs, np.int32)
         self._episodes: Episode | None = None
         self._observation: Any = None  # on the device
-        self._actions: list[int | None] = [None] * num_envs  # the last one of each episode
+        self._actions: list[Any] = [None] * num_envs  # the last one of each episode
 
     def reset(
         self,
@@ -116,15 +116,15 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
         self._check_open()
         if self._keys is None or self._episodes is None:
             raise reset_needed(self.world, "step()")
-        indices = check_actions(self.world, actions, self.num_envs)
-        stepped = self._programs.step_many(self._keys, self._clock, self._episodes, indices)
+        taken = check_actions(self.world, actions, self.num_envs)
+        stepped = self._programs.step_many(self._keys, self._clock, self._episodes, taken)
         self._episodes, self._observation = stepped.episodes, stepped.observation
         self._clock = self._clock + np.int32(1)
 
         terminated, truncated = np.array(stepped.terminated), np.array(stepped.truncated)
         ended = terminated | truncated
         if self.render_mode is not None:
-            self._actions = [None if end else int(a) for end, a in zip(ended, indices, strict=True)]
+            self._actions = [None if end else _one(a) for end, a in zip(ended, taken, strict=True)]
         info: dict[str, Any] = {}
         observation_space, latent_space = self.world.observation_space, self.world.latent_space
         if ended.any():
@@ -203,6 +203,10 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
             if None not in seeds:
                 self.np_random = np.random.default_rng([s for s in seeds if s is not None])
         return np.stack([key_words(s, self.np_random) for s in seeds])
+
+
+def _one(action: Any) -> Any:
+    return action if np.ndim(action) else int(action)
 
 
 def _limited(world: World, max_episode_steps: int | None, options: Mapping[str, Any]) -> World:

@@ -47,11 +47,16 @@ class ActorPolicy:
 
     def act(self, observation: Any) -> Any:
         """The next action: an index, or a vector within the bounds of the action space."""
-        self.previous_action = draw(self.observe(observation), self._is_vector, self.generator)
-        if not self._is_vector:
-            return self._to_env(int(self.previous_action))
-        place = self._actor.distribution.to_world(jnp.asarray(self.previous_action)[None])[0]
-        return self._to_env(np.asarray(place))
+        self.previous_action = draw(self.observe(observation), self.is_vector, self.generator)
+        return self.to_env(self.previous_action)
+
+    def to_env(self, action: Any) -> Any:
+        """An action of the policy as the environment takes it."""
+        taken: Any = self._placed(action) if self.is_vector else int(action)
+        return self.env.act(taken) if isinstance(self.env, HostWorld) else taken
+
+    def _placed(self, action: np.ndarray) -> np.ndarray:
+        return np.asarray(self._actor.distribution.to_world(jnp.asarray(action)[None])[0])
 
     def observe(self, observation: Any) -> Float[np.ndarray, "numbers"]:
         """Takes in what is seen now, after `previous_action`; the probabilities of the next action.
@@ -69,11 +74,9 @@ class ActorPolicy:
         return np.asarray(shown)
 
     @property
-    def _is_vector(self) -> bool:
+    def is_vector(self) -> bool:
+        """Whether actions are vectors rather than indices."""
         return isinstance(self._actor.distribution, Gaussian)
-
-    def _to_env(self, action: Any) -> Any:
-        return self.env.act(action) if isinstance(self.env, HostWorld) else action
 
 
 def draw(shown: Float[np.ndarray, "numbers"], is_vector: bool, generator: np.random.Generator | None) -> Any:

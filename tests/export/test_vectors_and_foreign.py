@@ -1,0 +1,101 @@
+"""Exported policies over vectors of actions, and in other people's environments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import onnxruntime
+import pytest
+
+from asymrl.envs import World, make
+from asymrl.envs.gymnax import GymnaxWorld
+from asymrl.envs.host import HostWorld
+from asymrl.export.actions import actions_of
+from asymrl.export.verify import largest_difference
+from asymrl.gym.foreign import from_gymnasium
+from asymrl.models.agent import Actor
+from asymrl.runs.policy import ActorPolicy
+from tests.export.twins import TIME_LIMIT, exported, small_actor
+from tests.gym.foreign_envs import Aim
+from tests.gym.slider import Slider
+
+ENDINGS = [".npz", ".onnx"]
+
+
+def agent_of(env: World, memory: str = "gru") -> Actor:
+    """An actor whose spreads are all different, so that none can be mistaken for another."""
+    actor = small_actor(env, memory)
+    if actor.log_spread is None:
+        return actor
+    spreads = jnp.linspace(-1.0, 0.5, actor.log_spread.size)
+    return eqx.tree_at(lambda a: a.log_spread, actor, spreads)
+
+
+@pytest.fixture(scope="module")
+def slider() -> World:
+    return GymnaxWorld(Slider(), time_limit=TIME_LIMIT)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("memory", ["gru", "attention"])
+def test_a_policy_over_vectors_is_the_agent(slider: World, tmp_path: Path, ending: str, memory: str):
+    actor = agent_of(slider, memory)
+    twin = exported(slider, actor, tmp_path / f"policy{ending}")
+    assert largest_difference(ActorPolicy(slider, actor), twin, episodes=2) <= 1e-5
+    other = ActorPolicy(slider, small_actor(slider, memory, seed=1))
+    assert largest_difference(other, twin, episodes=1) > 1e-3
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("name", ["aim", "CartPole-v1", "Pendulum-v1"])
+def test_a_policy_acts_in_a_gymnasium_environment(tmp_path: Path, ending: str, name: str):
+    env = from_gymnasium(Aim, time_limit=TIME_LIMIT) if name == "aim" else make(name, time_limit=TIME_LIMIT)
+    assert isinstance(env, HostWorld)
+    actor = agent_of(env)
+    twin = exported(env, actor, tmp_path / f"policy{ending}")
+    agent = ActorPolicy(env, actor)
+    assert largest_difference(agent, twin, episodes=2) <= 1e-5
+    # A plain loop, with both drawing the same random numbers.
+    twin.generator, agent.generator = np.random.default_rng(0), np.random.default_rng(0)
+    game = env.make()
+    for policy in (twin, agent):
+        policy.reset()
+    observation, _ = game.reset(seed=0)
+    for _ in range(5):
+        action = twin.act(observation)
+        np.testing.assert_allclose(action, agent.act(observation), atol=1e-5)
+        assert game.action_space.contains(action)
+        observation, *_, truncated, _ = game.step(action)
+        assert not truncated
+
+
+def test_actions_are_placed_and_clipped(slider: World, tmp_path: Path):
+    twin = exported(slider, agent_of(slider), tmp_path / "policy.npz")
+    # The bounds are [-2, 2] and [0, 1].
+    np.testing.assert_allclose(twin.to_env(np.array([0.5, 0.0])), [1.0, 0.5])
+    np.testing.assert_allclose(twin.to_env(np.array([-3.0, 1.0])), [-2.0, 1.0])
+    twin.actions = {"shape": [1, 2], "low": [None, 0.0], "high": [1.0, 4.0]}
+    np.testing.assert_allclose(twin.to_env(np.array([-7.0, 0.5])), [[-7.0, 3.0]])  # as it is, where a bound is missing
+    np.testing.assert_allclose(twin.to_env(np.array([7.0, 9.0])), [[1.0, 4.0]])
+
+
+def test_the_first_action_may_have_another_number(tmp_path: Path):
+    from tests.gym.foreign_envs import Guess
+
+    env = from_gymnasium(Guess, time_limit=TIME_LIMIT)
+    assert actions_of(env) == {"first": 1}
+
+
+def test_vectors_in_onnx_have_documented_names(slider: World, tmp_path: Path):
+    exported(slider, agent_of(slider), tmp_path / "policy.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "policy.onnx", providers=["CPUExecutionProvider"])
+    inputs = {each.name: (each.type, each.shape) for each in session.get_inputs()}
+    assert inputs["previous_action"] == ("tensor(float)", ["episode", 2])
+    assert [each.name for each in session.get_outputs()] == ["mean", "spread", "next_memory/hidden"]
+    given = {"observation": np.zeros((3, 1)), "previous_action": np.zeros((3, 2)), "memory/hidden": np.zeros((3, 8))}
+    mean, spread, _ = map(np.asarray, session.run(None, {name: x.astype(np.float32) for name, x in given.items()}))
+    assert mean.shape == (3, 2)
+    np.testing.assert_allclose(spread, np.exp([[-1.0, 0.5]] * 3), rtol=1e-6)
