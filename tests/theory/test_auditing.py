@@ -14,7 +14,7 @@ from asymrl.learning.run import Run, new_run, training_world
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import NO_ACTION
 from asymrl.runs.listeners import Silent
-from asymrl.theory.auditing import Audit, audit, audit_run, regressed
+from asymrl.theory.auditing import Audit, audit_run, regressed
 from asymrl.theory.values import action_values
 
 SMALL = {"memory_size": 8, "hidden": (8,), "time_limit": 4}
@@ -82,12 +82,15 @@ def test_targets_of_a_short_memory_are_a_fixed_point(audited):
 def test_a_report_for_people_and_one_for_programs(audited):
     _, found = audited
     assert {"error", "bias", "fit"} == set(found.numbers()["rms"])
-    assert found.settings.method in str(found)
+    text = str(found)
+    assert found.settings.method in text
+    assert f"{found.rms(found.fit):.4f}" in text
     first, *_ = found.worst(1)
     share = first["visits"] * (first["critic"] - first["truth"]) ** 2
     assert share == pytest.approx(float((found.weight * found.error**2).max()))
 
 
+@pytest.mark.slow
 def test_a_trained_run_in_its_folder(tmp_path):
     result = asymrl.train(
         "heaven-hell-1",
@@ -99,7 +102,7 @@ def test_a_trained_run_in_its_folder(tmp_path):
         log_points=2,
         **SMALL,
     )
-    full, early = audit(result.folder, mass=1.0), audit(result.folder, mass=0.9, depth=1)
+    full, early = asymrl.theory.audit(result.folder, mass=1.0), asymrl.theory.audit(result.folder, mass=0.9, depth=1)
     graph = early.analysis.graph
     assert graph.time[graph.node[early.pair]].max() <= 1
     assert len(early.pair) < len(full.pair)

@@ -86,8 +86,18 @@ def test_command_prints_a_verdict_and_json(capsys: pytest.CaptureFixture[str]) -
 
 def test_command_with_a_trained_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "run", small("tiger", method="a2c-react-2", time_limit=4), [1.0])
-    assert main(["theory", "tiger", "--policy", f"run:{folder}", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["followed"] == 1
+    assert main(["theory", "tiger", "--policy", f"run:{folder}", "--json", "--depth", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["followed"] == 1
+    rms = found["audit"]["rms"]
+    assert rms["error"] <= rms["bias"] + rms["fit"] + 1e-12
+    assert rms["bias"] > 0, "a short memory is taught averages"
+    assert all(at["history"].count("→") <= 1 for at in found["audit"]["worst"])
+    assert main(["theory", "tiger", "--policy", f"run:{folder}", "--depth", "1"]) == 0
+    text = capsys.readouterr().out
+    told = next(line for line in text.splitlines() if "fitting error" in line)
+    assert float(told.split()[2]) == pytest.approx(rms["fit"], abs=1e-4)
+    assert "in state tiger-left after listen→" in text
     assert main(["theory", "good-bad", "--policy", f"run:{folder}"]) == 2
     assert "was trained in tiger, not in good-bad" in capsys.readouterr().err
 

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from asymrl.commands.usage import UsageError, check_writable, is_run, world_named
+from asymrl.commands.usage import UsageError, check_writable, select_run, world_named
 
 if TYPE_CHECKING:
-    from asymrl.envs.pomdp import Pomdp
     from asymrl.theory.analysis import Analysis
+    from asymrl.theory.auditing import Audit
     from asymrl.theory.optima import Solution
-    from asymrl.theory.policies import Policy
     from asymrl.theory.verdict import StateCritic, Verdict, Where
 
 WIDTH = 100
@@ -60,7 +59,7 @@ class Theory:
         if self.output is not None:
             check_writable(self.output, (".png", ".svg", ".pdf"))
         try:
-            analysis, best = self._analysis()
+            analysis, best, audit = self._analysis()
             found = examine(analysis, self.policy, references(analysis.pomdp, analysis.horizon, best), self.depth)
             if self.output is not None:
                 from asymrl.theory.pictures import picture
@@ -69,44 +68,53 @@ class Theory:
         except ValueError as error:
             raise UsageError(str(error)) from error
         if self.json:
-            print(json.dumps(found.to_json(), indent=1))
+            print(json.dumps(found.to_json() | {"audit": audit and audit.numbers(self.depth)}, indent=1))
             return 0
         if analysis.pomdp.name == "good-bad" and 0 < analysis.pomdp.discount < 1:
             from asymrl.theory.walkthrough import good_bad
 
             print(*good_bad(analysis.pomdp.discount), "", sep="\n")
         print("\n".join(_lines(found)))
+        if audit is not None:
+            print("", *audit.report(self.depth), sep="\n")
         return 0
 
-    def _analysis(self) -> tuple[Analysis, Solution]:
+    def _analysis(self) -> tuple[Analysis, Solution, Audit | None]:
+        """Of the policy; beside the optimum, and for a run the audit of its critic."""
         from asymrl.theory.analysis import analyse, as_pomdp
         from asymrl.theory.named import named_policy
         from asymrl.theory.optima import solve
 
-        pomdp = as_pomdp(world_named(self.world))
-        mass, policy = 1.0, None
         if self.policy.startswith("run:"):
-            pomdp, policy, mass = self._trained()
-        horizon = self.horizon
-        if horizon is None:
-            horizon = math.inf if pomdp.time_limit is None else pomdp.time_limit
-        if not horizon >= 1 or (math.isfinite(horizon) and horizon != int(horizon)):
-            raise UsageError(f"--horizon {self.horizon:g}: expected a whole number of at least 1, or inf")
+            audit = self._audit()
+            return audit.analysis, solve(audit.analysis.pomdp, audit.analysis.horizon), audit
+        pomdp = as_pomdp(world_named(self.world))
+        horizon = self._steps(pomdp.time_limit)
         best = solve(pomdp, horizon)
-        if policy is None:
-            policy = named_policy(pomdp, self.policy, best, horizon)
-        return analyse(pomdp, policy, horizon=horizon, mass=mass), best
+        return analyse(pomdp, named_policy(pomdp, self.policy, best, horizon), horizon=horizon), best, None
 
-    def _trained(self) -> tuple[Pomdp, Policy, float]:
-        from asymrl.theory.actor import trained_actor
+    def _audit(self) -> Audit:
+        from asymrl.envs.finite import FiniteWorld
+        from asymrl.theory.actor import TrainedActor
+        from asymrl.theory.auditing import audit_run
 
         folder = self.policy.removeprefix("run:")
-        if not is_run(folder):
-            raise UsageError(f"{folder}: is not a run; `asymrl train` makes one")
-        world, actor, _ = trained_actor(folder)
-        if world.name != self.world.partition(":")[0]:
-            raise UsageError(f"{folder}: was trained in {world.name}, not in {self.world}")
-        return world.pomdp(), actor, 1.0 if actor.length else self.mass
+        chosen = select_run(folder, None)
+        if chosen.env.name != self.world.partition(":")[0]:
+            raise UsageError(f"{folder}: was trained in {chosen.env.name}, not in {self.world}")
+        if not isinstance(chosen.env, FiniteWorld):
+            raise UsageError(f"{chosen.env.name} has no finite tables to compute with")
+        forgets = TrainedActor(chosen.run.actor).length > 0
+        mass, horizon = 1.0 if forgets else self.mass, self._steps(chosen.env.time_limit)
+        return audit_run(chosen.env, chosen.settings, chosen.run, mass=mass, horizon=horizon)
+
+    def _steps(self, time_limit: int | None) -> float:
+        """The horizon that was asked for, or the world's time limit."""
+        if self.horizon is None:
+            return math.inf if time_limit is None else time_limit
+        if not self.horizon >= 1 or (math.isfinite(self.horizon) and self.horizon != int(self.horizon)):
+            raise UsageError(f"--horizon {self.horizon:g}: expected a whole number of at least 1, or inf")
+        return self.horizon
 
 
 def _lines(found: Verdict) -> Iterator[str]:

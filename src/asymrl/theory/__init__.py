@@ -4,8 +4,11 @@
     >>> analysis = asymrl.theory.analyse("tiger", horizon=4)
     >>> analysis.V(())
 
-Only `asymrl.theory.actor`, which makes policies of trained runs, knows more of the project than the worlds.
+Only `asymrl.theory.actor`, which makes policies of trained runs, and `asymrl.theory.auditing` know more of the project
+than the worlds; `audit` is therefore imported when it is first asked for.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from asymrl.theory.analysis import Analysis as Analysis
 from asymrl.theory.analysis import analyse as analyse
@@ -23,3 +26,14 @@ from asymrl.theory.policies import reactive as reactive
 from asymrl.theory.policies import uniform as uniform
 from asymrl.theory.policies import window as window
 from asymrl.theory.unroll import TooLargeError as TooLargeError
+
+if TYPE_CHECKING:
+    from asymrl.theory.auditing import audit as audit
+
+
+def __getattr__(name: str) -> Any:
+    if name != "audit":
+        raise AttributeError(f"module 'asymrl.theory' has no attribute {name!r}")
+    from asymrl.theory.auditing import audit
+
+    return audit

@@ -12,6 +12,8 @@ inputs (*target*), what the value really is (*truth*), and what the network says
 from __future__ import annotations
 
 import os
+import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,6 +34,10 @@ from asymrl.theory.graph import Graph
 
 MASS = 0.99
 STILL = 1e-10  # a change of the targets at which they count as found
+NEGLIGIBLE = 1e-9  # uncertainty of true values that needs no mention
+PARTS = {"error": "error", "bias": "  bias of what it is taught", "fit": "  fitting error"}
+WIDTH, INDENT = 100, {"initial_indent": "    ", "subsequent_indent": "    "}
+BATCH = 1 << 15  # pairs whose values are read at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +83,13 @@ class Audit:
         """The root of the mean square over visits."""
         return float(np.sqrt(self.weight @ x**2))
 
-    def worst(self, count: int = 5) -> list[dict[str, Any]]:
-        """The pairs that add most to the mean square error, in the problem's own words."""
+    def worst(self, count: int = 5, depth: int | None = None) -> list[dict[str, Any]]:
+        """The pairs (with at most `depth` actions) that add most to the mean square error, in the problem's words."""
         graph, pomdp = self.analysis.graph, self.analysis.pomdp
-        order = np.argsort(-self.weight * self.error**2, kind="stable")[:count]
+        named = np.arange(len(self.pair))
+        if depth is not None:
+            named = named[graph.time[graph.node[self.pair]] <= depth]
+        order = named[np.argsort(-(self.weight * self.error**2)[named], kind="stable")[:count]]
         return [
             {
                 "history": self.analysis.describe(graph.history(int(graph.node[self.pair[i]]))),
@@ -93,8 +102,8 @@ class Audit:
             for i in order.tolist()
         ]
 
-    def numbers(self) -> dict[str, Any]:
-        """All that a program may want to know."""
+    def numbers(self, depth: int | None = None) -> dict[str, Any]:
+        """All that a program may want to know; histories with more than `depth` actions are not named."""
         return {
             "method": self.settings.method,
             "estimator": self.settings.estimator,
@@ -103,23 +112,41 @@ class Audit:
             "value_error": float(self.analysis.values.error[self.pair].max(initial=0.0)),
             "rms": {name: self.rms(getattr(self, name)) for name in ("error", "bias", "fit")},
             "max": {name: float(np.abs(getattr(self, name)).max()) for name in ("error", "bias", "fit")},
-            "worst": self.worst(),
+            "worst": self.worst(depth=depth),
         }
 
-    def __str__(self) -> str:
+    def report(self, depth: int | None = None) -> Iterator[str]:
+        """Lines for people; histories with more than `depth` actions are not named."""
         about = {"h": "V(h)", "s": "V(s)", "hs": "V(h, s)"}[self.settings.how.reads]
-        rms, most = self.numbers()["rms"], self.numbers()["max"]
-        lines = [
+        numbers = self.numbers(depth)
+        yield (
             f"Critic {about} of {self.settings.method}, {self.settings.estimator} targets, at {len(self.pair)} pairs "
-            f"(history, state); {self.analysis.left_over:.2%} of the episodes leave them",
-            f"  {'':8}{'rms':>10}{'max':>10}",
-            *(f"  {name:8}{rms[name]:10.4f}{most[name]:10.4f}" for name in ("error", "bias", "fit")),
-        ]
-        return "\n".join(lines)
+            f"(history, state); {self.analysis.left_over:.2%} of the episodes leave them"
+        )
+        yield f"  {'':28}{'rms':>10}{'max':>10}"
+        for name, words in PARTS.items():
+            yield f"  {words:28}{numbers['rms'][name]:10.4f}{numbers['max'][name]:10.4f}"
+        if numbers["value_error"] > NEGLIGIBLE:
+            yield f"  True values are known to within {numbers['value_error']:.2g}: not all histories were followed."
+        yield "Where the critic is most wrong, weighted by visits:"
+        for at in numbers["worst"]:
+            yield (
+                f"  says {at['critic']:.4f}, its targets teach {at['target']:.4f}, true is {at['truth']:.4f} "
+                f"({at['visits']:.2%} of the visits)"
+            )
+            yield from textwrap.wrap(f"in state {at['state']} after {at['history']}", WIDTH, **INDENT)
+
+    def __str__(self) -> str:
+        return "\n".join(self.report())
 
 
 def audit(
-    run: str | os.PathLike[str], seed: int | None = None, *, mass: float = MASS, depth: int | None = None
+    run: str | os.PathLike[str],
+    seed: int | None = None,
+    *,
+    mass: float = MASS,
+    depth: int | None = None,
+    horizon: int | None = None,
 ) -> Audit:
     """Audits the critic of a run folder: the best run in it, or the one with this seed.
 
@@ -128,27 +155,37 @@ def audit(
         seed: which run.
         mass: follow the likeliest histories until they have this probability.
         depth: audit only pairs met after at most this many actions.
+        horizon: how many actions there are at most; by default the time limit of training.
 
     Raises:
         ValueError: if there is no such run, or its world has no finite tables.
     """
     world, _, chosen = trained_actor(run, seed)
-    return audit_run(world, chosen.settings, chosen.run, mass=mass, depth=depth)
+    return audit_run(world, chosen.settings, chosen.run, mass=mass, depth=depth, horizon=horizon)
 
 
 def audit_run(
-    world: FiniteWorld, settings: Settings, run: Run, *, mass: float = MASS, depth: int | None = None
+    world: FiniteWorld,
+    settings: Settings,
+    run: Run,
+    *,
+    mass: float = MASS,
+    depth: int | None = None,
+    horizon: float | None = None,
 ) -> Audit:
     """Audits the critic of a run that is in memory."""
     analysis = analyse(
         world,
         TrainedActor(run.actor),
+        horizon=horizon,
         discount=settings.discount,
         truncation="bootstrap" if settings.bootstrap_truncated else "end",
         mass=mass,
         lambda_=settings.td_lambda,
     )
     graph, reads = analysis.graph, settings.how.reads
+    if graph.stationary:
+        raise ValueError(f"{world.name}: a critic is audited along histories, which needs a horizon")
     signal = _signal(world, settings, graph)
     said = critic_values(run.critic, graph, signal)
     target = regressed(analysis, _inputs(graph, reads, signal), settings)
@@ -216,24 +253,36 @@ def _targets(
 
 
 def critic_values(critic: Critic, graph: Graph, signal: np.ndarray) -> Float64[np.ndarray, "pairs"]:
-    """What the critic says at each pair."""
-    features = None if critic.history is None else _features(critic.history, graph)[graph.node]
-    said = _read(critic, None if features is None else jnp.asarray(features), jnp.asarray(signal))
-    return np.asarray(said, float)
-
-
-def _features(history: History, graph: Graph) -> Float[np.ndarray, "nodes size"]:
-    """phi(h) at each node: one step from that of its parent, layer by layer."""
-    features = np.zeros((graph.nodes, history.memory.size), np.float32)
-    carry = jax.tree.map(lambda leaf: np.asarray(leaf)[None], history.memory.initial(1))
+    """What the critic says at each pair, layer by layer, so that only one layer is remembered at a time."""
+    said = np.zeros(graph.pairs)
+    carry = None
     for t in range(graph.layers):
-        nodes = np.arange(graph.first_node[t], graph.first_node[t + 1])
-        rows = graph.parent[nodes] - graph.first_node[t - 1] if t else np.zeros(nodes.size, int)
-        before = graph.parent_action[nodes] if t else np.full(nodes.size, NO_ACTION)
-        seen = graph.parent_observation[nodes]
-        seen = np.where(seen < 0, graph.pomdp.observations, seen)
-        carry, features[nodes] = _stepped(history, carry, rows, before, seen)
-    return features
+        features = None
+        if critic.history is not None:
+            carry, features = _features(critic.history, graph, t, carry)
+        for begin in range(graph.first_pair[t], graph.first_pair[t + 1], BATCH):
+            pairs = np.arange(begin, min(begin + BATCH, graph.first_pair[t + 1]))
+            rows = graph.node[pairs] - graph.first_node[t]
+            known = None if features is None else _padded(features[rows])
+            said[pairs] = np.asarray(_read(critic, known, _padded(signal[pairs])))[: len(pairs)]
+    return said
+
+
+def _padded(x: np.ndarray) -> np.ndarray:
+    """With the last row repeated up to a power of two, so that few programs are compiled."""
+    missing = (1 << (len(x) - 1).bit_length()) - len(x)
+    return np.pad(x, ((0, missing), *[(0, 0)] * (x.ndim - 1)), "edge")
+
+
+def _features(history: History, graph: Graph, t: int, carry: Any) -> tuple[Any, Float[np.ndarray, "nodes size"]]:
+    """The memory and phi(h) of each node of a layer: one step from those of its parent."""
+    nodes = np.arange(graph.first_node[t], graph.first_node[t + 1])
+    if t == 0:
+        carry = jax.tree.map(lambda leaf: np.asarray(leaf)[None], history.memory.initial(1))
+    rows = graph.parent[nodes] - graph.first_node[t - 1] if t else np.zeros(nodes.size, int)
+    before = graph.parent_action[nodes] if t else np.full(nodes.size, NO_ACTION)
+    seen = np.where(graph.parent_observation[nodes] < 0, graph.pomdp.observations, graph.parent_observation[nodes])
+    return _stepped(history, carry, rows, before, seen)
 
 
 def _stepped(
@@ -241,7 +290,7 @@ def _stepped(
 ) -> tuple[Any, np.ndarray]:
     """One step of many memories; padded to a power of two, so that few programs are compiled."""
     n = len(rows)
-    rows, before, seen = np.pad(np.stack([rows, before, seen]), ((0, 0), (0, (1 << (n - 1).bit_length()) - n)), "edge")
+    rows, before, seen = _padded(np.stack([rows, before, seen], 1)).T
     carry = jax.tree.map(lambda leaf: leaf[rows], carry)
     carry, features = _advance(history, carry, before.astype(np.int32), seen.astype(np.int32))
     return jax.tree.map(lambda leaf: np.asarray(leaf)[:n], carry), np.asarray(features)[:n]
@@ -258,6 +307,7 @@ def _advance(history: History, carry: Any, before: Array | np.ndarray, seen: Arr
 
 
 @eqx.filter_jit
-def _read(critic: Critic, features: Float[Array, "pairs size"] | None, signal: Array) -> Float[Array, "pairs"]:
+def _read(critic: Critic, features: np.ndarray | None, signal: np.ndarray) -> Float[Array, "pairs"]:
     with jax.default_matmul_precision("highest"):
-        return critic.read(features, signal, (signal.shape[0],))
+        known = None if features is None else jnp.asarray(features)
+        return critic.read(known, jnp.asarray(signal), (signal.shape[0],))

@@ -4,7 +4,7 @@ A belief is the distribution of the state given the history *and that the episod
 have ended the episode and did not says something too. Beliefs are rows of sparse matrices, and many are advanced at
 once.
 
-Two beliefs are the same if all their probabilities agree when rounded to `DIGITS` decimals; the first one met stands
+Two beliefs are the same if all their probabilities agree when rounded to twelve decimals; the first one met stands
 for all. (Two values that straddle a rounding boundary may be told apart, which costs a node and no accuracy.) Values
 of merged beliefs differ by at most 1e-12 times |S| times the largest value, so they stay exact for every purpose.
 """
@@ -16,12 +16,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Int, UInt64
+from jaxtyping import Float64, Int
 from scipy import sparse
 
 from asymrl.envs.pomdp import Pomdp
+from asymrl.theory.beliefs import fingerprint
 
-DIGITS = 12
 LIMIT = 200_000  # beliefs; with their successors this stays well below a gigabyte
 _BLOCK = 500_000  # entries of the beliefs that are advanced in one go, times the number of actions
 
@@ -107,23 +107,10 @@ class BeliefModel:
         return Successors(parent, action, observation, probability, following)
 
 
-def belief_keys(beliefs: sparse.csr_array) -> UInt64[np.ndarray, "N 2"]:
+def belief_keys(beliefs: sparse.csr_array) -> Int[np.ndarray, "N 2"]:
     """128 bits for each row: equal for equal rounded beliefs and, for all that chance allows, only for those."""
-    rounded = np.rint(beliefs.data * 10**DIGITS).astype(np.uint64)
-    state = beliefs.indices.astype(np.uint64)
-    halves = []
-    for seed in (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03):
-        mixed = _mix(_mix(state + np.uint64(seed)) ^ rounded)
-        mixed[rounded == 0] = 0
-        halves.append(np.add.reduceat(mixed, beliefs.indptr[:-1]) if count(beliefs) else mixed)
-    return np.stack(halves, 1)
-
-
-def _mix(x: UInt64[np.ndarray, "N"]) -> UInt64[np.ndarray, "N"]:
-    """The finaliser of SplitMix64: every bit of the input moves every bit of the output."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    row = np.repeat(np.arange(count(beliefs)), np.diff(beliefs.indptr))
+    return fingerprint(row, beliefs.indices, beliefs.data, count(beliefs))
 
 
 class Numbering:

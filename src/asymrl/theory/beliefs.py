@@ -146,10 +146,11 @@ def fingerprint(
 ) -> Int[np.ndarray, "rows 2"]:
     """128 bits for each row of a sparse table of beliefs, equal for equal beliefs.
 
-    Beliefs are compared after rounding to GRAIN. Two that fall on different sides of a rounding boundary count as
-    different, which costs time but no exactness.
+    Beliefs are compared after rounding to GRAIN; what rounds to zero does not count. Two that fall on different sides
+    of a rounding boundary count as different, which costs time but no exactness.
     """
-    quantum = np.rint(belief / GRAIN).astype(np.int64).view(np.uint64)
+    quantum = np.rint(belief / GRAIN).astype(np.uint64)
+    row, state, quantum = (x[quantum > 0] for x in (row, state, quantum))
     total = np.zeros((rows, 2), np.uint64)
     for i, seed in enumerate((0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)):
         mixed = _mixed(_mixed(state.astype(np.uint64) + np.uint64(seed)) ^ quantum)

@@ -86,6 +86,10 @@ class Graph:
     def P(self) -> sparse.csr_array:
         """Pr(next pair | pair) under the policy."""
         on = self.target >= 0
+        if np.all(np.diff(self.source) >= 0):  # as unrolled graphs are; this saves memory and time
+            first = np.concatenate([[0], np.cumsum(np.bincount(self.source[on], minlength=self.pairs))])
+            rows = (self.probability[on], self.target[on], first.astype(np.int32))
+            return sparse.csr_array(rows, shape=(self.pairs, self.pairs))
         entries = (self.probability[on], (self.source[on], self.target[on]))
         return sparse.csr_array(entries, shape=(self.pairs, self.pairs))
 

@@ -21,7 +21,8 @@ from scipy.sparse.linalg import LinearOperator, gmres, spsolve
 from asymrl.theory.graph import Graph
 from asymrl.theory.values import Values
 
-DENSE = 30_000_000  # entries of the matrix with which TD(lambda) is solved directly
+DENSE = 30_000_000  # pairs times states up to which TD(lambda) is solved directly
+BLOCK = 2_000_000  # of these at once, so that memory stays small
 NEGLIGIBLE = 1e-14  # share of the largest return at which an endless recursion stops
 
 
@@ -35,14 +36,21 @@ class StateValues:
     def graph(self) -> Graph:
         return self.values.graph
 
-    @cached_property
-    def masses(self) -> list[Float64[np.ndarray, "pairs"]]:
-        """Pr(H_t = h, S_t = s) at each time t, including the end of the graph if that is open."""
+    def mass_at(self, t: int) -> Float64[np.ndarray, "pairs"]:
+        """Pr(H_t = h, S_t = s)."""
         graph = self.graph
-        if not graph.stationary:
-            time = graph.time[graph.node]
-            return [np.where(time == t, graph.mass, 0.0) for t in range(graph.layers)]
-        discount = graph.pomdp.discount
+        if graph.stationary:
+            return self._endless_masses[t]
+        return np.where(graph.time[graph.node] == t, graph.mass, 0.0)
+
+    @property
+    def times(self) -> int:
+        """How many times there are, including the end of the graph if that is open."""
+        return len(self._endless_masses) if self.graph.stationary else self.graph.layers
+
+    @cached_property
+    def _endless_masses(self) -> list[Float64[np.ndarray, "pairs"]]:
+        graph, discount = self.graph, self.graph.pomdp.discount
         count = math.ceil(math.log(NEGLIGIBLE) / math.log(discount)) if 0 < discount < 1 else 2
         masses = [graph.start]
         for _ in range(count if discount < 1 else 10_000):
@@ -55,7 +63,7 @@ class StateValues:
     def timed_mc(self) -> Float64[np.ndarray, "T S"]:
         """E[return | S_t = s]: the conditional expectation."""
         V = self.values.V_hs
-        return np.stack([self._mean(mass, V) for mass in self.masses])
+        return np.stack([self._mean(self.mass_at(t), V) for t in range(self.times)])
 
     @cached_property
     def timed_td(self) -> Float64[np.ndarray, "T S"]:
@@ -65,7 +73,7 @@ class StateValues:
         following = np.nan_to_num(V[last]) if last < len(V) else np.zeros(self.graph.pomdp.states)
         for t in reversed(range(last)):
             gain = self._one_step(following)
-            mean = self._mean(np.where(self.graph.acting, self.masses[t], 0.0), gain)
+            mean = self._mean(np.where(self.graph.acting, self.mass_at(t), 0.0), gain)
             V[t] = np.where(np.isnan(mean), V[t], mean)
             following = np.nan_to_num(V[t])
         return V
@@ -115,7 +123,9 @@ class StateValues:
         if self.graph.pairs * len(met) <= DENSE:
             unit = np.zeros((self.graph.pomdp.states, len(met)))
             unit[met, np.arange(len(met))] = 1.0
-            return np.linalg.solve(np.eye(len(met)) - self._target_means(unit, lambda_, paid=False), constant)
+            blocks = np.array_split(unit, max(1, self.graph.pairs * len(met) // BLOCK), axis=1)
+            K = np.concatenate([self._target_means(block, lambda_, paid=False) for block in blocks], axis=1)
+            return np.linalg.solve(np.eye(len(met)) - K, constant)
 
         def residual(v: np.ndarray) -> np.ndarray:
             full = np.zeros(self.graph.pomdp.states)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int
 
 from asymrl.envs.pomdp import Pomdp
-from asymrl.theory.beliefs import describe, fingerprint, outcomes_of
+from asymrl.theory.beliefs import describe, outcomes_of
 from asymrl.theory.graph import EXACT, MEMORY, Graph, spelled
 from asymrl.theory.policies import History, Policy
 from asymrl.theory.unroll import Layer, Root, TooLargeError, beginning, following, probabilities
@@ -38,7 +38,8 @@ def close_from(
     """`close`, and the pair of the graph for each pair of the root."""
     closing = _Closing(pomdp, policy, merge, limit)
     none = np.full(len(start.observation), -1)
-    first = Layer(start.memory, None, none, none, start.observation, start.node, start.state, start.probability)
+    shown, pairs = start.observation, (start.node, start.state, start.probability)
+    first = Layer(start.memory, None, none, none, shown, *pairs, len(shown))
     pair = closing.meet(first)
     closing.start = np.bincount(pair, start.probability, minlength=closing.pairs)
     while closing.expand():
@@ -79,11 +80,8 @@ class _Closing:
                 f"{self.pomdp.name}: this policy remembers everything, so that without a horizon it has infinitely "
                 "many histories; give a horizon"
             )
-        mass = np.bincount(layer.node, layer.mass, minlength=layer.nodes)
-        share = layer.mass / mass[layer.node]
-        full = keys
-        if self.merge == EXACT:
-            full = np.concatenate([keys, fingerprint(layer.node, layer.state, share, layer.nodes)], axis=1)
+        share = layer.mass / layer.weights()[layer.node]
+        full = np.concatenate([keys, layer.beliefs()], axis=1) if self.merge == EXACT else keys
         place, fresh = np.empty(layer.nodes, int), []
         for i, row in enumerate(np.ascontiguousarray(full)):
             known = len(self.number)

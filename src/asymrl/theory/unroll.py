@@ -43,9 +43,10 @@ class Root:
 
 @dataclass(eq=False)
 class Layer:
-    """The nodes and pairs of one time; `memory` has a row for each node."""
+    """The nodes and pairs of one time. Nodes beyond the first `remembered` ones are open: nobody acts there."""
 
     memory: Any
+    """A row for each node that is remembered."""
     keys: Int[np.ndarray, "nodes k"] | None
     parent: Int[np.ndarray, "nodes"]
     action: Int[np.ndarray, "nodes"]
@@ -53,10 +54,19 @@ class Layer:
     node: Int[np.ndarray, "pairs"]
     state: Int[np.ndarray, "pairs"]
     mass: Float64[np.ndarray, "pairs"]
+    remembered: int
 
     @property
     def nodes(self) -> int:
         return len(self.parent)
+
+    def weights(self) -> Float64[np.ndarray, "nodes"]:
+        """The probability of each node."""
+        return np.bincount(self.node, self.mass, minlength=self.nodes)
+
+    def beliefs(self) -> Int[np.ndarray, "nodes 2"]:
+        """Numbers that are equal where the beliefs are."""
+        return fingerprint(self.node, self.state, self.mass / self.weights()[self.node], self.nodes)
 
 
 def beginning(pomdp: Pomdp, policy: Policy) -> Root:
@@ -106,14 +116,14 @@ def unroll(
     if horizon < 1:
         raise ValueError(f"{pomdp.name}: horizon is {horizon}, expected at least 1 action")
     start = root or beginning(pomdp, policy)
-    growing = _Growing(pomdp, policy, merge, horizon, beyond)
+    growing = _Growing(pomdp, policy, merge, horizon, beyond, threshold)
     none = np.full(len(start.observation), -1)
-    first = Layer(start.memory, None, none, none, start.observation, start.node, start.state, start.probability)
-    layer: Layer | None = growing.merged(first)
+    shown, pairs = start.observation, (start.node, start.state, start.probability)
+    layer: Layer | None = growing.merged(Layer(start.memory, None, none, none, shown, *pairs, len(shown)))
     for t in range(horizon):
         if layer is None:
             break
-        growing.add(layer, t, threshold, last=t == horizon - 1)
+        growing.add(layer, t, last=t == horizon - 1)
         if growing.nodes > limit:
             raise _too_large(pomdp, horizon, t, growing.nodes, limit)
         layer = growing.next_layer
@@ -145,6 +155,15 @@ def following(
     weight: Float64[np.ndarray, "edges"],
 ) -> tuple[Layer, Int[np.ndarray, "edges"]]:
     """What follows nodes z by actions a and outcomes k: nodes (z, a, o), and the pair that each edge leads to."""
+    layer, target = _reached(pomdp, z, a, k, weight)
+    layer.memory = policy.advance(memory, layer.parent, layer.action, layer.observation)
+    return layer, target
+
+
+def _reached(
+    pomdp: Pomdp, z: np.ndarray, a: np.ndarray, k: np.ndarray, weight: np.ndarray
+) -> tuple[Layer, Int[np.ndarray, "edges"]]:
+    """Like `following`, without the memories."""
     A, O, S = pomdp.actions, pomdp.observations, pomdp.states
     triples, child = np.unique((z * A + a) * O + pomdp.observation[k], return_inverse=True)
     rows, seen = np.divmod(triples, O)
@@ -152,7 +171,29 @@ def following(
     codes, target = np.unique(child * S + pomdp.next_state[k], return_inverse=True)
     node, state = np.divmod(codes, S)
     mass = np.bincount(target, weight)
-    return Layer(policy.advance(memory, rows, acted, seen), None, rows, acted, seen, node, state, mass), target
+    return Layer(None, None, rows, acted, seen, node, state, mass, len(rows)), target
+
+
+def _gathered(
+    layer: Layer, states: int, place: Int[np.ndarray, "nodes"], speaker: Int[np.ndarray, "classes"]
+) -> tuple[Layer, Int[np.ndarray, "pairs"]]:
+    """The layer with node z moved to `place[z]`, one speaking for each place; and where its pairs went. No memories."""
+    codes, moved = np.unique(place[layer.node] * states + layer.state, return_inverse=True)
+    node, state = np.divmod(codes, states)
+    keys = None if layer.keys is None else layer.keys[speaker]
+    origin = (x[speaker] for x in (layer.parent, layer.action, layer.observation))
+    return Layer(None, keys, *origin, node, state, np.bincount(moved, layer.mass), len(speaker)), moved
+
+
+def _classes(
+    keys: Int[np.ndarray, "nodes k"], mass: Float64[np.ndarray, "nodes"]
+) -> tuple[Int[np.ndarray, "nodes"], Int[np.ndarray, "classes"]]:
+    """The class of each node, and the likeliest node of each class, which speaks for it."""
+    likely = np.argsort(-mass, kind="stable")
+    _, first, class_of = np.unique(keys[likely], axis=0, return_index=True, return_inverse=True)
+    place = np.empty(len(keys), int)
+    place[likely] = class_of.reshape(-1)
+    return place, likely[first]
 
 
 def probabilities(
@@ -182,17 +223,18 @@ def probabilities(
 class _Growing:
     """A graph that is being made, layer by layer."""
 
-    def __init__(self, pomdp: Pomdp, policy: Policy, merge: str, horizon: int, beyond: bool):
+    def __init__(self, pomdp: Pomdp, policy: Policy, merge: str, horizon: int, beyond: bool, threshold: float):
         self.pomdp, self.policy, self.merge, self.horizon, self.beyond = pomdp, policy, merge, horizon, beyond
+        self.threshold = threshold
         self.state_of, self.action_of = pomdp.rows()
         self.parts: list[dict[str, np.ndarray]] = []
         self.nodes = self.pairs = 0
         self.next_layer: Layer | None = None
 
-    def add(self, layer: Layer, t: int, threshold: float, last: bool) -> None:
+    def add(self, layer: Layer, t: int, last: bool) -> None:
         """Adds a layer with its edges, and finds the next one."""
-        mass = np.bincount(layer.node, layer.mass, minlength=layer.nodes)
-        opened = mass < threshold
+        opened = layer.weights() < self.threshold
+        opened[layer.remembered :] = True
         pi = self._act(layer, opened)
         pair, k = outcomes_of(self.pomdp, layer.state * self.pomdp.actions, (layer.state + 1) * self.pomdp.actions)
         taken = pi[layer.node[pair], self.action_of[k]] > 0
@@ -203,7 +245,7 @@ class _Growing:
         self.next_layer = None
         goes_on = np.flatnonzero(~self.pomdp.done[k])
         if goes_on.size and (self.beyond or not last):
-            self.next_layer, target[goes_on] = self._reached(layer, pi, pair[goes_on], k[goes_on])
+            self.next_layer, target[goes_on] = self._following(layer, pi, pair[goes_on], k[goes_on], last)
         target[target >= 0] += self.pairs
         self.parts[-1] |= {"source": (pair + offset).astype(np.int32), "outcome": k.astype(np.int32)}
         self.parts[-1]["target"] = target.astype(np.int32)
@@ -214,49 +256,59 @@ class _Growing:
         none = np.zeros(0, np.int32)
         self.parts[-1] |= {"source": none, "outcome": none, "target": none}
 
-    def _reached(
-        self, layer: Layer, pi: np.ndarray, pair: np.ndarray, k: np.ndarray
+    def _following(
+        self, layer: Layer, pi: np.ndarray, pair: np.ndarray, k: np.ndarray, last: bool
     ) -> tuple[Layer, Int[np.ndarray, "edges"]]:
         """The next layer, and the pair of it that each edge leads to."""
         z = layer.node[pair]
         weight = layer.mass[pair] * pi[z, self.action_of[k]] * self.pomdp.probability[k]
-        reached, target = following(self.pomdp, self.policy, layer.memory, z, self.action_of[k], k, weight)
+        reached, target = _reached(self.pomdp, z, self.action_of[k], k, weight)
+        self._moved = np.arange(len(reached.node))
+        if layer.keys is None and self.merge == EXACT and not last:
+            reached = self._without_unlikely(reached)
+        if reached.remembered:
+            way = (x[: reached.remembered] for x in (reached.parent, reached.action, reached.observation))
+            reached.memory = self.policy.advance(layer.memory, *way)
         reached.parent += self.nodes - layer.nodes
-        merged = self.merged(reached)
-        return merged, target if merged is reached else self._place[target]
+        return self.merged(reached), self._moved[target]
+
+    def _without_unlikely(self, layer: Layer) -> Layer:
+        """The layer with its unlikely nodes last, those with equal beliefs made one: nobody asks what they remember.
+
+        Bounds on what follows an open node depend on the time and the belief alone, so that none gets looser. For a
+        policy that remembers everything; with another, histories may be likely once they are one node.
+        """
+        mass = layer.weights()
+        kept, unlikely = np.flatnonzero(mass >= self.threshold), np.flatnonzero(mass < self.threshold)
+        if not unlikely.size:
+            return layer
+        place, speaker = np.empty(layer.nodes, int), unlikely
+        place[kept] = np.arange(kept.size)
+        class_of, first = _classes(layer.beliefs()[unlikely], mass[unlikely])
+        place[unlikely], speaker = kept.size + class_of, unlikely[first]
+        layer, self._moved = _gathered(layer, self.pomdp.states, place, np.concatenate([kept, speaker]))
+        layer.remembered = kept.size
+        return layer
 
     def merged(self, layer: Layer) -> Layer:
         """The layer with nodes that are alike made one; the most likely of them speaks for all."""
-        layer.keys = self.policy.keys(layer.memory)
+        layer.keys = self.policy.keys(layer.memory) if layer.remembered else None
         if self.merge == WHOLE or layer.keys is None:
             return layer
-        keys, mass = layer.keys, np.bincount(layer.node, layer.mass, minlength=layer.nodes)
-        if self.merge == EXACT:
-            belief = layer.mass / mass[layer.node]
-            keys = np.concatenate([keys, fingerprint(layer.node, layer.state, belief, layer.nodes)], axis=1)
-        likely = np.argsort(-mass, kind="stable")
-        _, first, class_of = np.unique(keys[likely], axis=0, return_index=True, return_inverse=True)
-        speaker, place = likely[first], np.empty(layer.nodes, int)
-        place[likely] = class_of.reshape(-1)
-        codes, self._place = np.unique(place[layer.node] * self.pomdp.states + layer.state, return_inverse=True)
-        node, state = np.divmod(codes, self.pomdp.states)
-        return Layer(
-            self.policy.rows(layer.memory, speaker),
-            layer.keys[speaker],
-            layer.parent[speaker],
-            layer.action[speaker],
-            layer.observation[speaker],
-            node,
-            state,
-            np.bincount(self._place, layer.mass),
-        )
+        keys = np.concatenate([layer.keys, layer.beliefs()], axis=1) if self.merge == EXACT else layer.keys
+        place, speaker = _classes(keys, layer.weights())
+        memory = self.policy.rows(layer.memory, speaker)
+        layer, self._moved = _gathered(layer, self.pomdp.states, place, speaker)
+        layer.memory = memory
+        return layer
 
     def _act(self, layer: Layer, opened: Bool[np.ndarray, "nodes"]) -> Float64[np.ndarray, "nodes A"]:
         """pi(. ; h) of every node; zeros where the node stays open."""
-        if opened.all():
-            return np.zeros((layer.nodes, self.pomdp.actions))
-        pi = probabilities(self.pomdp, self.policy, layer.memory, lambda node: self._words(layer, node))
-        return np.where(opened[:, None], 0.0, pi)
+        pi = np.zeros((layer.nodes, self.pomdp.actions))
+        if not opened.all():
+            given = probabilities(self.pomdp, self.policy, layer.memory, lambda node: self._words(layer, node))
+            pi[: layer.remembered] = np.where(opened[: layer.remembered, None], 0.0, given)
+        return pi
 
     def _words(self, layer: Layer, node: int) -> str:
         last = ((int(layer.action[node]), int(layer.observation[node])),)
