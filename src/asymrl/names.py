@@ -21,6 +21,10 @@ GYMNASIUM_NAMES = {
 WORLDS = tuple(GYMNASIUM_NAMES)
 PAPER_WORLDS = WORLDS[:8]
 
+_OURS = re.compile(
+    r"heaven-hell-\d+|shopping-\d+|car-flag|cleaner|memory-four-rooms-\d+x\d+|good-bad|tiger", re.IGNORECASE
+)
+
 # The path of a file, and options behind it, as in problems/maze.pomdp:time_limit=50.
 _FILE = re.compile(r"(?P<path>.+\.pomdp)(?::(?P<options>.*))?", re.IGNORECASE | re.DOTALL)
 
@@ -36,6 +40,9 @@ METHODS = ("a2c", "a2c-asym-s", "a2c-asym-hs", "a2c-react-2", "a2c-react-4")
 
 def split_options(name: str) -> tuple[str, str]:
     """The name of a world itself, which may have a colon in it, and the options behind it."""
+    first, _, rest = name.partition(":")
+    if _OURS.fullmatch(first):
+        return first, rest
     match = re.fullmatch(r"(.*?)(?::((?:\w+\s*=|[^:]*,).*|))?", name, re.DOTALL)
     assert match is not None
     return match[1], match[2] or ""
