@@ -9,7 +9,9 @@ import pytest
 from asymrl import theory
 from asymrl.envs.pomdp import Pomdp
 from asymrl.theory import gradients, variance
+from asymrl.theory.fork import fork_values
 from asymrl.theory.histories import count
+from asymrl.theory.optima import solve
 from tests.oracles.trajectories import random_policy
 from tests.theory.worlds import heard_the_priest, load_unload, problem
 
@@ -167,6 +169,22 @@ def test_state_critic_at_the_priest() -> None:
     assert analysis.visit_values("mc")[priest] == pytest.approx(0.876, abs=5e-4)
     assert analysis.visit_values("td0")[priest] == pytest.approx(0.279, abs=5e-4)
     assert analysis.visit_values("td0")[0] == pytest.approx(0.335, abs=5.1e-4)
+
+
+@pytest.mark.parametrize(("n", "soft_bias"), [(3, 0.233), (4, 0.277)])
+def test_values_at_the_fork(n: int, soft_bias: float) -> None:
+    """Fact 9: the four pairs of the paper's figure 4. V(s) at the fork is the value after the priest."""
+    pomdp, g = problem(f"heaven-hell-{n}"), 0.99
+    best = solve(pomdp)
+    uninformed, informed = g ** (5 * n + 2), g**n
+    assert (uninformed, informed) == pytest.approx({3: (0.842943, 0.970299), 4: (0.801631, 0.960596)}[n], abs=5e-7)
+    optimal = theory.analyse(pomdp, best.policy(timed=False))
+    expected = [[uninformed, uninformed, informed, informed]] * 2 + [[informed] * 4] * 2
+    np.testing.assert_allclose(fork_values(optimal), expected, atol=1e-12)
+    soft = fork_values(theory.analyse(pomdp, theory.Soft(best.policy(timed=False), 0.5)))
+    bias = soft[:, 2] - soft[:, 1]
+    np.testing.assert_allclose(bias[:2], soft_bias, atol=6e-4)
+    np.testing.assert_allclose(bias[2:], 0, atol=0.01)
 
 
 @pytest.mark.parametrize(

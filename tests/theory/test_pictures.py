@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from asymrl import theory
 from asymrl.cli import main
-from asymrl.theory.pictures import draw_bias_tree, draw_pushes, picture
+from asymrl.theory.fork import fork_values
+from asymrl.theory.pictures import draw_bias_tree, draw_fork, draw_pushes, picture
 from tests.theory.worlds import heard_the_priest
 
 
@@ -34,6 +35,17 @@ def test_tree_shows_the_likeliest_histories_with_their_bias() -> None:
     graph = analysis.graph
     expected = analysis.value_bias("td0")[graph.time <= 2]
     np.testing.assert_allclose(np.sort(shown), np.sort(expected), atol=1e-15)
+
+
+def test_fork_shows_what_the_critics_say_there() -> None:
+    analysis = theory.analyse("heaven-hell-1", heard_the_priest(1))
+    axes = Figure().subplots()
+    draw_fork(axes, analysis)
+    shown = np.array([[bar.get_height() for bar in group] for group in axes.containers]).T  # pyright: ignore
+    np.testing.assert_allclose(shown, fork_values(analysis))
+    assert shown[2, 0] == analysis.V(((1, 4), (2, 5), (3, 4), (0, 0), (0, 1)), 1)
+    with pytest.raises(ValueError, match="tiger has no fork"):
+        fork_values(theory.analyse("tiger", horizon=2))
 
 
 def test_pictures_are_saved_or_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,8 @@ class Theory:
     """How much of the probability to follow, for a policy that remembers everything."""
 
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
-    """Also draw the bias along the tree of histories, and which way each critic pushes: .png, .svg or .pdf."""
+    """Also draw the bias along the tree of histories, which way each critic pushes and, in Heaven-Hell, the values at
+    the fork: .png, .svg or .pdf."""
 
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Print JSON for other programs instead of text."""

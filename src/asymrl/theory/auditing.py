@@ -36,7 +36,7 @@ MASS = 0.99
 STILL = 1e-10  # a change of the targets at which they count as found
 NEGLIGIBLE = 1e-9  # uncertainty of true values that needs no mention
 PARTS = {"error": "error", "bias": "  bias of what it is taught", "fit": "  fitting error"}
-WIDTH, INDENT = 100, {"initial_indent": "    ", "subsequent_indent": "    "}
+WRAP = textwrap.TextWrapper(100, initial_indent="    ", subsequent_indent="    ")
 BATCH = 1 << 15  # pairs whose values are read at once
 
 
@@ -134,7 +134,7 @@ class Audit:
                 f"  says {at['critic']:.4f}, its targets teach {at['target']:.4f}, true is {at['truth']:.4f} "
                 f"({at['visits']:.2%} of the visits)"
             )
-            yield from textwrap.wrap(f"in state {at['state']} after {at['history']}", WIDTH, **INDENT)
+            yield from WRAP.wrap(f"in state {at['state']} after {at['history']}")
 
     def __str__(self) -> str:
         return "\n".join(self.report())

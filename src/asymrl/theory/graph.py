@@ -75,7 +75,7 @@ class Graph:
 
     @cached_property
     def action(self) -> Int[np.ndarray, "edges"]:
-        return self.pomdp.rows()[1][self.outcome]
+        return self.pomdp.rows()[1].astype(np.int32)[self.outcome]
 
     @cached_property
     def probability(self) -> Float64[np.ndarray, "edges"]:

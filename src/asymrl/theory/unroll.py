@@ -15,7 +15,7 @@ from asymrl.theory.beliefs import describe, fingerprint, outcomes_of
 from asymrl.theory.graph import EXACT, MEMORY, WHOLE, Graph, spelled
 from asymrl.theory.policies import Policy
 
-NODES = 1_000_000  # nodes with a few outcomes per state and action take about 1 kB each
+NODES = 600_000  # with a few outcomes per state and action, all that is computed of them fits into 1 GB
 
 
 class TooLargeError(ValueError):
@@ -181,8 +181,9 @@ def _gathered(
     codes, moved = np.unique(place[layer.node] * states + layer.state, return_inverse=True)
     node, state = np.divmod(codes, states)
     keys = None if layer.keys is None else layer.keys[speaker]
-    origin = (x[speaker] for x in (layer.parent, layer.action, layer.observation))
-    return Layer(None, keys, *origin, node, state, np.bincount(moved, layer.mass), len(speaker)), moved
+    parent, action, observation = (x[speaker] for x in (layer.parent, layer.action, layer.observation))
+    mass = np.bincount(moved, layer.mass)
+    return Layer(None, keys, parent, action, observation, node, state, mass, len(speaker)), moved
 
 
 def _classes(
@@ -229,6 +230,7 @@ class _Growing:
         self.state_of, self.action_of = pomdp.rows()
         self.parts: list[dict[str, np.ndarray]] = []
         self.nodes = self.pairs = 0
+        self.forgets = False
         self.next_layer: Layer | None = None
 
     def add(self, layer: Layer, t: int, last: bool) -> None:
@@ -267,8 +269,9 @@ class _Growing:
         if layer.keys is None and self.merge == EXACT and not last:
             reached = self._without_unlikely(reached)
         if reached.remembered:
-            way = (x[: reached.remembered] for x in (reached.parent, reached.action, reached.observation))
-            reached.memory = self.policy.advance(layer.memory, *way)
+            way = (reached.parent, reached.action, reached.observation)
+            z, a, o = (x[: reached.remembered] for x in way)
+            reached.memory = self.policy.advance(layer.memory, z, a, o)
         reached.parent += self.nodes - layer.nodes
         return self.merged(reached), self._moved[target]
 
@@ -321,7 +324,8 @@ class _Growing:
         return describe(self.pomdp, spelled(int(layer.parent[node]), parent, action, observation) + last)
 
     def _add_nodes(self, layer: Layer, t: int, pi: np.ndarray, opened: np.ndarray) -> None:
-        keys = layer.keys if layer.keys is not None else self.nodes + np.arange(layer.nodes)[:, None]
+        self.forgets |= layer.keys is not None
+        keys = np.zeros((layer.nodes, 0), int) if layer.keys is None else layer.keys
         self.parts.append(
             {
                 "pi": pi,
@@ -340,10 +344,13 @@ class _Growing:
         self.pairs += len(layer.node)
 
     def finished(self) -> Graph:
-        joined = {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
-        _, parameter = np.unique(joined.pop("keys"), axis=0, return_inverse=True)
         sizes = [(len(part["pi"]), len(part["node"])) for part in self.parts]
         first = np.concatenate([[(0, 0)], np.cumsum(sizes, axis=0)])
+        # Parts are given up one by one, so that nothing is held twice.
+        joined = {name: np.concatenate([part.pop(name) for part in self.parts]) for name in list(self.parts[0])}
+        keys, parameter = joined.pop("keys"), np.arange(self.nodes)
+        if self.forgets:
+            _, parameter = np.unique(keys, axis=0, return_inverse=True)
         nothing = np.zeros(self.pairs)
         return Graph(
             pomdp=self.pomdp,
