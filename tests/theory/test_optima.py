@@ -14,6 +14,7 @@ from asymrl.theory.analysis import analyse
 from asymrl.theory.bounds import blind
 from asymrl.theory.optima import reference_returns, solve
 from asymrl.theory.plans import searched_plan
+from asymrl.theory.references import known_returns
 from asymrl.theory.search import search
 from tests.theory.oracles import expected_return, optimum, problem, random_world
 
@@ -177,3 +178,13 @@ def test_computed_references_of_shopping(name):
 def test_returns_that_do_not_exist(options, message):
     with pytest.raises(ValueError, match=message):
         solve(Tiger().pomdp(), **options)
+
+
+def test_returns_of_worlds_without_a_record_are_computed_where_that_is_cheap():
+    found = known_returns("heaven-hell-6")
+    assert found is not None
+    assert found.undiscounted["best"].low == pytest.approx(1)
+    assert found.discounted["best"].low == pytest.approx(0.99**26)  # south, to the priest and back, to heaven's exit
+    assert known_returns("tiger") is scores("tiger")
+    assert known_returns("shopping-9") is None
+    assert known_returns("nonsense") is None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from asymrl.commands.usage import world_named
 from asymrl.names import GYMNASIUM_NAMES, PAPER_WORLDS, WORLDS
 
 if TYPE_CHECKING:
@@ -29,11 +30,14 @@ Options: behind a colon, as in cleaner:maze_seed=7 or tiger:episodic=true."""
 class Envs:
     """List the worlds: sizes, discount, time limit, returns of a random and the best policy."""
 
+    worlds: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="WORLD")] = ()
+    """Only these, of any size and with any options, such as heaven-hell-6. By default those with a name."""
+
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Print JSON for other programs instead of a table."""
 
     def run(self) -> int:
-        worlds = [_describe(name) for name in WORLDS]
+        worlds = [_describe(name) for name in self.worlds or WORLDS]
         if self.json:
             print(json.dumps(worlds, indent=1))
             return 0
@@ -47,14 +51,14 @@ class Envs:
 
 
 def _describe(name: str) -> dict[str, Any]:
-    from asymrl.envs import make, scores
+    from asymrl.theory.references import known_returns
 
-    env = make(name)
-    known = scores(name)
+    env = world_named(name)
+    known = known_returns(name)
     returns = {} if known is None else {who: asdict(score) for who, score in known.undiscounted.items()}
     return {
         "name": name,
-        "gymnasium": f"asymrl/{GYMNASIUM_NAMES[name]}-v0",
+        "gymnasium": f"asymrl/{GYMNASIUM_NAMES[name]}-v0" if name in GYMNASIUM_NAMES else None,
         "in_paper": name in PAPER_WORLDS,
         "kind": _kind(env),
         "states": _size(env.latent_space),
@@ -105,7 +109,7 @@ def _table(worlds: list[dict[str, Any]], *, wide: bool) -> Table:
         table.add_column("in Gymnasium", no_wrap=True)
     group = None
     for world in worlds:
-        heading = world["kind"] if world["in_paper"] else f"{world['kind']}, for theory"
+        heading = world["kind"] if world["in_paper"] or world["gymnasium"] is None else f"{world['kind']}, for theory"
         if heading != group:
             if group is not None:
                 table.add_row()
@@ -114,7 +118,7 @@ def _table(worlds: list[dict[str, Any]], *, wide: bool) -> Table:
         cells = [world["name"], _short(world["states"]), str(world["actions"]), _short(world["observations"])]
         cells += [f"{world['discount']:g}", str(world["time_limit"])]
         cells += [format_score(world["returns"].get(who)) for who in ("random", "best")]
-        table.add_row(*cells, *([world["gymnasium"]] if wide else []))
+        table.add_row(*cells, *([world["gymnasium"] or ""] if wide else []))
     return table
 
 
@@ -129,7 +133,7 @@ def _short(size: Any) -> str:
 def format_score(entry: dict[str, Any] | None) -> str:
     """A return with two decimals: a number, an estimate, or an interval."""
     if entry is None:
-        return "?"
+        return "not computed"
     low, high = (f"{entry[end]:.2f}".rstrip("0").rstrip(".") for end in ("low", "high"))
     shown = low if low == high else f"{low} .. {high}"
     return f"~{shown}" if entry["kind"] == "Monte-Carlo" else shown

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from asymrl.envs.scores import scores
 from asymrl.envs.world import DEFAULT_TIME_LIMIT
 from asymrl.runs.batch import Batch
 from asymrl.runs.display import grouped, plus_minus
@@ -58,7 +57,9 @@ def comparable(batch: Batch) -> bool:
 
 def _references(world: str, reached: float) -> list[str]:
     """What a random and the best known policy get, and how far between them the runs are."""
-    known = scores(world)
+    from asymrl.theory.references import known_returns  # its solvers take a while to load
+
+    known = known_returns(world)
     if known is None:
         return ["best known      no reference returns for this world"]
     random, best = known.undiscounted["random"], known.undiscounted["best"]

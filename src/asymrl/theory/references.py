@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
+from asymrl.envs.finite import FiniteWorld
 from asymrl.envs.pomdp import Pomdp
+from asymrl.envs.registry import make
+from asymrl.envs.scores import Score, Scores, scores
+from asymrl.envs.world import DEFAULT_TIME_LIMIT
 from asymrl.theory.memoryless import best_memoryless, uniform_return
-from asymrl.theory.optima import Solution
+from asymrl.theory.optima import Solution, solve
 from asymrl.theory.uninformed import best_open_loop
 
 STATES = 500  # with more, the best memoryless policy takes longer than anyone wants to wait
+CHEAP, SECONDS = 2_000, 2.0  # states of a world that is solved on demand, and how long a search for it may take
 
 
 @dataclass(frozen=True)
@@ -39,3 +45,26 @@ def references(pomdp: Pomdp, horizon: float, best: Solution) -> dict[str, Refere
         found = best_memoryless(pomdp, steps, pomdp.discount).value
         known["memoryless"] = Reference(found, found, "found")
     return known | {"random": Reference(chance, chance, "exact")}
+
+
+@functools.cache
+def known_returns(name: str) -> Scores | None:
+    """The reference returns of a world by its name: those on record or, for other finite worlds, computed if cheap.
+
+    What is computed are the returns of a random and of the best policy in 100 steps. None: too large, or not finite.
+    """
+    if (recorded := scores(name)) is not None:
+        return recorded
+    try:
+        world = make(name)
+    except ValueError:
+        return None
+    if not isinstance(world, FiniteWorld) or (pomdp := world.pomdp()).states > CHEAP:
+        return None
+
+    def returns(discount: float) -> dict[str, Score]:
+        chance = uniform_return(pomdp, DEFAULT_TIME_LIMIT, discount)
+        best = solve(pomdp, DEFAULT_TIME_LIMIT, discount, seconds=SECONDS)
+        return {"random": Score(chance, chance, "exact"), "best": Score(best.low, best.high, best.kind)}
+
+    return Scores(undiscounted=returns(1.0), discounted=returns(pomdp.discount))
