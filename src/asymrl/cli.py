@@ -12,7 +12,9 @@ import tyro
 
 from asymrl import __version__
 from asymrl.commands.check import Check
+from asymrl.commands.compare import Compare
 from asymrl.commands.demo import Demo
+from asymrl.commands.doctor import Doctor
 from asymrl.commands.envs import Envs
 from asymrl.commands.evaluate import Evaluate
 from asymrl.commands.export import Export
@@ -29,6 +31,7 @@ COMMANDS = {
     "train": Train,
     "resume": Resume,
     "sweep": Sweep,
+    "compare": Compare,
     "reproduce": Reproduce,
     "evaluate": Evaluate,
     "render": Render,
@@ -36,6 +39,7 @@ COMMANDS = {
     "theory": Theory,
     "envs": Envs,
     "check": Check,
+    "doctor": Doctor,
     "demo": Demo,
 }
 DESCRIPTION = (
@@ -47,6 +51,7 @@ Command = (
     Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Resume, tyro.conf.subcommand("resume")]
     | Annotated[Sweep, tyro.conf.subcommand("sweep")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Render, tyro.conf.subcommand("render")]
@@ -54,6 +59,7 @@ Command = (
     | Annotated[Theory, tyro.conf.subcommand("theory")]
     | Annotated[Envs, tyro.conf.subcommand("envs")]
     | Annotated[Check, tyro.conf.subcommand("check")]
+    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
 )
 

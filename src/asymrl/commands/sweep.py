@@ -84,7 +84,7 @@ class Sweep(Running):
 
         if not self.env or not self.methods:
             raise UsageError("name worlds with --env and methods with --methods, or give a --config file")
-        axes = dict(_axis(text) for text in self.set)
+        axes = dict(axis(text) for text in self.set)
         count = 20 if self.seeds is None else self.seeds
         if count < 1:
             raise UsageError("no seeds: train at least one run")
@@ -143,7 +143,7 @@ def _text(value: Any) -> str:
     return ":".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _axis(text: str) -> tuple[str, list[Any]]:
+def axis(text: str) -> tuple[str, list[Any]]:
     """The name and the values of `name=value,value`."""
     name, equals, values = text.partition("=")
     if not equals or not name:

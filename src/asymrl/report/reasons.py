@@ -1,0 +1,36 @@
+"""Why one critic does better than another in a finite world: a quick look with the theory."""
+
+from __future__ import annotations
+
+from asymrl.envs.finite import FiniteWorld
+from asymrl.envs.world import World
+
+POLICY = "eps-optimal:0.5"
+# Few enough states for a look at whole episodes in seconds, and for one at their beginnings.
+STATES, MOST_STATES, BEGINNING = 100, 1000, 20
+NODES, SECONDS = 30_000, 4.0
+
+
+def reasons(env: World) -> str:
+    """What the exact analysis says about critics in this world, or why it can not say it quickly."""
+    from asymrl.theory.analysis import analyse
+    from asymrl.theory.named import named_policy
+    from asymrl.theory.optima import solve
+    from asymrl.theory.verdict import examine
+
+    if not isinstance(env, FiniteWorld):
+        return "The theory has no say here: it needs a world with finitely many states and observations."
+    slowly = f"`asymrl theory {env.name}` takes its time"
+    pomdp = env.pomdp()
+    if pomdp.states > MOST_STATES:
+        return f"{pomdp.states} states are too many for a quick exact analysis; {slowly}."
+    limit = pomdp.time_limit or BEGINNING
+    horizon = limit if pomdp.states <= STATES else min(limit, BEGINNING)
+    try:
+        best = solve(pomdp, horizon, limit=NODES, seconds=SECONDS)
+        policy = named_policy(pomdp, POLICY, best, horizon)
+        found = examine(analyse(pomdp, policy, horizon=horizon, limit=NODES), POLICY, {})
+    except ValueError as error:
+        return f"A quick exact analysis is not possible ({error}); {slowly}."
+    part = "" if horizon == limit else f" in the first {horizon} steps"
+    return f"Why, exactly, for a half-random optimal policy{part}: {found.advice}"

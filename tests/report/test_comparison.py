@@ -1,0 +1,69 @@
+"""Which critic to use: each verdict from runs made up to deserve it."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from asymrl.envs import make
+from asymrl.report.comparison import Scores, choose, on_privilege, rows_of, scores_of, table
+from asymrl.report.reasons import reasons
+
+LOW, HIGH = np.array([0.1, 0.2, 0.3, 0.2]), np.array([1.1, 1.2, 1.3, 1.2])
+MIXED = np.array([0.15, 0.25, 0.1, 0.3])
+
+
+def test_scores_are_the_last_return_and_the_mean_over_training():
+    points = {"a2c": {0: [1.0, 2.0, 6.0], 1: [0.0, 0.0, 3.0]}, "a2c-asym-hs": {0: [4.0, 4.0, 4.0], 1: [1.0, 2.0, 3.0]}}
+    rows = [
+        {"method": method, "seed": seed, "return": value}
+        for method, runs in points.items()
+        for seed, values in runs.items()
+        for value in values
+    ]
+    found = scores_of(pl.DataFrame(rows))
+    np.testing.assert_array_equal(found["a2c"].final, [6, 3])
+    np.testing.assert_array_equal(found["a2c"].during, [3, 1])
+    np.testing.assert_array_equal(found["a2c-asym-hs"].during, [4, 2])
+
+
+def test_a_method_that_always_wins_is_chosen():
+    scores = {"a2c": Scores(LOW, LOW), "a2c-asym-hs": Scores(HIGH, HIGH)}
+    choice = choose(scores)
+    assert choice.method == "a2c-asym-hs"
+    assert "beats a run of a2c, the next best, with probability 1.00 [1.00, 1.00]" in choice.reason
+    assert "helps here" in str(on_privilege(scores))
+    assert "does harm here" in str(on_privilege({"a2c": Scores(HIGH, LOW), "a2c-asym-hs": Scores(LOW, LOW)}))
+
+
+def test_among_equals_the_one_that_learns_soonest_is_chosen():
+    choice = choose({"a2c": Scores(LOW, LOW), "a2c-asym-hs": Scores(MIXED, HIGH)})
+    assert choice.method == "a2c-asym-hs"
+    assert "do not tell a2c and a2c-asym-hs apart, but it learns soonest" in choice.reason
+
+
+def test_where_nothing_can_be_told_the_simplest_is_chosen():
+    scores = {"a2c-asym-s": Scores(LOW, LOW), "a2c-asym-hs": Scores(MIXED, MIXED), "a2c": Scores(LOW, MIXED)}
+    choice = choose(scores)
+    assert choice.method == "a2c"
+    assert "do not tell a2c, a2c-asym-hs and a2c-asym-s apart" in choice.reason
+    assert "no effect that these runs could show" in str(on_privilege(scores))
+    assert on_privilege({"a2c-asym-s": scores["a2c-asym-s"]}) is None
+
+
+def test_the_table_compares_with_a2c():
+    rows = rows_of({"a2c": Scores(LOW, LOW), "a2c-asym-hs": Scores(HIGH, LOW)})
+    # Interquartile means: the middle two of four runs.
+    assert [row.final.estimate for row in rows] == pytest.approx([0.2, 1.2])
+    assert rows[0].improvement is None
+    assert rows[1].improvement == (1.0, 1.0, 1.0)
+    heading, first, second = table(rows).splitlines()
+    assert heading.split("  ")[0] == "method"
+    assert first.index("0.20 [") == second.index("1.20 [")
+
+
+def test_reasons_come_from_the_theory_or_say_why_not():
+    assert "A critic V(s) (a2c-asym-s) gives this policy its true gradient" in reasons(make("good-bad", time_limit=5))
+    assert "no say here" in reasons(make("car-flag"))
+    assert "1296 states are too many for a quick exact analysis" in reasons(make("shopping-6"))
