@@ -6,7 +6,7 @@ import json
 import math
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from asymrl.theory.analysis import Analysis
     from asymrl.theory.auditing import Audit
     from asymrl.theory.optima import Solution
+    from asymrl.theory.signals import Told
     from asymrl.theory.verdict import StateCritic, Verdict, Where
 
 WIDTH = 100
@@ -44,6 +45,9 @@ class Theory:
     mass: float = 0.99
     """How much of the probability to follow, for a policy that remembers everything."""
 
+    critic_sees: Annotated[str | None, tyro.conf.arg(metavar="SIGNAL")] = None
+    """Also say what a critic gains that is told only this part of the state, such as heaven-side in Heaven-Hell."""
+
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
     """Also draw the bias along the tree of histories, which way each critic pushes and, in Heaven-Hell, the values at
     the fork: .png, .svg or .pdf."""
@@ -62,6 +66,7 @@ class Theory:
         try:
             analysis, best, audit = self._analysis()
             found = examine(analysis, self.policy, references(analysis.pomdp, analysis.horizon, best), self.depth)
+            told = None if self.critic_sees is None else self._told(analysis, self.critic_sees)
             if self.output is not None:
                 from asymrl.theory.pictures import picture
 
@@ -69,13 +74,16 @@ class Theory:
         except ValueError as error:
             raise UsageError(str(error)) from error
         if self.json:
-            print(json.dumps(found.to_json() | {"audit": audit and audit.numbers(self.depth)}, indent=1))
+            more = {"signal": told and asdict(told), "audit": audit and audit.numbers(self.depth)}
+            print(json.dumps(found.to_json() | more, indent=1))
             return 0
         if analysis.pomdp.name == "good-bad" and 0 < analysis.pomdp.discount < 1:
             from asymrl.theory.walkthrough import good_bad
 
             print(*good_bad(analysis.pomdp.discount), "", sep="\n")
         print("\n".join(_lines(found)))
+        if told is not None:
+            print("", *_signal_lines(told), sep="\n")
         if audit is not None:
             print("", *audit.report(self.depth), sep="\n")
         return 0
@@ -108,6 +116,14 @@ class Theory:
         forgets = TrainedActor(chosen.run.actor).length > 0
         mass, horizon = 1.0 if forgets else self.mass, self._steps(chosen.env.time_limit)
         return audit_run(chosen.env, chosen.settings, chosen.run, mass=mass, horizon=horizon)
+
+    def _told(self, analysis: Analysis, signal: str) -> Told:
+        from asymrl.envs.finite import FiniteWorld
+        from asymrl.theory.signals import examine_signal
+
+        world = world_named(self.world)
+        assert isinstance(world, FiniteWorld)  # or there were no analysis
+        return examine_signal(analysis, world, signal)
 
     def _steps(self, time_limit: int | None) -> float:
         """The horizon that was asked for, or the world's time limit."""
@@ -154,6 +170,23 @@ def _row(critic: StateCritic) -> str:
     error = "inf" if math.isinf(critic.gradient_error) else f"{100 * round(critic.gradient_error, 9):.3g} %"
     cosine = "-" if math.isnan(critic.gradient_cosine) else f"{critic.gradient_cosine:.3f}"
     return f"{TARGETS[critic.targets]:<18}{ACTORS[critic.estimator]:<16}{bias:>11}{error:>16}{cosine:>9}"
+
+
+def _signal_lines(told: Told) -> Iterator[str]:
+    i = told.signal
+    yield f"What does the critic need to know? {i}: {told.meaning}"
+    if told.explained is not None:
+        yield f"It explains {told.explained:.1%} of what V(h, s) knows beyond V(h)."
+    yield f"{'unbiased critic':<28}{'variance of the gradient estimate':>34}"
+    for name, variance in (
+        ("V(h)", told.variance_h),
+        (f"V(h, {i})", told.variance_hi),
+        ("V(h, s)", told.variance_hs),
+    ):
+        yield f"{name:<28}{variance:>34.4g}"
+    yield f"{'critic without history':<28}{'value bias':>15}{'gradient cosine':>19}"
+    for name, bias, cosine in ((f"V({i})", told.bias_i, told.cosine_i), ("V(s)", told.bias_s, told.cosine_s)):
+        yield f"{name + ' by TD(0)':<28}{bias:>15.4g}{'-' if cosine is None else format(cosine, '.3f'):>19}"
 
 
 def _places(critic: StateCritic) -> Iterator[str]:

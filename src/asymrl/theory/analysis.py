@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 
 from asymrl.envs.finite import FiniteWorld
 from asymrl.envs.pomdp import Pomdp
@@ -24,6 +24,8 @@ from asymrl.theory.policies import History, Policy, PolicyLike, as_policy
 from asymrl.theory.state_values import StateValues
 from asymrl.theory.unroll import NODES, Root
 from asymrl.theory.values import Values
+
+CriticLike = str | Float64[np.ndarray, "pairs"]
 
 
 def as_pomdp(problem: Any) -> Pomdp:
@@ -138,6 +140,13 @@ class Analysis:
         """The value of a history, or of a history and a state."""
         return float(self._mean(h, s, self._at(h)[0]))
 
+    def V_told(self, h: History, label: Int[np.ndarray, "S"], i: int) -> float:
+        """V(h, i) = E[V(h, s) | h, f(s) = i], for a critic that is told a part of the state; `label[s]` is f(s)."""
+        weight = np.where(label == i, self.belief(h), 0.0)
+        if not weight.any():
+            raise ValueError(f"{self.pomdp.name}: the signal {i} is impossible after {self.describe(h)}")
+        return float(weight @ np.nan_to_num(self._at(h)[0]) / weight.sum())
+
     def Q(self, h: History, *s_and_a: int) -> float:
         """The value of an action after a history, or after a history and in a state: (h, a) or (h, s, a)."""
         *s, a = s_and_a
@@ -177,12 +186,12 @@ class Analysis:
         return self.states.visit_td_lambda(0.0 if kind == "td0" else self.lambda_ if lambda_ is None else lambda_)
 
     def gradient(
-        self, critic: str | None = None, estimator: str | None = None, parameters: str = "softmax"
+        self, critic: CriticLike | None = None, estimator: str | None = None, parameters: str = "softmax"
     ) -> gradients.Gradient:
         """The policy gradient; with a critic, what an actor follows that listens to it.
 
         Args:
-            critic: one of `asymrl.theory.critics.CRITICS`; None for the true gradient.
+            critic: one of `asymrl.theory.critics.CRITICS`, or a value for each pair; None for the true gradient.
             estimator: "td0" (the default), "td-lambda" or "mc".
             parameters: "softmax" or "direct".
         """
@@ -191,29 +200,29 @@ class Analysis:
         told = gradients.estimated_values(self.values, self.critics(critic), estimator or "td0", self.lambda_)
         return gradients.asymmetric_gradient(self.graph, told, parameters)
 
-    def value_bias(self, critic: str = "td0") -> Float64[np.ndarray, "nodes"]:
+    def value_bias(self, critic: CriticLike = "td0") -> Float64[np.ndarray, "nodes"]:
         """E[critic | h] - V(h) at each node of the graph."""
         self._need_histories("the bias at each history")
         return bias.value_bias(self.values, self.critics(critic))
 
-    def gradient_bias(self, critic: str = "td0", estimator: str | None = None) -> Float64[np.ndarray, "nodes A"]:
+    def gradient_bias(self, critic: CriticLike = "td0", estimator: str | None = None) -> Float64[np.ndarray, "nodes A"]:
         """How much more than it should the actor is told to favour each action, at each node of the graph."""
         self._need_histories("the bias at each history")
         told = gradients.estimated_values(self.values, self.critics(critic), estimator or "td0", self.lambda_)
         return bias.gradient_bias(self.values, told)
 
-    def variance(self, critic: str = "hs", *, resampled: bool = False, shared: bool = False) -> float:
+    def variance(self, critic: CriticLike = "hs", *, resampled: bool = False, shared: bool = False) -> float:
         """The total variance of the one-episode actor-critic gradient estimate with this critic.
 
         Args:
-            critic: "h", "hs" or any other of `asymrl.theory.critics.CRITICS`.
+            critic: "h", "hs" or any other of `asymrl.theory.critics.CRITICS`, or a value for each pair.
             resampled: give V(h, s) a state drawn anew from the belief instead of the true one.
             shared: whether the policy's table has a row for each memory, rather than one for each history.
         """
         self._need_histories("the variance of the estimate")
         if not resampled:
             return variance.estimator_variance(self.values, self.critics(critic), shared=shared)
-        if critic != "hs":
+        if not isinstance(critic, str) or critic != "hs":
             raise ValueError(f"resampled states are for the critic 'hs', not {critic!r}")
         spread = variance.state_variance(self.values)
         return variance.estimator_variance(self.values, self.critics("h"), resampled=spread)

@@ -20,8 +20,10 @@ class Critics:
     states: StateValues
     lambda_: float = 0.7
 
-    def __call__(self, name: str) -> Float64[np.ndarray, "pairs"]:
-        """The critic with this name, one of CRITICS."""
+    def __call__(self, name: str | Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "pairs"]:
+        """The critic with this name, one of CRITICS; an array with a value for each pair is a critic already."""
+        if isinstance(name, np.ndarray):
+            return name
         graph, values = self.states.graph, self.states.values
         if name == "h":
             return values.V_h[graph.node]
