@@ -80,8 +80,10 @@ def analyse(
         pomdp = replace(pomdp, discount=float(discount))
     if horizon is None:
         horizon = math.inf if pomdp.time_limit is None else pomdp.time_limit
-    if not horizon >= 1:
-        raise ValueError(f"{pomdp.name}: horizon is {horizon!r}, expected at least 1 action, or math.inf")
+    if not horizon >= 1 or (math.isfinite(horizon) and horizon != int(horizon)):
+        raise ValueError(f"{pomdp.name}: horizon is {horizon!r}, expected a whole number of at least 1, or math.inf")
+    if not 0 < mass <= 1:
+        raise ValueError(f"{pomdp.name}: mass is {mass!r}, expected a probability above 0")
     options = {"truncation": truncation, "mass": mass, "merge": merge, "limit": limit}
     made = as_policy(pomdp, policy)
     graph = follow(pomdp, made, horizon, **options)

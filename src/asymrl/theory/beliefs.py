@@ -122,6 +122,8 @@ def begin_history(
     pomdp: Pomdp, h: tuple[tuple[int | None, int], ...]
 ) -> tuple[Float64[np.ndarray, "S"], tuple[tuple[int | None, int], ...]]:
     """The belief after the first observation of a history, and the pairs that follow it."""
+    if not isinstance(h, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in h):
+        raise ValueError(f"{pomdp.name}: {h!r} is no history; give a tuple of pairs (action, observation)")
     if pomdp.first_observation is None:
         return pomdp.start.copy(), h[1:] if h[:1] == ((None, pomdp.observations),) else h
     if not h or h[0][0] is not None or not 0 <= h[0][1] < pomdp.observations:
