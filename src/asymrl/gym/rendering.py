@@ -21,9 +21,7 @@ def warn_of_no_render_mode() -> None:
     gymnasium.logger.warn("render() needs a render mode; make the environment with render_mode='ansi' or 'rgb_array'")
 
 
-def draw(
-    render_mode: str, world: World, state: Any, observation: Any, action: Any, terminated: bool = False
-) -> Any:
+def draw(render_mode: str, world: World, state: Any, observation: Any, action: Any, terminated: bool = False) -> Any:
     """One moment of an episode: a string in the mode `ansi`, an image `[H, W, 3]` of bytes in `rgb_array`."""
     # Drawing needs matplotlib, which those who only step should not wait for.
     from asymrl.envs.pictures import draw_frame, draw_text
