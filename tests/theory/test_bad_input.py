@@ -19,9 +19,9 @@ from asymrl import theory
         ({"truncation": "cut"}, "truncation='cut': choose"),
     ],
 )
-def test_options(options: dict[str, Any], message: str) -> None:
+def test_options(options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        theory.analyse("tiger", **{"horizon": 3} | options)
+        theory.analyse("tiger", **({"horizon": 3} | options))
 
 
 @pytest.mark.parametrize(
