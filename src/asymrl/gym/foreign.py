@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -78,8 +79,11 @@ def _factory(
 ) -> tuple[Callable[[], gymnasium.Env], str, int | None]:
     """How to make more of them, what they are called, and their time limit."""
     if isinstance(env, str):
+        module, _, identifier = env.rpartition(":")
         try:
-            spec = gymnasium.spec(env)
+            if module:
+                importlib.import_module(module)  # which registers it
+            spec = gymnasium.spec(identifier)
         except (gymnasium.error.Error, ImportError) as error:
             raise ValueError(f"world {env!r}: {error}") from error
         return functools.partial(_make, spec), env, spec.max_episode_steps
