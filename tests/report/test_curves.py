@@ -45,7 +45,8 @@ def test_the_figure_shows_each_run_their_mean_and_the_references():
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a2c, 2 runs"]  # pyright: ignore
     assert {text.get_text() for text in axes.texts} == {"random policy", "best known"}
     assert len(learning_curve(table(), references=False).axes[0].lines) == 3
-    assert len(learning_curve(table("shopping-3")).axes[0].lines) == 3
+    assert len(learning_curve(table("shopping-3")).axes[0].lines) == 5, "computed on demand"
+    assert len(learning_curve(table("shopping-9")).axes[0].lines) == 3, "too large for that"
 
 
 def test_runs_with_other_settings_have_a_line_of_their_own():
