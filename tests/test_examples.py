@@ -29,6 +29,7 @@ def test_a_world_in_a_file_can_be_checked(capsys: pytest.CaptureFixture[str]):
     assert "the latent determines the future" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_cart_pole_is_trained_and_played():
     assert 1 <= example("cart_pole").main(steps=30, time_limit=8, **SMALL) <= 100
 

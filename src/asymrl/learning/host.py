@@ -40,7 +40,8 @@ class Collector:
         self.env, self.horizon = env, horizon
         self.policy = actors.distribution
         ready = jax.eval_shape(eqx.filter_vmap(Actor.prepared), actors)
-        self._static = eqx.partition(ready, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))[1]
+        arrays, self._static = eqx.partition(ready, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
+        self._structure = jax.tree.structure(arrays)
         self._actor_static = eqx.partition(actors, eqx.is_array)[1]
         self._begin = jax.jit(self._begin_episodes, static_argnums=2)
         self._act = jax.jit(self._act_once, static_argnums=4, donate_argnums=1)
@@ -59,8 +60,7 @@ class Collector:
         before = self.policy.none(runs, episodes)
         loop = (memory, jnp.zeros((self.horizon, runs, episodes, self._static.history.memory.size)))
         for t in range(self.horizon):
-            given = jax.tree.map(lambda leaf: leaf.reshape(runs, episodes, *leaf.shape[1:]), seen)
-            loop, before, action = self._act(ready, loop, (before, given, chance), np.int32(t), greedy)
+            loop, before, action = self._act(ready, loop, (before, seen, chance), np.int32(t), greedy)
             seen, truth, rewards, terminated, truncated = stepper.step(np.asarray(action), alive)
             out_of_time = t + 1 >= self.horizon
             tape.write(t, np.asarray(before), seen, truth, np.where(alive, rewards, 0.0))
@@ -91,7 +91,8 @@ class Collector:
         # Gymnasium wants seeds that are not negative, as Python's own integers.
         seeds = jax.vmap(lambda key: jax.random.bits(key, (episodes,)) >> 1)(begin_keys)
         memory = jax.vmap(lambda ready: eqx.combine(ready, self._static).history.memory.initial(episodes))(ready)
-        return ready, memory, chance, seeds
+        # As a list: taking models apart costs more than a step of them.
+        return jax.tree.leaves(ready), memory, chance, seeds
 
     def _act_once(self, ready: Any, loop: tuple, given: tuple, t: Array, greedy: bool) -> tuple[tuple, Array, Array]:
         memory, features = loop
@@ -102,8 +103,10 @@ class Collector:
             action = self.policy.mode(parameters) if greedy else self.policy.choose(parameters, chance)
             return memory, new, action
 
+        actors = jax.tree.unflatten(self._structure, ready)
+        seen = jax.tree.map(lambda leaf: leaf.reshape(*before.shape[:2], *leaf.shape[1:]), seen)
         with jax.default_matmul_precision("highest"):
-            memory, new, action = jax.vmap(choose)(ready, memory, before, seen, chance[t])
+            memory, new, action = jax.vmap(choose)(actors, memory, before, seen, chance[t])
         features = jax.lax.dynamic_update_index_in_dim(features, new, t, 0)
         flat = action.reshape(-1, *action.shape[2:])
         return (memory, features), action, self.policy.to_world(flat)
