@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Float64, Int, UInt64
 from scipy import sparse
 
 from asymrl.envs.pomdp import Pomdp
@@ -107,10 +107,10 @@ class BeliefModel:
         return Successors(parent, action, observation, probability, following)
 
 
-def belief_keys(beliefs: sparse.csr_array) -> Int[np.ndarray, "N 2"]:
+def belief_keys(beliefs: sparse.csr_array) -> UInt64[np.ndarray, "N 2"]:
     """128 bits for each row: equal for equal rounded beliefs and, for all that chance allows, only for those."""
     row = np.repeat(np.arange(count(beliefs)), np.diff(beliefs.indptr))
-    return fingerprint(row, beliefs.indices, beliefs.data, count(beliefs))
+    return fingerprint(row, beliefs.indices, beliefs.data, count(beliefs)).view(np.uint64)
 
 
 class Numbering:
