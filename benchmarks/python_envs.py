@@ -126,7 +126,7 @@ def measure_recurrent_ppo(options: Options) -> Speed:
     from sb3_contrib import RecurrentPPO  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
 
-    torch.set_num_threads(1)  # with more it is slower: the networks are small
+    torch.set_num_threads(1)  # the networks are small
     watch = Stopwatch()
     envs = DummyVecEnv([lambda: cart_pole(watch)] * options.envs)
     model = RecurrentPPO(
