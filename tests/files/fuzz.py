@@ -119,7 +119,7 @@ def fuzz(inputs: int, seed: int = 0) -> int:
 
 def fuzz_with_atheris(inputs: int) -> None:
     """Lets libFuzzer look for inputs that reach new code. It ends the process."""
-    import atheris
+    import atheris  # pyright: ignore[reportMissingModuleSource, reportMissingImports]
 
     for name in ("tokens", "header", "bulk", "parser", "rules", "assembly", "foreign"):
         module = sys.modules[f"asymrl.files.{name}"]

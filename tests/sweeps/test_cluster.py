@@ -24,7 +24,7 @@ TINY = {"memory_size": 4, "hidden": (4,), "time_limit": 4, "steps": 100_000, "lo
 def cluster(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A head without CPUs, and two worker nodes with two each."""
     ray = pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
+    from ray.cluster_utils import Cluster  # pyright: ignore[reportMissingImports]
 
     for name in ("ASYMRL_CACHE", "XLA_FLAGS", "JAX_PLATFORMS"):
         monkeypatch.setenv(name, environment.get(name, ""))

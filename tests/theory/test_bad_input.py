@@ -20,8 +20,9 @@ from asymrl import theory
     ],
 )
 def test_options(options: Any, message: str) -> None:
+    given: Any = {"horizon": 3} | options
     with pytest.raises(ValueError, match=message):
-        theory.analyse("tiger", **({"horizon": 3} | options))
+        theory.analyse("tiger", **given)
 
 
 @pytest.mark.parametrize(

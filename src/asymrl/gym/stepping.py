@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
-import jax
 import numpy as np
 
 from asymrl.envs.spaces import Record, Space
@@ -121,9 +120,9 @@ class InProcesses:
         def typed(space: Space, values: Any) -> Any:
             if isinstance(space, Record):
                 return {name: typed(part, values[name]) for name, part in space.items()}
-            return np.asarray(values, space.dtype)
+            return np.array(values, space.dtype)  # a copy: the processes write into these
 
         observations, latents = (
             typed(space, shown[name]) for space, name in zip(self.spaces, ("observation", "latent"), strict=True)
         )
-        return jax.tree.map(np.copy, (observations, latents))
+        return observations, latents
