@@ -18,6 +18,7 @@ from asymrl.learning.program import stack_numbers
 from asymrl.learning.run import training_world
 from asymrl.learning.settings import Settings
 from tests.gym.foreign_envs import Aim, Dark, Guess, doubled
+from tests.learning.small import start
 
 SMALL = {"memory_size": 4, "hidden": (8,), "time_limit": 5, "episodes": 3, "steps": 10_000}
 
@@ -86,14 +87,14 @@ def test_a_critic_of_the_state_needs_one():
 def test_without_a_latent_state_a2c_is_trained():
     dark = from_gymnasium(Dark, time_limit=5)
     prog = HostProgram(settings(method="a2c").shape(), dark)
-    runs = prog.train(prog.start([0]), stack_numbers([settings(method="a2c")]), 2)
+    runs = prog.train(start(prog.host, prog.settings, [0]), stack_numbers([settings(method="a2c")]), 2)
     assert int(runs.updates[0]) == 2
     assert not bool(runs.failed[0])
 
 
 def test_what_is_collected_is_what_happened(guess: HostProgram):
     """Played again by hand from the same seeds, with the same actions."""
-    runs = guess.start([3, 4])
+    runs = start(guess.host, guess.settings, [3, 4])
     collector = Collector(guess.host, runs.actor, 5)
     keys = jax.random.split(jax.random.key(1), 2)
     played = collector.collect(runs.actor, keys, np.array([True, True]), episodes=3)
@@ -115,8 +116,8 @@ def test_what_is_collected_is_what_happened(guess: HostProgram):
 def test_episodes_do_not_depend_on_how_training_is_cut_into_pieces(guess: HostProgram):
     """What makes a resumed run equal to an uninterrupted one."""
     numbers = stack_numbers([settings()] * 2)
-    whole = guess.train(guess.start([0, 1]), numbers, 4)
-    pieces = guess.train(guess.train(guess.start([0, 1]), numbers, 1), numbers, 3)
+    whole = guess.train(start(guess.host, guess.settings, [0, 1]), numbers, 4)
+    pieces = guess.train(guess.train(start(guess.host, guess.settings, [0, 1]), numbers, 1), numbers, 3)
     leaves = (jax.tree.leaves(eqx.filter(runs, eqx.is_array)) for runs in (whole, pieces))
     for a, b in zip(*leaves, strict=True):
         if jax.dtypes.issubdtype(a.dtype, jax.dtypes.prng_key):
@@ -126,7 +127,7 @@ def test_episodes_do_not_depend_on_how_training_is_cut_into_pieces(guess: HostPr
 
 @pytest.mark.slow
 def test_environments_in_processes_give_the_same_episodes(guess: HostProgram):
-    runs, keys = guess.start([3]), jax.random.key(5)[None]
+    runs, keys = start(guess.host, guess.settings, [3]), jax.random.key(5)[None]
     apart = Collector(from_gymnasium(Guess, time_limit=5, stepping="processes"), runs.actor, 5)
     here = Collector(guess.host, runs.actor, 5)
     try:
@@ -140,7 +141,7 @@ def test_environments_in_processes_give_the_same_episodes(guess: HostProgram):
 
 def test_the_time_limit_truncates():
     prog = program(Dark, method="a2c")
-    runs = prog.start([0])
+    runs = start(prog.host, prog.settings, [0])
     played = Collector(prog.host, runs.actor, 5).collect(
         runs.actor, jax.random.key(0)[None], np.array([True]), episodes=8
     )
@@ -154,7 +155,7 @@ def test_a_vector_of_actions_is_learned():
     given = settings(world="aim", method="a2c-asym-hs", episodes=8, actor_rate=0.02, critic_rate=0.02,
                      entropy_weight=0.01, time_limit=1, memory_size=4)  # fmt: skip
     prog = HostProgram(given.shape(), from_gymnasium(Aim, time_limit=1))
-    runs = prog.train(prog.start([0]), stack_numbers([given]), 400)
+    runs = prog.train(start(prog.host, prog.settings, [0]), stack_numbers([given]), 400)
     played = Collector(prog.host, runs.actor, 1).collect(
         runs.actor, jax.random.key(0)[None], np.array([True]), episodes=8, greedy=True
     )
