@@ -46,7 +46,7 @@ def compiled_steps(env: World, episodes: int, steps: int) -> Callable[[PRNGKeyAr
     def walk(carry: tuple, key: PRNGKeyArray) -> tuple[tuple, None]:
         episode, seen, total = carry
         action_key, step_key = jax.random.split(key)
-        actions = (jax.random.uniform(action_key, (episodes,)) * env.action_space.n).astype(jnp.int32)
+        actions = (jax.random.uniform(action_key, (episodes,)) * len(env.action_names)).astype(jnp.int32)
         keys = jax.random.split(step_key, episodes)
         episode, observation, _, transition = jax.vmap(env.advance_or_begin)(keys, episode, actions)
         # Observations and rewards enter the result, so that the compiler can't leave them out.

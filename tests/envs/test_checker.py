@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.envs import WORLDS, Box, Discrete, FiniteWorld, Record, Shopping, Step, check, make
+from asymrl.envs import WORLDS, Box, Discrete, FiniteWorld, Record, Shopping, Step, World, check, make
 from tests.envs.line_world import Line, refused
 
 
@@ -20,7 +20,7 @@ def test_all_worlds_pass(name):
     env = make(name)
     report = check(env)
     assert report.world == name
-    assert report.pairs == report.states * env.action_space.n
+    assert report.pairs == report.states * len(env.action_names)
     assert "the latent determines the future" in str(report)
     if isinstance(env, FiniteWorld):
         assert report.states == env.latent_space.n, "a finite world of this size is examined whole"
@@ -271,3 +271,65 @@ def test_vmapped_differs_from_single():
     message = refused(StartsOtherwiseUnderVmap())
     assert "reset gives another result under vmap than alone" in message
     assert "in the state with latent" in message
+
+
+class Slider(World):
+    """A place between -1 and 1 that vectors of actions move; everything is seen."""
+
+    name: str = eqx.field(static=True, default="slider")
+    discount: float = eqx.field(static=True, default=0.9)
+    time_limit: int | None = eqx.field(static=True, default=20)
+
+    @property
+    def action_names(self):
+        return ("push",)
+
+    @property
+    def action_space(self):
+        return Box((1,), -0.5, 0.5)
+
+    @property
+    def observation_space(self):
+        return Box((1,), -1.0, 1.0)
+
+    @property
+    def latent_space(self):
+        return self.observation_space
+
+    def reset(self, key):
+        return jax.random.uniform(key, (1,), minval=-1.0)
+
+    def step(self, key, state, action):
+        moved = jnp.clip(state + action, -1.0, 1.0)
+        return Step(moved, -jnp.abs(moved[0]), jnp.bool_(False))
+
+    def first_observation(self, key, state):
+        return state
+
+    def observe(self, key, state, action, next_state):
+        return next_state
+
+    def latent(self, state):
+        return state
+
+    def from_latent(self, latent):
+        return jnp.asarray(latent, jnp.float32)
+
+
+def test_actions_that_are_vectors():
+    report = check(Slider(), episodes=4, steps=4)
+    assert report.pairs == report.states * 5, "both corners of the space of actions, and three points between them"
+
+
+def test_a_fault_under_a_vector_of_actions_is_named():
+    class Overflowing(Slider):
+        def step(self, key, state, action):
+            step = super().step(key, state, action)
+            return step._replace(reward=jnp.where(action[0] > 0.4, jnp.inf, step.reward))
+
+    assert refused(Overflowing()).endswith(", action 0.50")
+
+
+def test_what_runs_in_python_is_refused():
+    with pytest.raises(ValueError, match=r"CartPole-v1 runs in Python.*check_env"):
+        check(make("CartPole-v1"))

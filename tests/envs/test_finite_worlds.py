@@ -47,7 +47,7 @@ def every_step(name: str):
         step = env.step(key, state, action)
         return step, env.observe(key, state, action, step.state)
 
-    S, A = env.latent_space.n, env.action_space.n
+    S, A = env.latent_space.n, len(env.action_names)
     compiled = jax.jit(jax.vmap(jax.vmap(one, (None, 0)), (0, None)))
     return jax.device_get(compiled(jnp.arange(S), jnp.arange(A)))
 
@@ -100,7 +100,7 @@ def test_tables(name):
         assert getattr(env, table).dtype == np.float32
     np.testing.assert_array_equal(env.D, rules.D)
     np.testing.assert_allclose(env.start, rules.start, rtol=1e-15)
-    assert (env.latent_space.n, env.action_space.n) == (rules.states, rules.actions)
+    assert (env.latent_space.n, len(env.action_names)) == (rules.states, rules.actions)
     assert len(env.observation_names) == rules.observations
 
 

@@ -105,8 +105,8 @@ def learner_of(run: Run, env: World, settings: Settings) -> Learner:
     seen = env.observation_space
     blank = seen.n - 1 if isinstance(seen, Discrete) and seen.blank else None
     return Learner(
-        policy=Network("h", window, env.action_space.n, blank),
-        value=Network(settings.how.reads, window, env.action_space.n, blank),
+        policy=Network("h", window, len(env.action_names), blank),
+        value=Network(settings.how.reads, window, len(env.action_names), blank),
         actor=weights_of(run.actor),
         critic=weights_of(run.critic),
         target=weights_of(run.target),

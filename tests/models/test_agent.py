@@ -81,7 +81,7 @@ def scene(request: pytest.FixtureRequest) -> Scene:
         episode, seen = jax.vmap(jax.vmap(env.begin))(jax.random.split(jax.random.key(1), (T, E)))
         return actor, critic, seen, jax.vmap(jax.vmap(env.latent))(episode.state)
 
-    before = rng.integers(env.action_space.n, size=(T, E)).astype(np.int32)
+    before = rng.integers(len(env.action_names), size=(T, E)).astype(np.int32)
     before[0] = NO_ACTION
     actor, critic, seen, signals = build()
     return Scene(env, actor, critic, jnp.asarray(before), seen, signals)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from asymrl.commands.usage import world_named
+from asymrl.commands.usage import UsageError, world_named
 
 
 @dataclass(frozen=True)
@@ -30,4 +30,6 @@ class Check:
         except CheckError as error:
             print(f"asymrl: {error}", file=sys.stderr)
             return 1
+        except ValueError as error:
+            raise UsageError(str(error)) from error
         return 0

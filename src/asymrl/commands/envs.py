@@ -62,7 +62,7 @@ def _describe(name: str) -> dict[str, Any]:
         "in_paper": name in PAPER_WORLDS,
         "kind": _kind(env),
         "states": _size(env.latent_space),
-        "actions": env.action_space.n,
+        "actions": _size(env.action_space),
         "observations": _observations(env),
         "discount": env.discount,
         "time_limit": env.time_limit,

@@ -10,9 +10,10 @@ import jax
 import numpy as np
 
 from asymrl.envs.finite import FiniteWorld
-from asymrl.envs.spaces import Box, Indices, Record, Space
+from asymrl.envs.host import HostWorld
+from asymrl.envs.spaces import Box, Discrete, Indices, Record, Space
 from asymrl.envs.survey import CheckError as CheckError
-from asymrl.envs.survey import Survey, act, begin, compiled, host, take, trace
+from asymrl.envs.survey import Survey, act, actions_to_try, begin, compiled, host, take, trace
 from asymrl.envs.world import World
 
 # Compiled in another way, sums may be rounded in another way.
@@ -48,6 +49,8 @@ def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> 
     Raises:
         CheckError: naming the rule, the state and the action.
     """
+    if isinstance(env, HostWorld):
+        raise ValueError(f"{env.name} runs in Python, which can't be examined like this; use Gymnasium's check_env")
     checker = _Checker(env)
     passed = []
     if isinstance(env, FiniteWorld):
@@ -68,7 +71,7 @@ def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> 
         "the latent determines the future",
     ]
     states = len(set(survey.same_latent.tolist()))
-    return CheckReport(env.name, states, states * env.action_space.n, tuple(passed))
+    return CheckReport(env.name, states, states * len(actions_to_try(env)), tuple(passed))
 
 
 class _Checker:
@@ -169,7 +172,7 @@ class _Checker:
         alone = []
         for batch, i in (divmod(k, size) for k in some):
             keys, states = survey.batch_keys[batch], survey.batches[batch]
-            alone.append(_stack([act_alone(keys, states, i, action) for action in range(env.action_space.n)]))
+            alone.append(_stack([act_alone(keys, states, i, action) for action in actions_to_try(env)]))
         alone = _stack(alone)
         together = _at(survey.outcomes, some)
         for name, part in (("step", slice(0, 3)), ("observe", slice(3, 4)), ("latent", slice(4, 5))):
@@ -202,7 +205,14 @@ class _Checker:
             shown = f"state {latent} ({env.state_names[latent]})"
         else:
             shown = f"the state with latent {_short(latent)}"
-        return shown if action is None else f"{shown}, action {action} ({env.action_names[action]})"
+        if action is None:
+            return shown
+        text = env.action_text(actions_to_try(env)[action])
+        return (
+            f"{shown}, action {action} ({text})"
+            if isinstance(env.action_space, Discrete)
+            else f"{shown}, action {text}"
+        )
 
 
 def _shape_problem(space: Space, found: Any) -> str | None:

@@ -190,6 +190,10 @@ class FiniteWorld(World):
         return self.names_of_actions
 
     @property
+    def action_space(self) -> Discrete:
+        return Discrete(len(self.names_of_actions))
+
+    @property
     def observation_space(self) -> Discrete:
         if self.first_observations is None:
             return Discrete(len(self.observation_names) + 1, blank=True)

@@ -35,7 +35,7 @@ class GymnaxWorld(World):
     time_limit: int | None = eqx.field(static=True)
     env: Any = eqx.field(static=True)
     params: Any
-    actions: Space = eqx.field(static=True)
+    actions: Discrete | Box = eqx.field(static=True)
     observations: Space = eqx.field(static=True)
     size: int = eqx.field(static=True)
     restore: Any = eqx.field(static=True)
@@ -49,7 +49,10 @@ class GymnaxWorld(World):
         self.discount = discount
         own = getattr(params, "max_steps_in_episode", None)
         self.time_limit = time_limit or (int(own) if own is not None else DEFAULT_TIME_LIMIT)
-        self.actions = space_of(env.action_space(params), f"{self.name}: the action")
+        actions = space_of(env.action_space(params), f"{self.name}: the action")
+        if not isinstance(actions, Discrete | Box):
+            raise ValueError(f"{self.name}: actions of the kind {type(actions).__name__} have no policy here")
+        self.actions = actions
         self.observations = space_of(env.observation_space(params), f"{self.name}: the observation")
         # A bound method can be compiled only once its object is complete.
         _, state = jax.jit(lambda key: self._reset(key))(jax.random.key(0))
@@ -63,11 +66,11 @@ class GymnaxWorld(World):
     def action_names(self) -> tuple[str, ...]:
         if isinstance(self.actions, Discrete):
             return tuple(map(str, range(self.actions.n)))
-        return tuple(f"a{i}" for i in range(math.prod(self.actions.shape) if isinstance(self.actions, Box) else 0))
+        return tuple(f"a{i}" for i in range(math.prod(self.actions.shape)))
 
     @property
-    def action_space(self) -> Discrete:
-        return self.actions  # pyright: ignore[reportReturnType]  a Box, where actions are vectors
+    def action_space(self) -> Discrete | Box:
+        return self.actions
 
     @property
     def observation_space(self) -> Space:

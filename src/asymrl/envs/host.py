@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Bool, Float
 
-from asymrl.envs.spaces import Discrete, Space
+from asymrl.envs.spaces import Box, Discrete, Space
 from asymrl.envs.world import World
 
 
@@ -43,7 +43,7 @@ class HostWorld(World):
     discount: float = eqx.field(static=True)
     time_limit: int | None = eqx.field(static=True)
     names_of_actions: tuple[str, ...] = eqx.field(static=True)
-    actions: Space = eqx.field(static=True)
+    actions: Discrete | Box = eqx.field(static=True)
     observations: Space = eqx.field(static=True)
     latents: Space = eqx.field(static=True)
     make: Callable[[], Any] = eqx.field(static=True)
@@ -62,8 +62,8 @@ class HostWorld(World):
         return self.names_of_actions
 
     @property
-    def action_space(self) -> Discrete:
-        return self.actions  # pyright: ignore[reportReturnType]  a Box, where actions are vectors
+    def action_space(self) -> Discrete | Box:
+        return self.actions
 
     @property
     def observation_space(self) -> Space:

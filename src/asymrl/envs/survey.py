@@ -10,12 +10,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Num
 
 from asymrl.envs.finite import FiniteWorld
+from asymrl.envs.spaces import Discrete
 from asymrl.envs.world import State, Step, World
 
 # Up to this many pairs of a state and an action, a finite world is examined whole.
 EXHAUSTIVE_PAIRS = 20_000
+SHARES = (0.5, 0.0, 0.25, 0.75, 1.0)  # of the way between the corners, where actions are vectors
 
 
 class CheckError(ValueError):
@@ -83,7 +86,7 @@ def trace(env: World, times: int = 3) -> Shapes:
         return shapes
 
     key = jax.eval_shape(lambda: jax.random.key(0))
-    action = jax.ShapeDtypeStruct((), jnp.int32)
+    action = jax.eval_shape(lambda: jnp.asarray(actions_to_try(env)[0]))
     state = shape_of("reset", key)
     first_observation = shape_of("first_observation", key, state)
     step = shape_of("step", key, state, action)
@@ -114,10 +117,10 @@ def take(env: World, episodes: int, steps: int, seed: int) -> Survey:
     no_walk = np.zeros(episodes, np.int32)
     try:
         starts, first_observations, start_latents = compiled(jax.vmap(functools.partial(begin, env)))(start_keys)
-        if isinstance(env, FiniteWorld) and env.latent_space.n * env.action_space.n <= EXHAUSTIVE_PAIRS:
+        if isinstance(env, FiniteWorld) and env.latent_space.n * len(env.action_names) <= EXHAUSTIVE_PAIRS:
             batches, latents = _all_states(env, episodes)
         else:
-            walk = _walk(look, starts, random, env.action_space.n, episodes, steps)
+            walk = _walk(look, starts, random, len(actions_to_try(env)), episodes, steps)
             batches, latents = [state for state, _ in walk], _join([latent for _, latent in walk])
         leader = _leaders(latents)
         key_data = _key_data(random, leader.size)[leader].reshape(len(batches), episodes, -1)
@@ -142,6 +145,15 @@ def take(env: World, episodes: int, steps: int, seed: int) -> Survey:
     )
 
 
+def actions_to_try(env: World) -> Num[np.ndarray, "action *size"]:
+    """Every action of a world; or where actions are vectors, both corners of their space and points between them."""
+    space = env.action_space
+    if isinstance(space, Discrete):
+        return np.arange(space.n, dtype=np.int32)
+    low, high = (np.nan_to_num(end, posinf=1.0, neginf=-1.0) for end in space.bounds())
+    return np.stack([low + share * (high - low) for share in SHARES]).astype(np.float32)
+
+
 def begin(env: World, key: Any) -> tuple[State, Any, Any]:
     state = env.reset(key)
     return state, env.first_observation(key, state), env.latent(state)
@@ -156,7 +168,7 @@ def act(env: World, key: Any, state: State, action: Any) -> Outcome:
 def _look(env: World, key: Any, state: State, action: Any, start: State) -> tuple[Any, State, Outcome, State]:
     """The latent, the state made of it, what each action does, and where `action` leads: at an end, to the start."""
     latent = env.latent(state)
-    outcomes = jax.vmap(functools.partial(act, env), (None, None, 0))(key, state, jnp.arange(env.action_space.n))
+    outcomes = jax.vmap(functools.partial(act, env), (None, None, 0))(key, state, jnp.asarray(actions_to_try(env)))
     ended = outcomes.terminated[action]
     onward = jax.tree.map(lambda leaf, first: jnp.where(ended, first, leaf[action]), outcomes.state, start)
     return latent, env.from_latent(latent), outcomes, onward

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from asymrl.envs.spaces import Discrete, Space
+from asymrl.envs.spaces import Box, Discrete, Space
 
 State = PyTree[Any]
 Observation = PyTree[Any]
@@ -83,7 +83,8 @@ class World(eqx.Module):
         """A word for each action, in index order."""
 
     @property
-    def action_space(self) -> Discrete:
+    def action_space(self) -> Discrete | Box:
+        """What the agent may do: one of the named actions, or where a world says so, a vector."""
         return Discrete(len(self.action_names))
 
     def action_text(self, action: Any) -> str:

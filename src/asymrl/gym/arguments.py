@@ -94,7 +94,7 @@ def check_actions(world: World, actions: Any, num_envs: int) -> Num[np.ndarray, 
 
 def _actions(world: World) -> str:
     names = ", ".join(f"{i} {name}" for i, name in enumerate(world.action_names))
-    return f"actions are integers in 0..{world.action_space.n - 1}: {names}"
+    return f"actions are integers in 0..{len(world.action_names) - 1}: {names}"
 
 
 def reset_needed(world: World, call: str) -> ResetNeeded:

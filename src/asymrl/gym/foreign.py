@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from asymrl.envs.host import HostWorld
-from asymrl.envs.spaces import Box, Discrete, Space
+from asymrl.envs.spaces import Box, Discrete
 from asymrl.envs.world import DEFAULT_TIME_LIMIT
 from asymrl.gym.foreign_spaces import reading
 from asymrl.gym.latents import LatentFunction, function_named, latent_of
@@ -104,7 +104,7 @@ def _make(spec: Any) -> gymnasium.Env:
     return gymnasium.make(spec, disable_env_checker=True)
 
 
-def _actions(space: gymnasium.Space[Any], title: str) -> tuple[Space, tuple[str, ...], Callable[[Any], Any]]:
+def _actions(space: gymnasium.Space[Any], title: str) -> tuple[Discrete | Box, tuple[str, ...], Callable[[Any], Any]]:
     """The action space, names of actions, and how an action becomes one of the environment."""
     if isinstance(space, gymnasium.spaces.Discrete):
         first = int(space.start)
