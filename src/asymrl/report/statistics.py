@@ -7,7 +7,7 @@ anew within a world, never across worlds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,13 +63,22 @@ def bootstrap(
     seed: int = 0,
 ) -> Interval:
     """A statistic with its stratified bootstrap interval, by percentiles."""
-    generator = np.random.default_rng(seed)
-    drawn = []
-    for first in range(0, repetitions, CHUNK):
-        count = min(CHUNK, repetitions - first)
-        drawn.append(statistic(_resampled(generator, scores, count)))
-    low, high = np.quantile(np.concatenate(drawn), [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = _percentiles(statistic, [scores], confidence, repetitions, seed)
     return Interval(float(statistic(scores)), float(low), float(high))
+
+
+def _percentiles(
+    statistic: Callable[..., np.ndarray],
+    samples: Sequence[Float[np.ndarray, "_run task"]],
+    confidence: float,
+    repetitions: int,
+    seed: int,
+) -> Float[np.ndarray, "2 *more"]:
+    """The lower and the upper bound of a statistic of the samples, when the runs of each are drawn anew."""
+    generator = np.random.default_rng(seed)
+    counts = [min(CHUNK, repetitions - first) for first in range(0, repetitions, CHUNK)]
+    drawn = [statistic(*(_resampled(generator, sample, count) for sample in samples)) for count in counts]
+    return np.quantile(np.concatenate(drawn), [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
 
 
 def _resampled(
@@ -95,13 +104,8 @@ def improvement_interval(
     seed: int = 0,
 ) -> Interval:
     """`probability_of_improvement` with its stratified bootstrap interval."""
-    generator = np.random.default_rng(seed)
-    drawn = []
-    for first in range(0, repetitions, CHUNK):
-        count = min(CHUNK, repetitions - first)
-        drawn.append(_improvement(_resampled(generator, scores, count), _resampled(generator, others, count)))
-    low, high = np.quantile(np.concatenate(drawn), [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(_improvement(scores, others)), float(low), float(high))
+    low, high = _percentiles(_improvement, [scores, others], confidence, repetitions, seed)
+    return Interval(probability_of_improvement(scores, others), float(low), float(high))
 
 
 def _improvement(
@@ -128,9 +132,9 @@ def profile_band(
     seed: int = 0,
 ) -> tuple[Float[np.ndarray, "threshold"], Float[np.ndarray, "threshold"]]:
     """Pointwise stratified bootstrap bounds of a performance profile."""
-    generator = np.random.default_rng(seed)
-    drawn = performance_profile(_resampled(generator, scores, repetitions), thresholds)
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    low, high = _percentiles(
+        lambda drawn: performance_profile(drawn, thresholds), [scores], confidence, repetitions, seed
+    )
     return low, high
 
 
