@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from asymrl.commands.usage import UsageError
+from asymrl.commands.usage import UsageError, read_toml
 from asymrl.paper import tuned
 
 if TYPE_CHECKING:
@@ -118,12 +117,7 @@ CONFIG = {"env": list, "methods": list, "seeds": int, "first_seed": int, "out": 
 
 def read_config(path: Path) -> dict[str, Any]:
     """What a TOML file says about a sweep. Raises UsageError if it can not be read, or says something else."""
-    try:
-        values = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise UsageError(f"--config {path}: can not be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"--config {path}: not TOML: {error}") from error
+    values = read_toml(path)
     for name, value in values.items():
         if name not in CONFIG:
             raise UsageError(f"--config {path}: unknown {name!r}; a sweep has {', '.join(CONFIG)}")

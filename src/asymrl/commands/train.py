@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from asymrl.commands.usage import UsageError
+from asymrl.commands.usage import UsageError, read_toml
 from asymrl.learning.settings import Settings
 from asymrl.paper import tuned
 from asymrl.runs.files import RunError, StorageError
@@ -101,12 +100,7 @@ class Train(Settings):
 
 def read_config(path: Path) -> dict[str, Any]:
     """The settings in a TOML file. Raises UsageError if it can not be read, or says something that is no setting."""
-    try:
-        values = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise UsageError(f"--config {path}: can not be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"--config {path}: not TOML: {error}") from error
+    values = read_toml(path)
     own = {each.name for each in fields(Train)} - {each.name for each in fields(Settings)} | {"world"}
     for name in values:
         if name in own:

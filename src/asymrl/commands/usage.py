@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asymrl.envs import World
@@ -26,6 +27,16 @@ def world_named(name: str) -> World:
         return make(name)
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What the user's --config file says."""
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(f"--config {path}: can not be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"--config {path}: not TOML: {error}") from error
 
 
 def is_run(path: str) -> bool:
