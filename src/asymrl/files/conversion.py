@@ -24,20 +24,7 @@ def problem_from_world(world: FiniteWorld) -> Problem:
         a, s_next = np.divmod(row, S + 1)
         real = s_next < S  # behind the last state stands what is seen after the end
         O = Rows.from_entries(a[real] * S + s_next[real], column[real], probability[real], A * S, O.columns)
-    return Problem(
-        name=world.name,
-        T=T,
-        O=O,
-        previous=previous,
-        rewards=rewards,
-        ends=world.ends,
-        start=world.start,
-        discount=world.discount,
-        cost=False,
-        state_names=world.state_names,
-        action_names=world.action_names,
-        observation_names=world.observation_names,
-    )
+    return _problem(world, T, O, previous, rewards, world.ends)
 
 
 def problem_from_pomdp(pomdp: Pomdp) -> Problem:
@@ -59,19 +46,26 @@ def problem_from_pomdp(pomdp: Pomdp) -> Problem:
     first = np.searchsorted(order.row, np.arange(S * A))
     if not previous and np.array_equal(rewards, rewards[first][order.row]):
         rewards = rewards[first].reshape(S, A)
+    return _problem(pomdp, T, O, previous, rewards, ends)
+
+
+def _problem(
+    like: FiniteWorld | Pomdp, T: Rows, O: Rows, previous: bool, rewards: np.ndarray, ends: np.ndarray
+) -> Problem:
+    """These tables, with the names, the start and the discount of a world or POMDP."""
     return Problem(
-        name=pomdp.name,
+        name=like.name,
         T=T,
         O=O,
         previous=previous,
         rewards=rewards,
         ends=ends,
-        start=pomdp.start,
-        discount=pomdp.discount,
+        start=like.start,
+        discount=like.discount,
         cost=False,
-        state_names=pomdp.state_names,
-        action_names=pomdp.action_names,
-        observation_names=pomdp.observation_names,
+        state_names=like.state_names,
+        action_names=like.action_names,
+        observation_names=like.observation_names,
     )
 
 
