@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import equinox as eqx
 import gymnasium
 import jax
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
 
+from asymrl.envs.host import HostWorld
 from asymrl.envs.registry import make
 from asymrl.envs.spaces import Box, Discrete, Indices, Record
 from asymrl.gym.foreign import from_gymnasium
@@ -17,6 +21,7 @@ from asymrl.learning.host import Collector, HostProgram
 from asymrl.learning.program import stack_numbers
 from asymrl.learning.run import training_world
 from asymrl.learning.settings import Settings
+from asymrl.training import settings_for
 from tests.gym.foreign_envs import Aim, Dark, Guess, doubled
 from tests.learning.small import start
 
@@ -150,6 +155,39 @@ def test_the_time_limit_truncates():
     assert played.lengths.min() < 5
 
 
+def test_the_time_limit_is_the_environments_own():
+    """Of the id, of a wrapper, or of MiniGrid's `max_steps`; the first that cuts off counts. Without one it is 100."""
+
+    def wrapped() -> gymnasium.Env:
+        return TimeLimit(gymnasium.make("CartPole-v1", max_episode_steps=70), 80)
+
+    class Limited(Guess):
+        max_steps = 33
+
+    assert make("CartPole-v1").time_limit == 500
+    assert from_gymnasium(wrapped).time_limit == 70
+    assert from_gymnasium(Limited).time_limit == 33
+    assert from_gymnasium(Guess).time_limit == 100
+    assert settings_for("CartPole-v1", "a2c").time_limit == 500
+    assert settings_for("CartPole-v1", "a2c", time_limit=30).time_limit == 30
+
+
+def test_minigrids_own_limit_is_used():
+    pytest.importorskip("minigrid")
+    assert settings_for("minigrid:MiniGrid-MemoryS7-v0", "a2c").time_limit == 5 * 7**2
+
+
+def test_a_longer_time_limit_takes_the_place_of_the_ids():
+    """Always pushing to the side, MountainCar goes on until it is cut off: after 200 steps, says its id."""
+    for given, lasts in ((None, 200), (10, 200), (250, 250)):
+        world = make("MountainCar-v0") if given is None else make("MountainCar-v0", time_limit=given)
+        assert isinstance(world, HostWorld)
+        assert world.time_limit == given or given is None
+        env = world.make()
+        env.reset(seed=0)
+        assert next(t for t in itertools.count(1) if env.step(0)[3]) == lasts
+
+
 def test_a_vector_of_actions_is_learned():
     """The best action is the target, far from the middle where the policy begins."""
     given = settings(world="aim", method="a2c-asym-hs", episodes=8, actor_rate=0.02, critic_rate=0.02,
@@ -165,6 +203,5 @@ def test_a_vector_of_actions_is_learned():
 def test_a_function_or_an_environment_that_was_made_will_do():
     assert from_gymnasium(gymnasium.make("CartPole-v1")).name == "CartPole-v1"
     assert make("CartPole-v1", time_limit=30).time_limit == 30
-    assert make("CartPole-v1").time_limit == 500
     with pytest.raises(ValueError, match="give a function that makes one"):
         from_gymnasium(Guess())

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.wrappers import TimeLimit
 
 from asymrl.envs.host import HostWorld
 from asymrl.envs.spaces import Box, Discrete
@@ -35,14 +37,16 @@ def from_gymnasium(
             `info["state"]` is used, or `env.unwrapped.state`.
         stepping: environments one after the other in this process, or each in a process of its own, which pays
             where a step takes longer than about a tenth of a millisecond.
-        time_limit: steps after which an episode is cut off; by default that of the environment, or 100.
+        time_limit: steps after which an episode is cut off; by default that of the environment (see `own_limit`),
+            or 100. A longer one than the environment's takes its place if it was made by `gymnasium.make`; other
+            environments must be made with it.
         discount: recorded with the world; the learner's own is in the settings.
         name: by default the id.
 
     Raises:
         ValueError: if there is no such environment, or its spaces can not be used.
     """
-    make, known_as, limit = _factory(env)
+    make, known_as = _factory(env, time_limit)
     function = function_named(latent) if isinstance(latent, str) else latent
     if stepping not in ("in-turn", "processes"):
         raise ValueError(f"stepping {stepping!r}: choose in-turn or processes")
@@ -55,6 +59,7 @@ def from_gymnasium(
             raise ValueError(f"{title}: the observation is a text, which can not be read")
         truth = latent_of(probe, info, function)
         actions, names, act = _actions(probe.action_space, title)
+        limit = own_limit(probe)
     finally:
         probe.close()
     kind = InProcesses if stepping == "processes" else InTurn
@@ -74,10 +79,26 @@ def from_gymnasium(
     )
 
 
+def own_limit(env: gymnasium.Env) -> int | None:
+    """Steps after which an environment cuts an episode off by itself, or None if it is not known to.
+
+    That of its `TimeLimit` wrapper, which `gymnasium.make` adds where the id has a limit, or the attribute `max_steps`
+    of the environment inside (MiniGrid's); the shorter, if it has both.
+    """
+    limits = [getattr(env.unwrapped, "max_steps", None)]
+    layer: Any = env
+    while isinstance(layer, gymnasium.Wrapper):
+        if isinstance(layer, TimeLimit):
+            limits.append(layer._max_episode_steps)  # which has no public name
+        layer = layer.env
+    known = [int(limit) for limit in limits if isinstance(limit, int | np.integer) and limit > 0]
+    return min(known, default=None)
+
+
 def _factory(
-    env: str | gymnasium.Env | Callable[[], gymnasium.Env],
-) -> tuple[Callable[[], gymnasium.Env], str, int | None]:
-    """How to make more of them, what they are called, and their time limit."""
+    env: str | gymnasium.Env | Callable[[], gymnasium.Env], time_limit: int | None
+) -> tuple[Callable[[], gymnasium.Env], str]:
+    """How to make more of them, and what they are called."""
     if isinstance(env, str):
         module, _, identifier = env.rpartition(":")
         try:
@@ -86,22 +107,24 @@ def _factory(
             spec = gymnasium.spec(identifier)
         except (gymnasium.error.Error, ImportError) as error:
             raise ValueError(f"world {env!r}: {error}") from error
-        return functools.partial(_make, spec), env, spec.max_episode_steps
+        return functools.partial(_make, spec, time_limit), env
     if isinstance(env, gymnasium.Env):
         if env.spec is None:
             raise ValueError(
                 "this environment was not made by gymnasium.make, so there is no way to make more of them; "
                 "give a function that makes one"
             )
-        return functools.partial(_make, env.spec), env.spec.id, env.spec.max_episode_steps
+        return functools.partial(_make, env.spec, time_limit), env.spec.id
     if callable(env):
-        return env, getattr(env, "__name__", type(env).__name__), None
+        return env, getattr(env, "__name__", type(env).__name__)
     raise TypeError(f"{env!r} is no environment; give an id, an environment or a function that makes one")
 
 
-def _make(spec: Any) -> gymnasium.Env:
+def _make(spec: EnvSpec, time_limit: int | None) -> gymnasium.Env:
+    # Shorter episodes are cut off by those who step the environment.
+    is_longer = time_limit is not None and spec.max_episode_steps is not None and time_limit > spec.max_episode_steps
     # Checking every step would take longer than many an environment does.
-    return gymnasium.make(spec, disable_env_checker=True)
+    return gymnasium.make(spec, max_episode_steps=time_limit if is_longer else None, disable_env_checker=True)
 
 
 def _actions(space: gymnasium.Space[Any], title: str) -> tuple[Discrete | Box, tuple[str, ...], Callable[[Any], Any]]:
