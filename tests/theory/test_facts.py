@@ -9,8 +9,8 @@ import pytest
 from asymrl import theory
 from asymrl.envs.pomdp import Pomdp
 from asymrl.theory import gradients, variance
+from asymrl.theory.counting import count
 from asymrl.theory.fork import fork_values
-from asymrl.theory.histories import count
 from asymrl.theory.optima import solve
 from tests.oracles.trajectories import random_policy
 from tests.theory.worlds import heard_the_priest, load_unload, problem

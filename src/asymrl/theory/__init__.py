@@ -15,6 +15,7 @@ from asymrl.theory.analysis import analyse as analyse
 from asymrl.theory.analysis import as_pomdp as as_pomdp
 from asymrl.theory.beliefs import BeliefFilter as BeliefFilter
 from asymrl.theory.beliefs import belief_of as belief_of
+from asymrl.theory.counting import TooLargeError as TooLargeError
 from asymrl.theory.critics import CRITICS as CRITICS
 from asymrl.theory.histories import realisable as realisable
 from asymrl.theory.policies import BeliefPolicy as BeliefPolicy
@@ -25,7 +26,6 @@ from asymrl.theory.policies import Soft as Soft
 from asymrl.theory.policies import reactive as reactive
 from asymrl.theory.policies import uniform as uniform
 from asymrl.theory.policies import window as window
-from asymrl.theory.unroll import TooLargeError as TooLargeError
 
 if TYPE_CHECKING:
     from asymrl.theory.auditing import audit as audit

@@ -16,13 +16,14 @@ from asymrl.envs.registry import make
 from asymrl.theory import bias, gradients, variance
 from asymrl.theory.beliefs import begin_history, belief_of, describe
 from asymrl.theory.conditions import StateValue, state_value
+from asymrl.theory.counting import NODES
 from asymrl.theory.critics import Critics
 from asymrl.theory.following import follow
 from asymrl.theory.graph import MEMORY, Graph
 from asymrl.theory.histories import left_over
+from asymrl.theory.layers import Root
 from asymrl.theory.policies import History, Policy, PolicyLike, as_policy
 from asymrl.theory.state_values import StateValues
-from asymrl.theory.unroll import NODES, Root
 from asymrl.theory.values import Values
 
 CriticLike = str | Float64[np.ndarray, "pairs"]

@@ -9,11 +9,13 @@ import numpy as np
 from jaxtyping import Float64
 
 from asymrl.envs.pomdp import Pomdp
+from asymrl.theory.counting import NODES, TooLargeError, count
 from asymrl.theory.graph import EXACT, MEMORY, Graph
-from asymrl.theory.histories import count, follow_likeliest
+from asymrl.theory.histories import follow_likeliest
+from asymrl.theory.layers import Root
 from asymrl.theory.policies import Policy
 from asymrl.theory.stationary import close, close_from
-from asymrl.theory.unroll import NODES, Root, TooLargeError, unroll
+from asymrl.theory.unroll import unroll
 from asymrl.theory.values import Values, state_bounds
 
 BELIEF_NODES = 50_000  # classes of histories that are looked for before the product chain is used instead
@@ -62,8 +64,7 @@ def follow(
 
 def _all(pomdp: Pomdp, policy: Policy, steps: int, beyond: bool, root: Root | None, limit: int) -> Graph:
     """By beliefs if they fit, else by what the policy remembers."""
-    start = policy.begin(np.array([pomdp.observations])) if pomdp.first_observation is None else None
-    forgets = policy.keys(policy.begin(np.array([0])) if start is None else start) is not None
+    forgets = _forgets(pomdp, policy)
     try:
         fits = min(limit, BELIEF_NODES) if forgets else limit
         return unroll(pomdp, policy, steps, merge=EXACT, beyond=beyond, root=root, limit=fits)
@@ -73,9 +74,14 @@ def _all(pomdp: Pomdp, policy: Policy, steps: int, beyond: bool, root: Root | No
         return unroll(pomdp, policy, steps, merge=MEMORY, beyond=beyond, root=root, limit=limit)
 
 
+def _forgets(pomdp: Pomdp, policy: Policy) -> bool:
+    """Whether the policy takes some histories for the same one."""
+    shown = 0 if pomdp.first_observation is not None else pomdp.observations
+    return policy.keys(policy.begin(np.array([shown]))) is not None
+
+
 def _endless(pomdp: Pomdp, policy: Policy, merge: str | None, root: Root | None) -> Graph:
-    probe = policy.begin(np.array([0 if pomdp.first_observation is not None else pomdp.observations]))
-    if policy.keys(probe) is None:
+    if not _forgets(pomdp, policy):
         return _cut(pomdp, policy, root)
     if merge is not None:
         return close(pomdp, policy, merge=merge, root=root)

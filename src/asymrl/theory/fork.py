@@ -10,8 +10,8 @@ from jaxtyping import Float64
 from asymrl.envs.heaven_hell import EAST, NORTH, SOUTH, WEST, corridor_moves
 from asymrl.envs.pomdp import Pomdp
 from asymrl.theory.analysis import Analysis
+from asymrl.theory.counting import TooLargeError
 from asymrl.theory.policies import History
-from asymrl.theory.unroll import TooLargeError
 
 SIDES = ("left", "right")
 CRITICS = ("V(h, s)", "V(h)", "V(s) by Monte-Carlo", "V(s) by TD(0)")

@@ -7,9 +7,10 @@ from jaxtyping import Int
 
 from asymrl.envs.pomdp import Pomdp
 from asymrl.theory.beliefs import describe, outcomes_of
+from asymrl.theory.counting import TooLargeError
 from asymrl.theory.graph import EXACT, MEMORY, Graph, spelled
+from asymrl.theory.layers import Layer, Root, beginning, following, probabilities
 from asymrl.theory.policies import History, Policy
-from asymrl.theory.unroll import Layer, Root, TooLargeError, beginning, following, probabilities
 
 STATIONARY_NODES = 100_000
 
@@ -37,10 +38,7 @@ def close_from(
 ) -> tuple[Graph, Int[np.ndarray, "pairs"]]:
     """`close`, and the pair of the graph for each pair of the root."""
     closing = _Closing(pomdp, policy, merge, limit)
-    none = np.full(len(start.observation), -1)
-    shown, pairs = start.observation, (start.node, start.state, start.probability)
-    first = Layer(start.memory, None, none, none, shown, *pairs, len(shown))
-    pair = closing.meet(first)
+    pair = closing.meet(Layer.first(start))
     closing.start = np.bincount(pair, start.probability, minlength=closing.pairs)
     while closing.expand():
         pass

@@ -3,84 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from asymrl.envs.pomdp import TOLERANCE, Pomdp
-from asymrl.theory.beliefs import describe, fingerprint, outcomes_of
+from asymrl.envs.pomdp import Pomdp
+from asymrl.theory.beliefs import describe, outcomes_of
+from asymrl.theory.counting import NODES, TooLargeError, needed
 from asymrl.theory.graph import EXACT, MEMORY, WHOLE, Graph, spelled
+from asymrl.theory.layers import Layer, Root, beginning, classes, gathered, probabilities, reached
 from asymrl.theory.policies import Policy
-
-NODES = 600_000  # with a few outcomes per state and action, all that is computed of them fits into 1 GB
-
-
-class TooLargeError(ValueError):
-    """A request that would not fit. What would is only worked out if someone reads it."""
-
-    def __init__(self, explanation: str | Callable[[], str]):
-        super().__init__(explanation)
-        self.explanation = explanation
-
-    def __str__(self) -> str:
-        return self.explanation if isinstance(self.explanation, str) else self.explanation()
-
-
-@dataclass(frozen=True, eq=False)
-class Root:
-    """Where to begin: pairs (first observation, state) of an episode, or one history with its belief."""
-
-    memory: Any
-    observation: Int[np.ndarray, "nodes"]
-    """What was seen first; -1 where the history does not say it."""
-    node: Int[np.ndarray, "pairs"]
-    state: Int[np.ndarray, "pairs"]
-    probability: Float64[np.ndarray, "pairs"]
-
-
-@dataclass(eq=False)
-class Layer:
-    """The nodes and pairs of one time. Nodes beyond the first `remembered` ones are open: nobody acts there."""
-
-    memory: Any
-    """A row for each node that is remembered."""
-    keys: Int[np.ndarray, "nodes k"] | None
-    parent: Int[np.ndarray, "nodes"]
-    action: Int[np.ndarray, "nodes"]
-    observation: Int[np.ndarray, "nodes"]
-    node: Int[np.ndarray, "pairs"]
-    state: Int[np.ndarray, "pairs"]
-    mass: Float64[np.ndarray, "pairs"]
-    remembered: int
-
-    @property
-    def nodes(self) -> int:
-        return len(self.parent)
-
-    def weights(self) -> Float64[np.ndarray, "nodes"]:
-        """The probability of each node."""
-        return np.bincount(self.node, self.mass, minlength=self.nodes)
-
-    def beliefs(self) -> Int[np.ndarray, "nodes 2"]:
-        """Numbers that are equal where the beliefs are."""
-        return fingerprint(self.node, self.state, self.mass / self.weights()[self.node], self.nodes)
-
-
-def beginning(pomdp: Pomdp, policy: Policy) -> Root:
-    """The start of an episode."""
-    O = pomdp.observations
-    if pomdp.first_observation is None:
-        state = np.flatnonzero(pomdp.start)
-        seen, probability = np.full(len(state), O), pomdp.start[state]
-    else:
-        state, seen = np.nonzero(pomdp.start[:, None] * pomdp.first_observation)
-        probability = pomdp.start[state] * pomdp.first_observation[state, seen]
-    first, node = np.unique(seen, return_inverse=True)
-    shown = first if pomdp.first_observation is not None else np.full_like(first, -1)
-    return Root(policy.begin(first), shown, node, state, probability)
 
 
 def unroll(
@@ -115,11 +47,8 @@ def unroll(
         raise ValueError(f"merge={merge!r}: choose {WHOLE!r}, {EXACT!r} or {MEMORY!r}")
     if horizon < 1:
         raise ValueError(f"{pomdp.name}: horizon is {horizon}, expected at least 1 action")
-    start = root or beginning(pomdp, policy)
     growing = _Growing(pomdp, policy, merge, horizon, beyond, threshold)
-    none = np.full(len(start.observation), -1)
-    shown, pairs = start.observation, (start.node, start.state, start.probability)
-    layer: Layer | None = growing.merged(Layer(start.memory, None, none, none, shown, *pairs, len(shown)))
+    layer: Layer | None = growing.merged(Layer.first(root or beginning(pomdp, policy)))[0]
     for t in range(horizon):
         if layer is None:
             break
@@ -134,8 +63,6 @@ def unroll(
 
 
 def _too_large(pomdp: Pomdp, horizon: int, t: int, nodes: int, limit: int) -> TooLargeError:
-    from asymrl.theory.histories import needed
-
     return TooLargeError(
         lambda: (
             f"{pomdp.name}: following all histories for {horizon} actions does not fit: {nodes} nodes already at depth "
@@ -143,82 +70,6 @@ def _too_large(pomdp: Pomdp, horizon: int, t: int, nodes: int, limit: int) -> To
             "small memory, or ask for a probability mass below 1"
         )
     )
-
-
-def following(
-    pomdp: Pomdp,
-    policy: Policy,
-    memory: Any,
-    z: Int[np.ndarray, "edges"],
-    a: Int[np.ndarray, "edges"],
-    k: Int[np.ndarray, "edges"],
-    weight: Float64[np.ndarray, "edges"],
-) -> tuple[Layer, Int[np.ndarray, "edges"]]:
-    """What follows nodes z by actions a and outcomes k: nodes (z, a, o), and the pair that each edge leads to."""
-    layer, target = _reached(pomdp, z, a, k, weight)
-    layer.memory = policy.advance(memory, layer.parent, layer.action, layer.observation)
-    return layer, target
-
-
-def _reached(
-    pomdp: Pomdp, z: np.ndarray, a: np.ndarray, k: np.ndarray, weight: np.ndarray
-) -> tuple[Layer, Int[np.ndarray, "edges"]]:
-    """Like `following`, without the memories."""
-    A, O, S = pomdp.actions, pomdp.observations, pomdp.states
-    triples, child = np.unique((z * A + a) * O + pomdp.observation[k], return_inverse=True)
-    rows, seen = np.divmod(triples, O)
-    rows, acted = np.divmod(rows, A)
-    codes, target = np.unique(child * S + pomdp.next_state[k], return_inverse=True)
-    node, state = np.divmod(codes, S)
-    mass = np.bincount(target, weight)
-    return Layer(None, None, rows, acted, seen, node, state, mass, len(rows)), target
-
-
-def _gathered(
-    layer: Layer, states: int, place: Int[np.ndarray, "nodes"], speaker: Int[np.ndarray, "classes"]
-) -> tuple[Layer, Int[np.ndarray, "pairs"]]:
-    """The layer with node z moved to `place[z]`, one speaking for each place; and where its pairs went. No memories."""
-    codes, moved = np.unique(place[layer.node] * states + layer.state, return_inverse=True)
-    node, state = np.divmod(codes, states)
-    keys = None if layer.keys is None else layer.keys[speaker]
-    parent, action, observation = (x[speaker] for x in (layer.parent, layer.action, layer.observation))
-    mass = np.bincount(moved, layer.mass)
-    return Layer(None, keys, parent, action, observation, node, state, mass, len(speaker)), moved
-
-
-def _classes(
-    keys: Int[np.ndarray, "nodes k"], mass: Float64[np.ndarray, "nodes"]
-) -> tuple[Int[np.ndarray, "nodes"], Int[np.ndarray, "classes"]]:
-    """The class of each node, and the likeliest node of each class, which speaks for it."""
-    likely = np.argsort(-mass, kind="stable")
-    _, first, class_of = np.unique(keys[likely], axis=0, return_index=True, return_inverse=True)
-    place = np.empty(len(keys), int)
-    place[likely] = class_of.reshape(-1)
-    return place, likely[first]
-
-
-def probabilities(
-    pomdp: Pomdp, policy: Policy, memory: Any, words: Callable[[int], str]
-) -> Float64[np.ndarray, "nodes A"]:
-    """pi(. ; h) of every node, checked.
-
-    Raises:
-        ValueError: if it is not made of probabilities; `words` says after which history.
-    """
-    given = np.asarray(policy.act(memory), float)
-    if given.ndim != 2 or given.shape[1] != pomdp.actions:
-        raise ValueError(
-            f"{pomdp.name}: the policy gives {given.shape[-1]} probabilities after {words(0)}, "
-            f"expected one for each of {pomdp.actions} actions"
-        )
-    total = given.sum(1)
-    wrong = ~np.isfinite(total) | (given < 0).any(1) | (np.abs(total - 1) > TOLERANCE)
-    if (bad := np.flatnonzero(wrong)).size:
-        raise ValueError(
-            f"{pomdp.name}: the policy gives {given[bad[0]].tolist()} after {words(int(bad[0]))}, "
-            f"expected {pomdp.actions} probabilities that sum to 1"
-        )
-    return given / total[:, None]
 
 
 class _Growing:
@@ -264,46 +115,46 @@ class _Growing:
         """The next layer, and the pair of it that each edge leads to."""
         z = layer.node[pair]
         weight = layer.mass[pair] * pi[z, self.action_of[k]] * self.pomdp.probability[k]
-        reached, target = _reached(self.pomdp, z, self.action_of[k], k, weight)
-        self._moved = np.arange(len(reached.node))
+        after, target = reached(self.pomdp, z, self.action_of[k], k, weight)
         if layer.keys is None and self.merge == EXACT and not last:
-            reached = self._without_unlikely(reached)
-        if reached.remembered:
-            way = (reached.parent, reached.action, reached.observation)
-            z, a, o = (x[: reached.remembered] for x in way)
-            reached.memory = self.policy.advance(layer.memory, z, a, o)
-        reached.parent += self.nodes - layer.nodes
-        return self.merged(reached), self._moved[target]
+            after, moved = self._without_unlikely(after)
+            target = moved[target]
+        if after.remembered:
+            z, a, o = (x[: after.remembered] for x in (after.parent, after.action, after.observation))
+            after.memory = self.policy.advance(layer.memory, z, a, o)
+        after.parent += self.nodes - layer.nodes
+        after, moved = self.merged(after)
+        return after, moved[target]
 
-    def _without_unlikely(self, layer: Layer) -> Layer:
+    def _without_unlikely(self, layer: Layer) -> tuple[Layer, Int[np.ndarray, "pairs"]]:
         """The layer with its unlikely nodes last, those with equal beliefs made one: nobody asks what they remember.
 
-        Bounds on what follows an open node depend on the time and the belief alone, so that none gets looser. For a
-        policy that remembers everything; with another, histories may be likely once they are one node.
+        And where its pairs went. Bounds on what follows an open node depend on the time and the belief alone, so that
+        none gets looser. For a policy that remembers everything; with another, histories may be likely once they are
+        one node.
         """
         mass = layer.weights()
         kept, unlikely = np.flatnonzero(mass >= self.threshold), np.flatnonzero(mass < self.threshold)
         if not unlikely.size:
-            return layer
-        place, speaker = np.empty(layer.nodes, int), unlikely
-        place[kept] = np.arange(kept.size)
-        class_of, first = _classes(layer.beliefs()[unlikely], mass[unlikely])
-        place[unlikely], speaker = kept.size + class_of, unlikely[first]
-        layer, self._moved = _gathered(layer, self.pomdp.states, place, np.concatenate([kept, speaker]))
+            return layer, np.arange(len(layer.node))
+        class_of, first = classes(layer.beliefs()[unlikely], mass[unlikely])
+        place = np.empty(layer.nodes, int)
+        place[kept], place[unlikely] = np.arange(kept.size), kept.size + class_of
+        layer, moved = gathered(layer, self.pomdp.states, place, np.concatenate([kept, unlikely[first]]))
         layer.remembered = kept.size
-        return layer
+        return layer, moved
 
-    def merged(self, layer: Layer) -> Layer:
-        """The layer with nodes that are alike made one; the most likely of them speaks for all."""
+    def merged(self, layer: Layer) -> tuple[Layer, Int[np.ndarray, "pairs"]]:
+        """The layer with nodes that are alike made one, the most likely speaking for all; and where its pairs went."""
         layer.keys = self.policy.keys(layer.memory) if layer.remembered else None
         if self.merge == WHOLE or layer.keys is None:
-            return layer
+            return layer, np.arange(len(layer.node))
         keys = np.concatenate([layer.keys, layer.beliefs()], axis=1) if self.merge == EXACT else layer.keys
-        place, speaker = _classes(keys, layer.weights())
+        place, speaker = classes(keys, layer.weights())
         memory = self.policy.rows(layer.memory, speaker)
-        layer, self._moved = _gathered(layer, self.pomdp.states, place, speaker)
+        layer, moved = gathered(layer, self.pomdp.states, place, speaker)
         layer.memory = memory
-        return layer
+        return layer, moved
 
     def _act(self, layer: Layer, opened: Bool[np.ndarray, "nodes"]) -> Float64[np.ndarray, "nodes A"]:
         """pi(. ; h) of every node; zeros where the node stays open."""

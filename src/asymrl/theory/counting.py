@@ -1,0 +1,88 @@
+"""How many histories there are, and so what fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from asymrl.envs.pomdp import Pomdp
+
+NODES = 600_000  # with a few outcomes per state and action, all that is computed of them fits into 1 GB
+SUPPORTS = 20_000  # sets of states that counting may tell apart
+
+
+class TooLargeError(ValueError):
+    """A request that would not fit. What would is only worked out if someone reads it."""
+
+    def __init__(self, explanation: str | Callable[[], str]):
+        super().__init__(explanation)
+        self.explanation = explanation
+
+    def __str__(self) -> str:
+        return self.explanation if isinstance(self.explanation, str) else self.explanation()
+
+
+def count(pomdp: Pomdp, depth: int) -> list[int]:
+    """How many histories of each length 0 .. depth can happen, if any action may be taken.
+
+    Which observations can follow depends only on which states are possible, so that histories with equal sets of
+    possible states are counted together, and the count is exact for depths at which they could not be listed.
+
+    Raises:
+        TooLargeError: if there are too many different sets.
+    """
+    counts: dict[frozenset[int], int] = {}
+    for states in _first_supports(pomdp):
+        counts[states] = counts.get(states, 0) + 1
+    following: dict[frozenset[int], list[frozenset[int]]] = {}
+    totals = [sum(counts.values())]
+    for _ in range(depth):
+        later: dict[frozenset[int], int] = {}
+        for states, number in counts.items():
+            if states not in following:
+                following[states] = _next_supports(pomdp, states)
+            for after in following[states]:
+                later[after] = later.get(after, 0) + number
+        if len(following) > SUPPORTS:
+            raise TooLargeError(f"{pomdp.name}: more than {SUPPORTS} sets of possible states; ask for a smaller depth")
+        counts = later
+        totals.append(sum(counts.values()))
+    return totals
+
+
+def needed(pomdp: Pomdp, horizon: int, limit: int) -> str:
+    """How many histories a request needs and which depth fits, as a sentence."""
+    fits, total = 0, 0
+    try:
+        totals = count(pomdp, horizon - 1)
+    except TooLargeError:
+        return "There are too many histories even to count them."
+    for depth, number in enumerate(totals):
+        total += number
+        if total <= limit:
+            fits = depth + 1
+    return f"There are {_rounded(total)} histories before the last action; up to {fits} actions all of them fit."
+
+
+def _rounded(number: int) -> str:
+    return str(number) if number < 10**7 else f"about 10^{len(str(number)) - 1}"
+
+
+def _first_supports(pomdp: Pomdp) -> list[frozenset[int]]:
+    if pomdp.first_observation is None:
+        return [frozenset(np.flatnonzero(pomdp.start).tolist())]
+    joint = pomdp.start[:, None] * pomdp.first_observation
+    return [frozenset(np.flatnonzero(column).tolist()) for column in joint.T if column.any()]
+
+
+def _next_supports(pomdp: Pomdp, states: frozenset[int]) -> list[frozenset[int]]:
+    """The sets of states after each action and observation that can follow."""
+    reached: dict[tuple[int, int], set[int]] = {}
+    for s in states:
+        for a in range(pomdp.actions):
+            row = s * pomdp.actions + a
+            for k in range(int(pomdp.first[row]), int(pomdp.first[row + 1])):
+                if not pomdp.done[k]:
+                    reached.setdefault((a, int(pomdp.observation[k])), set()).add(int(pomdp.next_state[k]))
+    return [frozenset(after) for after in reached.values()]
