@@ -29,7 +29,7 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param("evaluate", 3, marks=pytest.mark.slow),
         pytest.param("render", 3, marks=pytest.mark.slow),
-        ("export", 3),
+        ("export", 4),
     ],
 )
 def test_a_page(page: str, count: int):

@@ -13,13 +13,13 @@ import pytest
 from asymrl.envs import World, make
 from asymrl.envs.gymnax import GymnaxWorld
 from asymrl.envs.host import HostWorld
-from asymrl.export.actions import actions_of
+from asymrl.export.interface import actions_of
 from asymrl.export.verify import largest_difference
 from asymrl.gym.foreign import from_gymnasium
 from asymrl.models.agent import Actor
 from asymrl.runs.policy import ActorPolicy
 from tests.export.twins import TIME_LIMIT, exported, small_actor
-from tests.gym.foreign_envs import Aim
+from tests.gym.foreign_envs import Aim, Guess, Medley
 from tests.gym.slider import Slider
 
 ENDINGS = [".npz", ".onnx"]
@@ -49,27 +49,65 @@ def test_a_policy_over_vectors_is_the_agent(slider: World, tmp_path: Path, endin
     assert largest_difference(other, twin, episodes=1) > 1e-3
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("name", ["aim", "CartPole-v1", "Pendulum-v1"])
-def test_a_policy_acts_in_a_gymnasium_environment(tmp_path: Path, ending: str, name: str):
-    env = from_gymnasium(Aim, time_limit=TIME_LIMIT) if name == "aim" else make(name, time_limit=TIME_LIMIT)
+def foreign(name: str) -> HostWorld:
+    own = {"aim": Aim, "guess": Guess, "medley": Medley}
+    env = from_gymnasium(own[name], time_limit=TIME_LIMIT) if name in own else make(name, time_limit=TIME_LIMIT)
     assert isinstance(env, HostWorld)
+    return env
+
+
+# Vectors, indices that begin elsewhere than at 0, a tuple, a dictionary with symbols and a text, and everything else.
+FOREIGN = ["aim", "guess", "medley", "CartPole-v1", "Pendulum-v1", "Blackjack-v1", "minigrid:MiniGrid-MemoryS7-v0"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_policy_acts_in_a_gymnasium_environment(tmp_path: Path, ending: str, name: str):
+    """In a plain loop it sees what the environment shows, gives what it takes, and does what the actor does."""
+    if name.startswith("minigrid"):
+        pytest.importorskip("minigrid")
+    env = foreign(name)
     actor = agent_of(env)
     twin = exported(env, actor, tmp_path / f"policy{ending}")
-    agent = ActorPolicy(env, actor)
+    agent = ActorPolicy(env, actor, np.random.default_rng(0))
     assert largest_difference(agent, twin, episodes=2) <= 1e-5
-    # A plain loop, with both drawing the same random numbers.
-    twin.generator, agent.generator = np.random.default_rng(0), np.random.default_rng(0)
+    twin.generator = np.random.default_rng(0)
     game = env.make()
-    for policy in (twin, agent):
-        policy.reset()
-    observation, _ = game.reset(seed=0)
-    for _ in range(5):
-        action = twin.act(observation)
-        np.testing.assert_allclose(action, agent.act(observation), atol=1e-5)
-        assert game.action_space.contains(action)
-        observation, *_, truncated, _ = game.step(action)
-        assert not truncated
+    taken = []
+    for seed in range(3):
+        for policy in (twin, agent):
+            policy.reset()
+        observation, _ = game.reset(seed=seed)
+        for _ in range(TIME_LIMIT):
+            action = twin.act(observation)
+            np.testing.assert_allclose(action, agent.act(observation), atol=1e-5)
+            assert game.action_space.contains(action)
+            taken.append(np.asarray(action).tolist())
+            observation, _, terminated, truncated, _ = game.step(action)
+            if terminated or truncated:
+                break
+    assert any(each != taken[0] for each in taken)
+
+
+def test_what_the_environment_shows_is_converted(tmp_path: Path):
+    """The inputs of a step, worked out by hand."""
+    twin = exported(foreign("medley"), agent_of(foreign("medley")), tmp_path / "policy.npz")
+    parts = {
+        "picture": np.full((40, 40), 51, np.uint8),
+        "dials": np.array([1, 2]),
+        "bits": np.array([[0, 1], [1, 1]], np.int8),
+        "levels": np.array([-5, 0, 5], np.int16),
+        "exact": np.array([[0.5], [-1.0]]),
+        "words": "abc",
+    }
+    inputs = twin._read((6, parts))
+    np.testing.assert_array_equal(inputs["observation/0"], [1])
+    np.testing.assert_allclose(inputs["observation/1/picture"], np.full((1, 1600), 0.2), rtol=1e-6)
+    np.testing.assert_array_equal(inputs["observation/1/dials"], [[2, 0]])
+    np.testing.assert_array_equal(inputs["observation/1/bits"], [[0, 1, 1, 1]])
+    np.testing.assert_array_equal(inputs["observation/1/levels"], [[0, 5, 10]])
+    np.testing.assert_array_equal(inputs["observation/1/exact"], [[0.5, -1.0]])
+    assert "observation/1/words" not in inputs
 
 
 def test_actions_are_placed_and_clipped(slider: World, tmp_path: Path):
@@ -83,10 +121,10 @@ def test_actions_are_placed_and_clipped(slider: World, tmp_path: Path):
 
 
 def test_the_first_action_may_have_another_number(tmp_path: Path):
-    from tests.gym.foreign_envs import Guess
-
-    env = from_gymnasium(Guess, time_limit=TIME_LIMIT)
+    env = foreign("guess")
     assert actions_of(env) == {"first": 1}
+    twin = exported(env, agent_of(env), tmp_path / "policy.npz")
+    assert twin.to_env(0) == 1
 
 
 def test_vectors_in_onnx_have_documented_names(slider: World, tmp_path: Path):

@@ -7,9 +7,9 @@ from pathlib import Path
 import jax
 
 from asymrl.envs import World
-from asymrl.export.actions import actions_of
 from asymrl.export.describe import describe
 from asymrl.export.files import About, save_npz, save_onnx
+from asymrl.export.interface import actions_of, reading_of
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.models.agent import Actor, Architecture
@@ -23,7 +23,8 @@ def small_actor(env: World, memory: str = "gru", window: int | None = None, seed
 
 
 def about(env: World) -> About:
-    return About(env.name, "a2c", env.action_names, {"world": env.name, "hidden": (8, 6)}, 3, actions_of(env))
+    settings = {"world": env.name, "hidden": (8, 6)}
+    return About(env.name, "a2c", env.action_names, settings, 3, actions_of(env), reading_of(env))
 
 
 def exported(env: World, actor: Actor, path: Path) -> NumpyPolicy:

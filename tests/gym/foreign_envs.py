@@ -63,6 +63,36 @@ class Dark(gymnasium.Env):
         return np.array([1, 2]), float(action), False, self.np_random.random() < 0.2, {}
 
 
+class Medley(gymnasium.Env):
+    """Shows a bit of every kind of space, at random, and takes vectors whose bounds have many digits."""
+
+    observation_space = spaces.Tuple(
+        (
+            spaces.Discrete(3, start=5),
+            spaces.Dict(
+                {
+                    "picture": spaces.Box(0, 255, (40, 40), np.uint8),
+                    "dials": spaces.MultiDiscrete([3, 4], start=[-1, 2]),
+                    "bits": spaces.MultiBinary((2, 2)),
+                    "levels": spaces.Box(-5, 5, (3,), np.int16),
+                    "exact": spaces.Box(-1.0, 1.0, (2, 1), np.float64),
+                    "words": spaces.Text(5),
+                }
+            ),
+        )
+    )
+    action_space = spaces.Box(-0.1, 0.3, (2, 1), np.float64)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict]:
+        assert self.action_space.contains(action), action
+        return self.observation_space.sample(), float(action.sum()), False, False, {}
+
+
 def doubled(env: gymnasium.Env) -> dict[str, Any]:
     """A latent state of one's own making."""
     inner: Any = env.unwrapped

@@ -33,7 +33,7 @@ class Export:
             require_packages(("onnx", "onnxruntime"), "onnx", "an .onnx file")
         chosen = select_run(self.run_folder, self.run_seed)
 
-        from asymrl.export.actions import actions_of
+        from asymrl.export.interface import actions_of, reading_of
         from asymrl.export.describe import describe
         from asymrl.export.files import About, save_npz, save_onnx
         from asymrl.export.numpy_policy import NumpyPolicy
@@ -49,6 +49,7 @@ class Export:
             asdict(settings),
             chosen.seed,
             actions_of(chosen.env),
+            reading_of(chosen.env),
         )
         save, read = (save_onnx, OnnxPolicy) if is_onnx else (save_npz, NumpyPolicy)
         try:

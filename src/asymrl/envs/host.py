@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import equinox as eqx
 import numpy as np
@@ -33,6 +33,21 @@ class Stepper(Protocol):
     def close(self) -> None: ...
 
 
+class Conversion(NamedTuple):
+    """How a part of what an environment shows becomes numbers of ours: `(value - first) * scale`, flattened.
+
+    Data, not a function, so that it can be written to a file with a policy.
+    """
+
+    path: tuple[str, ...] = ()
+    """The names that lead to it in our space."""
+    keys: tuple[str | int, ...] = ()
+    """The keys and indices that lead to it in what the environment shows."""
+    first: int | tuple[int, ...] = 0
+    """The least value, or that of each entry."""
+    scale: float = 1.0
+
+
 class HostWorld(World):
     """A world that runs in Python. It has spaces and signals as any other, and is trained by `learning.host`.
 
@@ -52,6 +67,8 @@ class HostWorld(World):
     """Opens so many environments."""
     read: Callable[[Any], Any] = eqx.field(static=True)
     """Turns what an environment shows into a value of the observation space."""
+    conversions: tuple[Conversion, ...] = eqx.field(static=True)
+    """The same as data."""
     act: Callable[[Any], Any] = eqx.field(static=True)
     """Turns an action into one that an environment takes."""
     without_latent: str | None = eqx.field(static=True, default=None)

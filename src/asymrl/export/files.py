@@ -27,6 +27,8 @@ class About(NamedTuple):
     run_seed: int
     actions: dict[str, Any] = {}
     """What an action is to the environment; see `actions_of`."""
+    reading: list[dict[str, Any]] = []
+    """How what the environment shows becomes the inputs; see `reading_of`."""
 
 
 def save_npz(path: Path, graph: Graph, about: About) -> None:

@@ -51,6 +51,7 @@ class NumpyPolicy:
     def _begin(self, generator):
         self.action_names = self.about["action_names"]
         self.actions = self.about.get("actions", {})
+        self._reading = {tuple(each["path"]): each for each in self.about.get("reading", [])}
         self.is_vector = "shape" in self.actions
         self.generator = generator
         self.reset()
@@ -80,12 +81,13 @@ class NumpyPolicy:
         pairs = zip(self.actions["low"], self.actions["high"], strict=True)
         # An entry with a bound at infinity is taken as it is.
         ends = np.array([(-1, 1) if None in pair else pair for pair in pairs], np.float32).T
+        placed = (ends[0] + ends[1]) / 2 + (ends[1] - ends[0]) / 2 * action
+        dtype = self.actions.get("dtype", "float32")
         low, high = (
-            np.array([sign * np.inf if bound is None else bound for bound in self.actions[name]], np.float32)
+            np.array([sign * np.inf if bound is None else bound for bound in self.actions[name]], dtype)
             for name, sign in (("low", -1), ("high", 1))
         )
-        placed = (ends[0] + ends[1]) / 2 + (ends[1] - ends[0]) / 2 * action
-        return np.clip(placed, low, high).reshape(self.actions["shape"])
+        return np.clip(placed.astype(dtype), low, high).reshape(self.actions["shape"])
 
     def observe(self, observation):
         """Takes in what is seen now, after `previous_action`; the probabilities of the next action.
@@ -106,8 +108,10 @@ class NumpyPolicy:
         before = np.array([self.previous_action], np.float32 if self.is_vector else np.int64)
         values = {"previous_action": before, **self._memory}
         for name, path, shape, dtype in self.about["observation"]:
+            how = self._reading.get(tuple(path), {"keys": path, "first": 0, "scale": 1})
             part = observation
-            for key in path:
+            for key in how["keys"]:
                 part = part[key]
-            values[name] = np.asarray(part).astype(dtype, casting="same_kind").reshape(1, *shape)
+            part = np.asarray(part).astype(dtype, casting="same_kind").reshape(shape)
+            values[name] = ((part - np.array(how["first"], dtype)) * np.array(how["scale"], dtype))[None]
         return values

@@ -26,7 +26,7 @@ class OnnxPolicy(NumpyPolicy):
             raise ImportError('running an .onnx file needs onnxruntime: pip install "asymrl[onnx]"') from error
         self._session = onnxruntime.InferenceSession(os.fspath(path), providers=["CPUExecutionProvider"])
         facts = self._session.get_modelmeta().custom_metadata_map
-        structured = ("action_names", "settings", "run_seed", "observation", "memory", "actions")
+        structured = ("action_names", "settings", "run_seed", "observation", "memory", "actions", "reading")
         if not set(structured) <= set(facts):
             raise ValueError(f"{path}: is not a policy; write one with `asymrl export RUN -o policy.onnx`")
         self.about = {name: json.loads(text) if name in structured else text for name, text in facts.items()}

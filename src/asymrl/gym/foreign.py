@@ -74,6 +74,7 @@ def from_gymnasium(
         make=make,
         open=lambda count: kind(make, count, seen, truth, act),
         read=seen.read,
+        conversions=seen.conversions,
         act=act,
         without_latent=truth.missing and f"{title}: {truth.missing}",
     )
@@ -133,8 +134,13 @@ def _actions(space: gymnasium.Space[Any], title: str) -> tuple[Discrete | Box, t
         first = int(space.start)
         return Discrete(int(space.n)), tuple(map(str, range(int(space.n)))), lambda action: int(action) + first
     if isinstance(space, gymnasium.spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        shape, dtype = space.shape, space.dtype
+        shape, dtype, least, most = space.shape, space.dtype, space.low, space.high
         low, high = (tuple(map(float, end.ravel())) for end in (space.low, space.high))
         names = tuple(f"a{i}" for i in range(len(low)))
-        return Box((len(low),), low, high), names, lambda action: np.asarray(action, dtype).reshape(shape)
+
+        def act(action: Any) -> np.ndarray:
+            # Our numbers have fewer digits than some bounds: what lies on one must not lie behind it.
+            return np.clip(np.asarray(action, dtype).reshape(shape), least, most)
+
+        return Box((len(low),), low, high), names, act
     raise ValueError(f"{title}: the action space {space} can not be used; it must be Discrete, or a Box of floats")

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from asymrl.envs.host import Conversion
 from asymrl.envs.spaces import Box, Discrete, Indices, Record, Space
 
 MOST_SYMBOLS = 1024  # a larger array of small integers is taken for a picture, not for symbols
@@ -20,6 +21,8 @@ class Reading(NamedTuple):
 
     space: Space
     read: Callable[[Any], Any]
+    conversions: tuple[Conversion, ...] = ()
+    """The same as data, where the space is known."""
 
 
 def reading(space: gymnasium.Space[Any], where: str) -> Reading | None:
@@ -35,10 +38,12 @@ def reading(space: gymnasium.Space[Any], where: str) -> Reading | None:
     match space:
         case spaces.Discrete():
             first = int(space.start)
-            return Reading(Discrete(int(space.n)), lambda value: np.int32(int(value) - first))
+            return Reading(
+                Discrete(int(space.n)), lambda value: np.int32(int(value) - first), (Conversion(first=first),)
+            )
         case spaces.MultiBinary():
             shape = (math.prod(space.shape),)
-            return Reading(Indices(2, shape), lambda value: np.asarray(value, np.uint8).reshape(shape))
+            return Reading(Indices(2, shape), lambda value: np.asarray(value, np.uint8).reshape(shape), (Conversion(),))
         case spaces.MultiDiscrete():
             return _several_indices(space)
         case spaces.Box():
@@ -60,7 +65,8 @@ def reading(space: gymnasium.Space[Any], where: str) -> Reading | None:
 def _several_indices(space: spaces.MultiDiscrete) -> Reading:
     shape, first = (math.prod(space.shape),), np.asarray(space.start).ravel()
     target = Indices(int(np.max(space.nvec)), shape)
-    return Reading(target, lambda value: (np.asarray(value).ravel() - first).astype(target.dtype))
+    conversion = Conversion(first=tuple(first.tolist()))
+    return Reading(target, lambda value: (np.asarray(value).ravel() - first).astype(target.dtype), (conversion,))
 
 
 def _box(space: spaces.Box) -> Reading:
@@ -71,14 +77,17 @@ def _box(space: spaces.Box) -> Reading:
             return Reading(
                 Indices(high - low + 1, (size,)),
                 lambda value: (np.asarray(value, np.int64).ravel() - low).astype(np.uint8),
+                (Conversion(first=low),),
             )
         # A picture: numbers between 0 and 1.
         scale = np.float32(1.0 / max(high - low, 1))
         return Reading(
-            Box((size,), 0.0, 1.0), lambda value: (np.asarray(value, np.float32).ravel() - np.float32(low)) * scale
+            Box((size,), 0.0, 1.0),
+            lambda value: (np.asarray(value, np.float32).ravel() - np.float32(low)) * scale,
+            (Conversion(first=low, scale=float(scale)),),
         )
     bounds = (tuple(map(float, end.ravel())) for end in (space.low, space.high))
-    return Reading(Box((size,), *bounds), lambda value: np.asarray(value, np.float32).reshape(size))
+    return Reading(Box((size,), *bounds), lambda value: np.asarray(value, np.float32).reshape(size), (Conversion(),))
 
 
 def _record(parts: list[tuple[str, Any, gymnasium.Space[Any]]], where: str) -> Reading | None:
@@ -90,7 +99,12 @@ def _record(parts: list[tuple[str, Any, gymnasium.Space[Any]]], where: str) -> R
     def read(value: Any) -> dict[str, Any]:
         return {name: how.read(value[key]) for name, key, how in kept}
 
-    return Reading(Record(tuple((name, how.space) for name, _, how in kept)), read)
+    conversions = tuple(
+        part._replace(path=(name, *part.path), keys=(key, *part.keys))
+        for name, key, how in kept
+        for part in how.conversions
+    )
+    return Reading(Record(tuple((name, how.space) for name, _, how in kept)), read, conversions)
 
 
 def reading_of_value(value: Any, where: str) -> Reading:
