@@ -14,14 +14,14 @@ from asymrl.envs.finite import FiniteWorld
 from asymrl.envs.pomdp import Pomdp
 from asymrl.envs.registry import make
 from asymrl.theory import bias, gradients, variance
-from asymrl.theory.beliefs import begin_history, belief_of, describe
+from asymrl.theory.beliefs import belief_of, describe
 from asymrl.theory.conditions import StateValue, state_value
 from asymrl.theory.counting import NODES
 from asymrl.theory.critics import Critics
 from asymrl.theory.following import follow
 from asymrl.theory.graph import MEMORY, Graph
 from asymrl.theory.histories import left_over
-from asymrl.theory.layers import Root
+from asymrl.theory.lookup import Lookup
 from asymrl.theory.policies import History, Policy, PolicyLike, as_policy
 from asymrl.theory.state_values import StateValues
 from asymrl.theory.values import Values
@@ -120,6 +120,11 @@ class Analysis:
         """What each kind of critic says at each pair."""
         return Critics(self.states, self.lambda_)
 
+    @cached_property
+    def lookup(self) -> Lookup:
+        """Values at single histories."""
+        return Lookup(self.graph, self.values, self.policy, self.horizon, self.options)
+
     @property
     def J(self) -> float:
         """The expected return."""
@@ -141,31 +146,31 @@ class Analysis:
 
     def V(self, h: History, s: int | None = None) -> float:
         """The value of a history, or of a history and a state."""
-        return float(self._mean(h, s, self._at(h)[0]))
+        return self.lookup.mean(h, s, self.lookup.at(h).V)
 
     def V_told(self, h: History, label: Int[np.ndarray, "S"], i: int) -> float:
         """V(h, i) = E[V(h, s) | h, f(s) = i], for a critic that is told a part of the state; `label[s]` is f(s)."""
         weight = np.where(label == i, self.belief(h), 0.0)
         if not weight.any():
             raise ValueError(f"{self.pomdp.name}: the signal {i} is impossible after {self.describe(h)}")
-        return float(weight @ np.nan_to_num(self._at(h)[0]) / weight.sum())
+        return float(weight @ np.nan_to_num(self.lookup.at(h).V) / weight.sum())
 
     def Q(self, h: History, *s_and_a: int) -> float:
         """The value of an action after a history, or after a history and in a state: (h, a) or (h, s, a)."""
         *s, a = s_and_a
         self._check_action(a)
-        told = self._at(h)[1][:, a]
+        told = self.lookup.at(h).Q[:, a]
         if np.isnan(told[self.belief(h) > 0]).any():
-            told = self._untaken(h, a)
-        return float(self._mean(h, s[0] if s else None, told))
+            told = self.lookup.untaken(h, a)
+        return self.lookup.mean(h, s[0] if s else None, told)
 
     def pi(self, h: History) -> Float64[np.ndarray, "A"]:
         """The probabilities of the actions after a history."""
-        return np.asarray(self.policy.act(self._memory(h))[0], float)
+        return np.asarray(self.policy.act(self.lookup.memory(h))[0], float)
 
     def V_error(self, h: History) -> float:
         """How far V(h) can be from the truth."""
-        return float(self._mean(h, None, self._at(h)[2]))
+        return self.lookup.mean(h, None, self.lookup.at(h).error)
 
     def timed_values(self, t: int, kind: str = "mc") -> Float64[np.ndarray, "S"]:
         """V_t(s): the conditional expectation ("mc") or the appendix's recursion ("td"); NaN where s can't be."""
@@ -230,6 +235,10 @@ class Analysis:
         spread = variance.state_variance(self.values)
         return variance.estimator_variance(self.values, self.critics("h"), resampled=spread)
 
+    def find(self, h: History) -> int | None:
+        """The node of the graph that a history belongs to; None if the policy never has it."""
+        return self.lookup.find(h)
+
     def describe(self, h: History) -> str:
         """A history in the problem's own words."""
         return describe(self.pomdp, h)
@@ -244,83 +253,3 @@ class Analysis:
     def _check_action(self, a: int) -> None:
         if not 0 <= a < self.pomdp.actions:
             raise ValueError(f"action {a}: expected a number from 0 to {self.pomdp.actions - 1}")
-
-    def _mean(self, h: History, s: int | None, x: Float64[np.ndarray, "S"]) -> float:
-        belief = self.belief(h)
-        if s is None:
-            possible = belief > 0
-            return float(belief[possible] @ x[possible])
-        if not 0 <= s < self.pomdp.states or not belief[s] > 0:
-            raise ValueError(f"{self.pomdp.name}: state {s} is impossible after {self.describe(h)}")
-        return float(x[s])
-
-    def _at(self, h: History) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """V(h, s) and Q(h, s, a) and the error of V, over all states; NaN where s is impossible."""
-        _, rest = begin_history(self.pomdp, h)
-        over = len(rest) >= self.horizon if self.options["truncation"] == "end" else len(rest) > self.horizon
-        if over:
-            raise ValueError(f"{self.pomdp.name}: the history has {len(rest)} actions, the horizon is {self.horizon:g}")
-        belief_of(self.pomdp, h)  # complains about a history that is impossible
-        node = self.find(h)
-        if node is None or self.graph.open[node]:
-            return self._from_here(h)
-        return self._row(self.graph, self.values, node)
-
-    @staticmethod
-    def _row(graph: Graph, values: Values, node: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        S, A, pairs = graph.pomdp.states, graph.pomdp.actions, graph.pairs_of(node)
-        V, Q, error = np.full(S, np.nan), np.full((S, A), np.nan), np.full(S, np.nan)
-        states = graph.state[pairs]
-        V[states], Q[states], error[states] = values.V_hs[pairs], values.Q_hsa[pairs], values.error[pairs]
-        return V, Q, error
-
-    def find(self, h: History) -> int | None:
-        """The node of the graph that a history belongs to; None if the policy never has it."""
-        _, rest = begin_history(self.pomdp, h)
-        node = self.graph.first_node_of(h[0][1] if self.pomdp.first_observation is not None else None)
-        for a, o in rest:
-            if node is None:
-                return None
-            assert a is not None
-            node = self.graph.successor(node, a, o)
-        return node
-
-    def _memory(self, h: History) -> Any:
-        _, rest = begin_history(self.pomdp, h)
-        shown = h[0][1] if self.pomdp.first_observation is not None else self.pomdp.observations
-        memory, row = self.policy.begin(np.array([shown])), np.array([0])
-        for a, o in rest:
-            memory = self.policy.advance(memory, row, np.array([a]), np.array([o]))
-        return memory
-
-    def _from_here(self, h: History) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The values of a history that the policy itself never has, or that was not followed."""
-        graph = self._graph_from(h)
-        return self._row(graph, Values(graph), 0)
-
-    def _graph_from(self, h: History) -> Graph:
-        belief, (_, rest) = self.belief(h), begin_history(self.pomdp, h)
-        state = np.flatnonzero(belief)
-        none = np.array([-1])
-        root = Root(self._memory(h), none, np.zeros(len(state), int), state, belief[state])
-        left = self.horizon - len(rest)
-        if left < 1:
-            return follow(self.pomdp, self.policy, math.inf, root=root)
-        return follow(self.pomdp, self.policy, left, root=root, **{**self.options, "mass": 1.0})
-
-    def _untaken(self, h: History, a: int) -> Float64[np.ndarray, "S"]:
-        """Q(h, s, a) of an action that the policy does not take after h."""
-        pomdp, belief = self.pomdp, self.belief(h)
-        told = np.full(pomdp.states, np.nan)
-        later: dict[int, np.ndarray] = {}
-        last = len(begin_history(pomdp, h)[1]) + 1 >= self.horizon and self.options["truncation"] == "end"
-        for s in np.flatnonzero(belief):
-            told[s] = 0.0
-            for k in range(int(pomdp.first[s * pomdp.actions + a]), int(pomdp.first[s * pomdp.actions + a + 1])):
-                o, value = int(pomdp.observation[k]), 0.0
-                if not pomdp.done[k] and not last:
-                    if o not in later:
-                        later[o] = self._at((*h, (a, o)))[0]
-                    value = later[o][pomdp.next_state[k]]
-                told[s] += pomdp.probability[k] * (pomdp.reward[k] + pomdp.discount * value)
-        return told

@@ -1,0 +1,122 @@
+"""Values at any one history, also at those that the policy never has or that were not followed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+
+from asymrl.theory.beliefs import begin_history, belief_of, describe
+from asymrl.theory.following import follow
+from asymrl.theory.graph import Graph
+from asymrl.theory.layers import Root
+from asymrl.theory.policies import History, Policy
+from asymrl.theory.values import Values
+
+
+class Told(NamedTuple):
+    """What is known at a history, over all states; NaN where the state is impossible there."""
+
+    V: Float64[np.ndarray, "S"]
+    Q: Float64[np.ndarray, "S A"]
+    """NaN also where the policy does not take the action."""
+    error: Float64[np.ndarray, "S"]
+    """How far V can be from the truth."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """Finds histories in the graph of a policy, and follows the policy from those that are not in it."""
+
+    graph: Graph
+    values: Values
+    policy: Policy
+    horizon: float
+    options: dict[str, Any]
+    """How the policy was followed; see `asymrl.theory.following.follow`."""
+
+    def at(self, h: History) -> Told:
+        """The values at a history. Raises ValueError if it is impossible, or longer than the horizon."""
+        pomdp, length = self.graph.pomdp, self._length(h)
+        over = length >= self.horizon if self.options["truncation"] == "end" else length > self.horizon
+        if over:
+            raise ValueError(f"{pomdp.name}: the history has {length} actions, the horizon is {self.horizon:g}")
+        belief = belief_of(pomdp, h)
+        node = self.find(h)
+        if node is not None and not self.graph.open[node]:
+            return _told(self.graph, self.values, node)
+        graph = self._follow_from(h, belief)
+        return _told(graph, Values(graph), 0)
+
+    def find(self, h: History) -> int | None:
+        """The node of the graph that a history belongs to; None if the policy never has it."""
+        pomdp = self.graph.pomdp
+        _, rest = begin_history(pomdp, h)
+        node = self.graph.first_node_of(h[0][1] if pomdp.first_observation is not None else None)
+        for a, o in rest:
+            if node is None:
+                return None
+            assert a is not None
+            node = self.graph.successor(node, a, o)
+        return node
+
+    def memory(self, h: History) -> Any:
+        """What the policy remembers of a history."""
+        pomdp = self.graph.pomdp
+        _, rest = begin_history(pomdp, h)
+        shown = h[0][1] if pomdp.first_observation is not None else pomdp.observations
+        memory, row = self.policy.begin(np.array([shown])), np.array([0])
+        for a, o in rest:
+            memory = self.policy.advance(memory, row, np.array([a]), np.array([o]))
+        return memory
+
+    def mean(self, h: History, s: int | None, x: Float64[np.ndarray, "S"]) -> float:
+        """E[x(s) | h], or x in one state. Raises ValueError if that is impossible after the history."""
+        pomdp, belief = self.graph.pomdp, belief_of(self.graph.pomdp, h)
+        if s is None:
+            possible = belief > 0
+            return float(belief[possible] @ x[possible])
+        if not 0 <= s < pomdp.states or not belief[s] > 0:
+            raise ValueError(f"{pomdp.name}: state {s} is impossible after {describe(pomdp, h)}")
+        return float(x[s])
+
+    def untaken(self, h: History, a: int) -> Float64[np.ndarray, "S"]:
+        """Q(h, s, a) of an action that the policy does not take after h."""
+        pomdp, belief = self.graph.pomdp, belief_of(self.graph.pomdp, h)
+        told = np.full(pomdp.states, np.nan)
+        later: dict[int, np.ndarray] = {}
+        last = self._length(h) + 1 >= self.horizon and self.options["truncation"] == "end"
+        for s in np.flatnonzero(belief):
+            told[s] = 0.0
+            for k in range(int(pomdp.first[s * pomdp.actions + a]), int(pomdp.first[s * pomdp.actions + a + 1])):
+                o, value = int(pomdp.observation[k]), 0.0
+                if not pomdp.done[k] and not last:
+                    if o not in later:
+                        later[o] = self.at((*h, (a, o))).V
+                    value = later[o][pomdp.next_state[k]]
+                told[s] += pomdp.probability[k] * (pomdp.reward[k] + pomdp.discount * value)
+        return told
+
+    def _follow_from(self, h: History, belief: Float64[np.ndarray, "S"]) -> Graph:
+        """The graph whose only root is this history."""
+        state = np.flatnonzero(belief)
+        root = Root(self.memory(h), np.array([-1]), np.zeros(len(state), int), state, belief[state])
+        left = self.horizon - self._length(h)
+        if left < 1:
+            return follow(self.graph.pomdp, self.policy, math.inf, root=root)
+        return follow(self.graph.pomdp, self.policy, left, root=root, **{**self.options, "mass": 1.0})
+
+    def _length(self, h: History) -> int:
+        """How many actions a history has."""
+        return len(begin_history(self.graph.pomdp, h)[1])
+
+
+def _told(graph: Graph, values: Values, node: int) -> Told:
+    S, A, pairs = graph.pomdp.states, graph.pomdp.actions, graph.pairs_of(node)
+    told = Told(np.full(S, np.nan), np.full((S, A), np.nan), np.full(S, np.nan))
+    states = graph.state[pairs]
+    told.V[states], told.Q[states], told.error[states] = values.V_hs[pairs], values.Q_hsa[pairs], values.error[pairs]
+    return told
