@@ -4,8 +4,9 @@
     >>> analysis = asymrl.theory.analyse("tiger", horizon=4)
     >>> analysis.V(())
 
-Only `asymrl.theory.actor`, which makes policies of trained runs, and `asymrl.theory.auditing` know more of the project
-than the worlds; `audit` is therefore imported when it is first asked for.
+Only `asymrl.theory.actor`, which makes policies of trained runs, and `asymrl.theory.auditing` with
+`asymrl.theory.critic_network`, which judge trained critics, know more of the project than the worlds; `audit` is
+therefore imported when it is first asked for.
 """
 
 from typing import TYPE_CHECKING, Any

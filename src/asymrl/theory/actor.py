@@ -1,4 +1,4 @@
-"""A trained actor as a policy that exact computations can follow: the one bridge from theory to training."""
+"""A trained actor as a policy that exact computations can follow."""
 
 from __future__ import annotations
 
