@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,16 +12,8 @@ from jaxtyping import Array, Bool, Float, Float32, Float64, Int, PRNGKeyArray
 from asymrl.envs.pomdp import NOTHING, Pomdp
 from asymrl.envs.rows import Rows
 from asymrl.envs.spaces import Discrete
+from asymrl.envs.tables import TableOfRows, check_tables, stay_at_the_end, with_end_rows
 from asymrl.envs.world import DEFAULT_TIME_LIMIT, Action, Step, World
-
-
-class TableOfRows(NamedTuple):
-    """A table of probabilities whose rows must sum to one: what it holds, the axes of its rows and their sizes."""
-
-    what: str
-    axes: tuple[str, ...]
-    rows: Rows
-    shape: tuple[int, ...]
 
 
 class FiniteWorld(World):
@@ -69,12 +60,12 @@ class FiniteWorld(World):
     ):
         """`transitions` has rows (s, a), `observations` rows (a, s'), `first_observations` rows s."""
         S, A, O = len(state_names), len(action_names), len(observation_names)
-        _check_tables(name, S, A, O, transitions, observations, rewards, ends, start, first_observations)
+        check_tables(name, S, A, O, transitions, observations, rewards, ends, start, first_observations)
         self.name = name
         self.discount = discount
         self.time_limit = time_limit
-        self.transitions = _stay_at_the_end(transitions, ends)
-        self.observations = _with_end_rows(observations, start, ends)
+        self.transitions = stay_at_the_end(transitions, ends)
+        self.observations = with_end_rows(observations, start, ends)
         self.first_observations = first_observations
         self.rewards = np.asarray(rewards, np.float64)
         self.ends = np.asarray(ends, bool)
@@ -230,77 +221,3 @@ class FiniteWorld(World):
 
     def from_latent(self, latent: Int[Array, ""]) -> Int[Array, ""]:
         return jnp.asarray(latent, jnp.int32)
-
-
-def _stay_at_the_end(transitions: Rows, ends: np.ndarray) -> Rows:
-    """Replaces the rows of ending actions by "stay": what a file says there is about the next episode."""
-    S, A = ends.shape
-    row, column, probability = transitions.entries()
-    goes_on = ~ends.ravel()[row]
-    ending = np.flatnonzero(ends)
-    return Rows.from_entries(
-        np.concatenate([row[goes_on], ending]),
-        np.concatenate([column[goes_on], ending // A]),
-        np.concatenate([probability[goes_on], np.ones(ending.size)]),
-        S * A,
-        S,
-    )
-
-
-def _with_end_rows(observations: Rows, start: np.ndarray, ends: np.ndarray) -> Rows:
-    """Adds to each action the row "after the end": what a state drawn from the start distribution emits."""
-    S, A = ends.shape
-    row, column, probability = observations.entries()
-    a, s = np.divmod(row, S)
-    emitted = np.zeros((A, observations.columns))
-    np.add.at(emitted, (a, column), start[s] * probability)
-    # For actions that never end an episode any row will do; one without chance keeps deterministic worlds so.
-    emitted[~ends.any(0)] = np.eye(1, observations.columns)
-    end_a, end_o = np.nonzero(emitted)
-    return Rows.from_entries(
-        np.concatenate([a * (S + 1) + s, end_a * (S + 1) + S]),
-        np.concatenate([column, end_o]),
-        np.concatenate([probability, emitted[end_a, end_o]]),
-        A * (S + 1),
-        observations.columns,
-    )
-
-
-def _check_tables(
-    name: str,
-    S: int,
-    A: int,
-    O: int,
-    transitions: Rows,
-    observations: Rows,
-    rewards: np.ndarray,
-    ends: np.ndarray,
-    start: np.ndarray,
-    first_observations: Rows | None,
-) -> None:
-    def fail(message: str) -> None:
-        raise ValueError(f"world {name!r}: {message}")
-
-    if np.shape(rewards) != (S, A) or np.shape(ends) != (S, A):
-        fail(f"R and D must have shape ({S}, {A}), got {np.shape(rewards)} and {np.shape(ends)}")
-    if not np.all(np.isfinite(rewards)):
-        s, a = np.argwhere(~np.isfinite(rewards))[0]
-        fail(f"the reward for action {a} in state {s} is not finite")
-    tables = [
-        ("transition", ("state", "action"), (S, A), S, transitions),
-        ("observation", ("action", "next state"), (A, S), O, observations),
-        ("start", ("distribution",), (1,), S, Rows.from_dense(np.asarray(start)[None])),
-    ]
-    if first_observations is not None:
-        tables.append(("first observation", ("state",), (S,), O, first_observations))
-    for what, axes, shape, columns, rows in tables:
-        if rows.rows != int(np.prod(shape)) or rows.columns != columns:
-            size = (int(np.prod(shape)), columns)
-            fail(f"the {what} table has size {(rows.rows, rows.columns)}, expected {size}")
-        bad = np.flatnonzero(~(np.abs(rows.sums() - 1) <= 1e-5))  # so that NaN is bad too
-        negative = np.flatnonzero(rows.probability < 0)
-        if bad.size or negative.size:
-            row = bad[0] if bad.size else np.searchsorted(rows.first, negative[0], "right") - 1
-            where = ", ".join(f"{axis} {i}" for axis, i in zip(axes, np.unravel_index(row, shape), strict=True))
-            wrong = f"sums to {rows.sums()[row]:.6g}" if bad.size else "has a negative entry"
-            fail(f"the {what} row for {where} {wrong}; probabilities must be non-negative and sum to 1")

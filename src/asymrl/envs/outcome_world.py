@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Float64, Int, PRNGKeyArray
 
-from asymrl.envs.finite import FiniteWorld, TableOfRows
+from asymrl.envs.finite import FiniteWorld
 from asymrl.envs.pomdp import NOTHING, Pomdp
 from asymrl.envs.rows import Rows
+from asymrl.envs.tables import TableOfRows
 from asymrl.envs.world import DEFAULT_TIME_LIMIT, Action, State, Step
 
 
