@@ -152,6 +152,3 @@ class Cleaner(World):
             if places.sum() != 1 or self.walls[places].any():
                 return f"must place robot {robot - ROBOT_0} on exactly one floor cell"
         return None
-
-    def is_clean(self, state: CleanerState) -> Bool[Array, ""]:
-        return ~jnp.any(state.dirty)

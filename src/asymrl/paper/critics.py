@@ -35,15 +35,3 @@ def final_values(probes: pl.DataFrame, n: int = 4) -> pl.DataFrame:
                 }
             )
     return pl.DataFrame(rows)
-
-
-def largest_differences(probes: pl.DataFrame, first: str, second: str) -> pl.DataFrame:
-    """How far apart the values of two pairs ever were, for each method: zero where a critic can not tell them apart."""
-    wide = probes.with_columns(pl.col("probe").cast(pl.String)).pivot(
-        "probe", index=["method", "seed", "timestep"], values="value"
-    )
-    return (
-        wide.group_by("method", maintain_order=True)
-        .agg((pl.col(first) - pl.col(second)).abs().max().alias("largest_difference"))
-        .sort("method")
-    )

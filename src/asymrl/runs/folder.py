@@ -87,10 +87,6 @@ class RunFolder:
     def metrics_file(self) -> Path:
         return self.path / "metrics.parquet"
 
-    @property
-    def curve_file(self) -> Path:
-        return self.path / "curve.png"
-
     def extend(self, steps: int) -> None:
         """Makes the runs longer; see `Batch.extended`."""
         longer = self.batch.extended(steps)

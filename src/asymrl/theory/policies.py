@@ -73,29 +73,6 @@ class Controller(Policy):
         """
         self.pi, self.first, self.next = pi, first, next
 
-    @classmethod
-    def from_edges(
-        cls,
-        pi: Float64[np.ndarray, "Z A"],
-        first: Int[np.ndarray, "O1"],
-        edges: Int[np.ndarray, "edges 4"],
-    ) -> Controller:
-        """A controller that only says u(z, a, o) where that can happen, by rows z, a, o, z'."""
-        A, O = pi.shape[1], len(first)
-        code = (edges[:, 0] * A + edges[:, 1]) * O + edges[:, 2]
-        order = np.argsort(code)
-        code, to = code[order], edges[order, 3]
-
-        def follow(z: np.ndarray, a: np.ndarray, o: np.ndarray) -> np.ndarray:
-            wanted = (z * A + a) * O + o
-            place = np.minimum(np.searchsorted(code, wanted), len(code) - 1)
-            if (wrong := np.flatnonzero(code[place] != wanted)).size:
-                i = wrong[0]
-                raise ValueError(f"the controller has no next node for node {z[i]}, action {a[i]}, observation {o[i]}")
-            return to[place]
-
-        return cls(pi, first, follow)
-
     def begin(self, o: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
         return self.first[o]
 

@@ -78,7 +78,7 @@ class _Growing:
     def __init__(self, pomdp: Pomdp, policy: Policy, merge: str, horizon: int, beyond: bool, threshold: float):
         self.pomdp, self.policy, self.merge, self.horizon, self.beyond = pomdp, policy, merge, horizon, beyond
         self.threshold = threshold
-        self.state_of, self.action_of = pomdp.rows()
+        self.action_of = pomdp.rows()[1]
         self.parts: list[dict[str, np.ndarray]] = []
         self.nodes = self.pairs = 0
         self.forgets = False
