@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.envs import WORLDS, Box, Discrete, FiniteWorld, Record, Shopping, Step, World, check, make
+from asymrl.envs import WORLDS, Box, Discrete, FiniteWorld, Indices, Record, Shopping, Step, World, check, make
 from tests.envs.line_world import Line, refused
 
 
@@ -333,3 +333,21 @@ def test_a_fault_under_a_vector_of_actions_is_named():
 def test_what_runs_in_python_is_refused():
     with pytest.raises(ValueError, match=r"CartPole-v1 runs in Python.*check_env"):
         check(make("CartPole-v1"))
+
+
+def test_what_is_declared_fixed_must_not_change():
+    class Repainted(Line):
+        """Its only cell is painted anew when the agent moves right."""
+
+        @property
+        def latent_space(self):
+            return Record((("place", Discrete(5)), ("paint", Indices(9, (1,), fixed=True))))
+
+        def latent(self, state):
+            return {"place": state["place"], "paint": state["place"].astype(jnp.uint8)[None]}
+
+        def from_latent(self, latent):
+            return {"place": latent["place"]}
+
+    message = refused(Repainted())
+    assert "'paint' is declared to be fixed during an episode, but it changes in the state with latent" in message

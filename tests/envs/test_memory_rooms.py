@@ -243,7 +243,7 @@ def test_impossible_latents_are_refused():
     off_the_cells = latent["agent"].copy()
     off_the_cells[0] += 0.1
     no_heading = latent["agent"] * np.array([1, 1, 0, 0, 0, 0], np.float32)
-    in_the_wall = oracle.latent(layout, Agent((0, 0), agent.heading))
+    in_the_wall = oracle.latent(layout, Agent((3, 3), agent.heading))
     cases = [
         ("closed", with_cell((0, 0), (oracle.FLOOR, 0, 0))),
         ("type", with_cell((1, 1), (7, 0, 0))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asymrl.envs import Box, Discrete, Indices, Record
+from asymrl.envs import Box, Discrete, Indices, Place, Record
 
 RECORD = Record((("grid", Indices(3, (2, 2))), ("place", Box((2,), -1.0, 1.0))))
 INSIDE = {"grid": np.array([[0, 1], [2, 0]], np.uint8), "place": np.array([0.5, -1.0], np.float32)}
@@ -22,6 +22,7 @@ INSIDE = {"grid": np.array([[0, 1], [2, 0]], np.uint8), "place": np.array([0.5, 
         (Box((2, 2), (-1.0, 0.0), (1.0, 5.0)), [[0, 5], [1, 4]]),
         (Box(()), 1e30),
         (Box((1,), -1.1, 1.1), [-1.1]),  # as float64, just outside the bound as float32
+        (Place(shape=(3, 4), margin=1), [[0, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]),
         (RECORD, INSIDE),
     ],
 )
@@ -32,6 +33,13 @@ def test_inside(space, value):
 @pytest.mark.parametrize(
     ("space", "value", "problem"),
     [
+        (Place(shape=(1, 3)), [[0, 1, 1]], "does not mark exactly one cell"),
+        (
+            Place(shape=(3, 3), margin=1),
+            np.eye(9, dtype=int)[5].reshape(3, 3),
+            "marks a cell less than 1 from the border",
+        ),
+        (Place(shape=(1, 2)), [[0, 2]], "is 2, outside 0..1"),
         (Discrete(4), 4, "is 4, outside 0..3"),
         (Discrete(4), -1, "is -1, outside 0..3"),
         (Discrete(4), 1.0, "has dtype float64, expected integers"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.envs import make
+from asymrl.envs import Record, make
 from asymrl.envs.world import World
 from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic
 from asymrl.models.features import GridState, convolve
@@ -197,6 +198,41 @@ def test_the_grid_of_a_state():
     assert (features[6:] >= 0).all()
     moved = latent | {"agent_id_grid": jnp.roll(latent["agent_id_grid"], 1, axis=0)}
     assert not np.array_equal(eqx.filter_jit(phi)(moved)[6:], features[6:])
+
+
+def test_grids_of_a_long_episode_are_computed_once_per_cell():
+    """More steps than cells: the same values and gradients as with a convolution for each step."""
+    env = make("memory-four-rooms-5x7")
+    space = env.latent_space
+    assert isinstance(space, Record)
+    phi = GridState(jax.random.key(0), space)
+    weight = jax.random.normal(jax.random.key(1), (phi.size, 4)) / 30
+    T, E = 24, 2  # 3 x 5 cells
+
+    @jax.jit
+    def walk(key):
+        keys = jax.random.split(key, (T, E))
+        state = jax.vmap(env.reset)(keys[0])
+
+        def step(state, keys):
+            actions = jax.vmap(lambda k: jax.random.randint(k, (), 0, 6))(keys)
+            return jax.vmap(env.step)(keys, state, actions).state, jax.vmap(env.latent)(state)
+
+        return jax.lax.scan(step, state, keys)[1]
+
+    latents = walk(jax.random.key(2))
+    assert len(np.unique(np.asarray(latents["agent_id_grid"]).reshape(T * E, -1), axis=0)) > 4
+
+    def loss(phi, weight, project):
+        y = project(phi, weight)
+        return jnp.sum(jnp.sin(y)), y
+
+    results = []
+    for project in (lambda phi, weight: phi.project(latents, weight), lambda phi, weight: phi(latents) @ weight):
+        both = jax.jit(jax.value_and_grad(functools.partial(loss, project=project), (0, 1), has_aux=True))
+        results.append(both(phi, weight))
+    for one, other in zip(*map(jax.tree.leaves, results), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)
 
 
 @pytest.mark.parametrize(

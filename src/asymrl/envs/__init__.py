@@ -17,6 +17,7 @@ from asymrl.envs.shopping import Shopping as Shopping
 from asymrl.envs.spaces import Box as Box
 from asymrl.envs.spaces import Discrete as Discrete
 from asymrl.envs.spaces import Indices as Indices
+from asymrl.envs.spaces import Place as Place
 from asymrl.envs.spaces import Record as Record
 from asymrl.envs.spaces import Space as Space
 from asymrl.envs.world import Episode as Episode

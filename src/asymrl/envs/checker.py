@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -59,6 +60,7 @@ def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> 
     checker.check_shapes()
     survey = take(env, episodes, steps, seed)
     checker.check_spaces(survey)
+    checker.check_fixed(survey)
     checker.check_rewards(survey)
     checker.check_alone(survey)
     checker.check_latents(survey)
@@ -149,6 +151,17 @@ class _Checker:
                 where = self.describe(latents, *index)
                 self.fail(f"the {what} is outside its space in {where}: it {problem}; all of it: {_short(value)}")
 
+    def check_fixed(self, survey: Survey) -> None:
+        space = self.env.latent_space
+        for name, part in space.items() if isinstance(space, Record) else ():
+            if not (isinstance(part, Indices) and part.fixed):
+                continue
+            after = survey.outcomes.latent[name]
+            before = np.broadcast_to(survey.latents[name][:, None], after.shape)
+            if where := _difference(before, after, axes=2):
+                place = self.describe(survey.latents, *where)
+                self.fail(f"{name!r} is declared to be fixed during an episode, but it changes in {place}")
+
     def check_rewards(self, survey: Survey) -> None:
         for i, action in np.argwhere(~np.isfinite(survey.outcomes.reward)).tolist():
             reward = survey.outcomes.reward[i, action]
@@ -208,11 +221,7 @@ class _Checker:
         if action is None:
             return shown
         text = env.action_text(actions_to_try(env)[action])
-        return (
-            f"{shown}, action {action} ({text})"
-            if isinstance(env.action_space, Discrete)
-            else f"{shown}, action {text}"
-        )
+        return f"{shown}, action " + (f"{action} ({text})" if isinstance(env.action_space, Discrete) else text)
 
 
 def _shape_problem(space: Space, found: Any) -> str | None:
@@ -246,7 +255,9 @@ def _stacked(space: Space, lead: tuple[int, ...]) -> Space:
         return Record(tuple((name, _stacked(part, lead)) for name, part in space.items()))
     if isinstance(space, Box):
         return Box((*lead, *space.shape), space.low, space.high)
-    return Indices(space.n, (*lead, *space.shape))
+    if isinstance(space, Indices):
+        return dataclasses.replace(space, shape=(*lead, *space.shape))
+    return Indices(space.n, lead)
 
 
 def _difference(one: Any, other: Any, *, axes: int) -> tuple[int, ...] | None:

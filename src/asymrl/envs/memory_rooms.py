@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
-from asymrl.envs.spaces import Box, Discrete, Indices, Record
+from asymrl.envs.spaces import Box, Discrete, Indices, Place, Record
 from asymrl.envs.world import DEFAULT_TIME_LIMIT, Action, Signal, Step, World
 
 FLOOR, WALL, EXIT, BEACON = 2, 3, 4, 10  # types of objects, gridverse's numbers
@@ -92,10 +92,10 @@ class MemoryFourRooms(World):
         H, W = self.height, self.width
         return Record(
             (
-                ("grid", Indices(KINDS, (H, W, 3))),
+                ("grid", Indices(KINDS, (H, W, 3), fixed=True)),
                 ("agent", Box((6,), -1.0, 1.0)),
                 ("item", Indices(KINDS, (3,))),
-                ("agent_id_grid", Indices(2, (H, W))),
+                ("agent_id_grid", Place(shape=(H, W), margin=1)),
             )
         )
 

@@ -35,10 +35,14 @@ class Discrete:
 
 @dataclass(frozen=True)
 class Indices:
-    """An array of indices, each `0 <= index < n`: a grid of cell types, for example."""
+    """An array of indices, each `0 <= index < n`: a grid of cell types, for example.
+
+    In a latent, `fixed` says that it stays the same during an episode. Models compute less where they know that.
+    """
 
     n: int
     shape: tuple[int, ...]
+    fixed: bool = False
 
     @property
     def dtype(self) -> np.dtype:
@@ -47,6 +51,31 @@ class Indices:
     def problem(self, value: Any) -> str | None:
         """Why `value` is not in the space, or None if it is."""
         return _index_problem(value, self.n, self.shape)
+
+
+@dataclass(frozen=True)
+class Place(Indices):
+    """A grid, the last two axes of `shape`, of 0s and a single 1, at least `margin` cells from the border."""
+
+    n: int = 2
+    shape: tuple[int, ...] = (1, 1)
+    margin: int = 0
+
+    def problem(self, value: Any) -> str | None:
+        """Why `value` is not in the space, or None if it is."""
+        if problem := super().problem(value):
+            return problem
+        marked = np.asarray(value)
+        if (marked.sum((-2, -1)) != 1).any():
+            return "does not mark exactly one cell"
+        if (self.inner(marked).sum((-2, -1)) != 1).any():
+            return f"marks a cell less than {self.margin} from the border"
+        return None
+
+    def inner(self, marked: Any) -> Any:
+        """The cells of a value, `[..., H, W]`, that may be marked."""
+        H, W = self.shape[-2:]
+        return marked[..., self.margin : H - self.margin, self.margin : W - self.margin]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from asymrl.export.graph import LOGITS, MEAN, PREVIOUS_ACTION, PROBABILITIES, SP
 from asymrl.models.agent import Actor
 from asymrl.models.attention import Attention
 from asymrl.models.distributions import NO_ACTION
-from asymrl.models.features import Flat, GridView, Indexed, OneHot, Parts
+from asymrl.models.features import Flat, Indexed, OneHot, Parts
 from asymrl.models.layers import Embedding, Linear
 from asymrl.models.memory import Gru, Lstm, Memory, Rnn, Stack, Window
 
@@ -91,11 +91,6 @@ def _(phi: Embedding, graph: Graph, path: tuple[str, ...]) -> str:
 @_seen.register
 def _(phi: Flat, graph: Graph, path: tuple[str, ...]) -> str:
     return graph.reshape(graph.part(path, phi.shape, "float32"), 0, phi.size)
-
-
-@_seen.register
-def _(phi: GridView, graph: Graph, path: tuple[str, ...]) -> str:
-    return graph.reshape(_embedded(graph, phi.embedding, (*path, "grid"), phi.shape), 0, phi.size)
 
 
 @_seen.register

@@ -16,12 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from asymrl.envs.spaces import Box, Discrete, Indices, Record, Space
+from asymrl.envs.spaces import Box, Discrete, Indices, Place, Record, Space
 from asymrl.models.layers import Embedding, Features, look_up
 
 EMBEDDING_SIZE = 64
 GRID_EMBEDDING_SIZE = 8
 CHANNELS = (32, 64, 64)  # of the three convolutions over a grid
+AGENT_SIZE = 6  # numbers for the agent's place and heading
 
 
 class OneHot(Features):
@@ -57,8 +58,8 @@ class Flat(Features):
         return value.reshape(*leading, self.size).astype(jnp.float32)
 
 
-class GridView(Features):
-    """What an agent in a grid sees: every index of the `grid` part embedded, then flattened."""
+class Indexed(Features):
+    """An array of indices: each embedded, then flattened."""
 
     embedding: Embedding
     shape: tuple[int, ...] = eqx.field(static=True)
@@ -71,10 +72,9 @@ class GridView(Features):
     def size(self) -> int:
         return int(np.prod(self.shape)) * GRID_EMBEDDING_SIZE
 
-    def __call__(self, observation: dict[str, Any]) -> Float[Array, "*batch size"]:
-        grid = observation["grid"].astype(jnp.int32)
-        leading = grid.shape[: grid.ndim - len(self.shape)]
-        return self.embedding(grid).reshape(*leading, self.size)
+    def __call__(self, value: Int[Array, "..."]) -> Float[Array, "..."]:
+        leading = value.shape[: value.ndim - len(self.shape)]
+        return self.embedding(value.astype(jnp.int32)).reshape(*leading, self.size)
 
 
 class GridState(Features):
@@ -87,11 +87,13 @@ class GridState(Features):
     kernels: tuple[Float[Array, "_ _"], ...]  # [9 * inputs, outputs], the 3 x 3 neighbourhood first
     biases: tuple[Float[Array, "_"], ...]
     shape: tuple[int, int] = eqx.field(static=True)
+    place: Place | None = eqx.field(static=True)  # where the agent may be, if nothing else moves
 
     def __init__(self, key: PRNGKeyArray, space: Record):
-        grid = space["grid"]
+        grid, place = space["grid"], space["agent_id_grid"]
         assert isinstance(grid, Indices)
         self.shape = (grid.shape[0], grid.shape[1])
+        self.place = place if isinstance(place, Place) and grid.fixed else None
         embedding_key, *keys = jax.random.split(key, 1 + 2 * len(CHANNELS))
         self.embedding = Embedding.new(embedding_key, grid.n, 1)
         kernels, biases, inputs = [], [], 4
@@ -104,17 +106,41 @@ class GridState(Features):
 
     @property
     def size(self) -> int:
-        return self.shape[0] * self.shape[1] * CHANNELS[-1] + 6
+        return AGENT_SIZE + self.shape[0] * self.shape[1] * CHANNELS[-1]
 
     def __call__(self, latent: dict[str, Any]) -> Float[Array, "*batch size"]:
-        grid = self.embedding(latent["grid"].astype(jnp.int32))[..., 0]
-        planes = jnp.concatenate([grid, latent["agent_id_grid"].astype(jnp.float32)[..., None]], axis=-1)
+        return jnp.concatenate([latent["agent"], self.seen(latent["grid"], latent["agent_id_grid"])], axis=-1)
+
+    def seen(self, grid: Array, marked: Array) -> Float[Array, "*batch channels"]:
+        """What the convolutions make of a grid `[..., H, W, 3]` and the agent's cell in it, `[..., H, W]`."""
+        embedded = self.embedding(grid.astype(jnp.int32))[..., 0]
+        planes = jnp.concatenate([embedded, marked.astype(jnp.float32)[..., None]], axis=-1)
         leading = planes.shape[:-3]
         planes = planes.reshape(-1, *planes.shape[-3:])
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
             planes = jax.nn.relu(convolve(planes, kernel) + jnp.broadcast_to(bias, (1, 1, 1, bias.shape[0])))
-        flat = planes.reshape(*leading, self.size - 6)
-        return jnp.concatenate([latent["agent"], flat], axis=-1)
+        return planes.reshape(*leading, self.size - AGENT_SIZE)
+
+    def project(self, value: dict[str, Any], weight: Float[Array, "size width"]) -> Float[Array, "*batch width"]:
+        """The features of states, `[time, episode]` or otherwise, times a matrix.
+
+        If only the agent moves, an episode has no more different grids than cells; long episodes are looked up.
+        """
+        marked = value["agent_id_grid"]
+        if self.place is None or marked.ndim != 4:
+            return self(value) @ weight
+        T, E, H, W = marked.shape
+        inner = self.place.inner(marked).reshape(T, E, -1)
+        cells = inner.shape[-1]
+        if cells >= T:
+            return self(value) @ weight
+        index = np.arange(H * W).reshape(H, W)
+        places = (self.place.inner(index).reshape(-1, 1, 1) == index).astype(np.uint8)  # [cell, H, W]
+        grids = jnp.broadcast_to(value["grid"][:1], (cells, *value["grid"].shape[1:]))
+        everywhere = self.seen(grids, jnp.broadcast_to(places[:, None], (cells, E, H, W)))
+        table = (everywhere @ weight[AGENT_SIZE:]).reshape(cells * E, -1)
+        rows = jnp.argmax(inner, axis=-1).astype(jnp.int32) * E + jnp.broadcast_to(jnp.arange(E), (T, E))
+        return value["agent"] @ weight[:AGENT_SIZE] + look_up(table, rows)
 
 
 def convolve(
@@ -145,25 +171,6 @@ class Parts(Features):
         return jnp.concatenate(features, axis=-1)
 
 
-class Indexed(Features):
-    """An array of indices: each embedded, then flattened."""
-
-    embedding: Embedding
-    shape: tuple[int, ...] = eqx.field(static=True)
-
-    def __init__(self, key: PRNGKeyArray, space: Indices):
-        self.embedding = Embedding.new(key, space.n, GRID_EMBEDDING_SIZE)
-        self.shape = space.shape
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape)) * GRID_EMBEDDING_SIZE
-
-    def __call__(self, value: Int[Array, "..."]) -> Float[Array, "..."]:
-        leading = value.shape[: value.ndim - len(self.shape)]
-        return look_up(self.embedding.vectors(), value.astype(jnp.int32)).reshape(*leading, self.size)
-
-
 def kind_of(observation_space: Space) -> str:
     """The kind of world, by what the agent sees: `categorical`, `gridverse` or `feature-vector`."""
     if isinstance(observation_space, Discrete):
@@ -188,7 +195,7 @@ def observation_features(key: PRNGKeyArray, space: Space) -> Features:
         assert isinstance(space, Record)
         grid = space["grid"]
         assert isinstance(grid, Indices)
-        return GridView(key, grid)
+        return Parts(("grid",), (Indexed(key, grid),))  # the agent carries nothing, so the item says nothing
     return state_features(key, space)
 
 
