@@ -53,6 +53,19 @@ class Moment(NamedTuple):
     features: Any  # before the action
 
 
+class Now(NamedTuple):
+    """Where all episodes stand between two steps. Arrays are `[run, episode, ...]`, but for the memory."""
+
+    t: Int[Array, ""]
+    memory: Any
+    action: Array  # the last one
+    seen: Any
+    episode: Any
+    alive: Bool[Array, "run episode"]
+    lengths: Int[Array, "run episode"]
+    truncated: Bool[Array, "run episode"]
+
+
 def roll_out(
     env: World,
     actors: Actor,
@@ -81,12 +94,12 @@ def roll_out(
     arrays, static = eqx.partition(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
     runs, policy = keys.shape[0], actors.distribution
 
-    def choose(arrays: Any, carry: Any, before: Array, seen: Any, u: Array) -> tuple[Any, Array, Array]:
-        carry, features, parameters = eqx.combine(arrays, static).step(carry, before, seen)
-        return carry, features, policy.mode(parameters) if greedy else policy.choose(parameters, u)
-
     def begin(key: PRNGKeyArray) -> Any:
         return jax.vmap(env.begin)(jax.random.split(key, episodes))
+
+    def choose(arrays: Any, memory: Any, before: Array, seen: Any, u: Array) -> tuple[Any, Array, Array]:
+        memory, features, parameters = eqx.combine(arrays, static).step(memory, before, seen)
+        return memory, features, policy.mode(parameters) if greedy else policy.choose(parameters, u)
 
     def advance(key: PRNGKeyArray, t: Array, episode: Any, action: Array) -> Any:
         step_keys = jax.vmap(lambda e: jax.random.fold_in(jax.random.fold_in(key, t), e))(jnp.arange(episodes))
@@ -97,6 +110,36 @@ def roll_out(
     chance = jax.vmap(lambda key: policy.chance(key, (horizon, episodes)), out_axes=1)(chance_keys)
     memory = jax.vmap(lambda arrays: eqx.combine(arrays, static).history.memory.initial(episodes))(arrays)
 
+    def step(now: Now) -> tuple[Now, Moment]:
+        memory, features, action = jax.vmap(choose)(arrays, now.memory, now.action, now.seen, chance[now.t])
+        episode, (seen, reward, terminated, truncated) = jax.vmap(advance, (0, None, 0, 0))(
+            step_keys, now.t, now.episode, action
+        )
+        moment = Moment(seen, episode.state, action, jnp.where(now.alive, reward, 0.0), features)
+        lengths, cut = now.lengths + now.alive, jnp.where(now.alive, truncated, now.truncated)
+        alive = now.alive & ~terminated & ~truncated
+        return Now(now.t + 1, memory, action, seen, episode, alive, lengths, cut), moment
+
+    def steps(loop: tuple[Now, Moment]) -> tuple[Now, Moment]:
+        now, tape = loop
+        start, moments = now.t, []
+        for _ in range(STEPS_PER_QUESTION):
+            now, moment = step(now)
+            moments.append(moment)
+        return now, _written(tape, moments, start)
+
+    nothing, none = jnp.zeros((runs, episodes)), policy.none(runs, episodes)
+    features = jnp.zeros((runs, episodes, static.history.memory.size))
+    tape = _empty_tape(horizon, Moment(seen, episode.state, none, nothing, features))
+    alive = jnp.broadcast_to(active[:, None], (runs, episodes))
+    lengths, truncated = nothing.astype(jnp.int32), nothing.astype(bool)
+    now = Now(jnp.int32(0), memory, none, seen, episode, alive, lengths, truncated)
+    now, tape = jax.lax.while_loop(lambda loop: jnp.any(loop[0].alive), steps, (now, tape))
+    return Episodes(*tape, lengths=now.lengths, truncated=now.truncated)
+
+
+def _empty_tape(horizon: int, first: Moment) -> Moment:
+    """Room for all moments, time first; what was seen and true before the first action stands in it already."""
     # The last question may lead a few steps beyond the horizon; the tape has room for them.
     rows = -(-horizon // STEPS_PER_QUESTION) * STEPS_PER_QUESTION
 
@@ -106,41 +149,23 @@ def roll_out(
     def room_from(leaf: Array) -> Array:
         return jnp.concatenate([leaf[None], room(leaf)])
 
+    return Moment(
+        observations=jax.tree.map(room_from, first.observations),
+        states=jax.tree.map(room_from, first.states),
+        actions=room(first.actions),
+        rewards=room(first.rewards),
+        features=room(first.features),
+    )
+
+
+def _written(tape: Moment, moments: list[Moment], start: Int[Array, ""]) -> Moment:
+    """The tape with the moments from time `start` on. Written together: on an accelerator each write is a kernel."""
+
     def write(buffers: Any, values: Any, at: Array) -> Any:
         return jax.tree.map(
             lambda buffer, value: jax.lax.dynamic_update_slice_in_dim(buffer, value, at, 0), buffers, values
         )
 
-    def step(loop: tuple) -> tuple[tuple, Moment]:
-        t, memory, before, seen, episode, alive, lengths, cut = loop
-        memory, features, action = jax.vmap(choose)(arrays, memory, before, seen, chance[t])
-        episode, (seen, reward, terminated, truncated) = jax.vmap(advance, (0, None, 0, 0))(
-            step_keys, t, episode, action
-        )
-        moment = Moment(seen, episode.state, action, jnp.where(alive, reward, 0.0), features)
-        lengths, cut = lengths + alive, jnp.where(alive, truncated, cut)
-        return (t + 1, memory, action, seen, episode, alive & ~terminated & ~truncated, lengths, cut), moment
-
-    def steps(loop: tuple) -> tuple:
-        now, tape = loop
-        start, moments = now[0], []
-        for _ in range(STEPS_PER_QUESTION):
-            now, moment = step(now)
-            moments.append(moment)
-        # Written together: on an accelerator every write is a kernel of its own.
-        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *moments)
-        first = Moment(start + 1, start + 1, start, start, start)
-        return now, Moment(*[write(*part) for part in zip(tape, together, first, strict=True)])
-
-    nothing, none = jnp.zeros((runs, episodes)), policy.none(runs, episodes)
-    tape = Moment(
-        observations=jax.tree.map(room_from, seen),
-        states=jax.tree.map(room_from, episode.state),
-        actions=room(none),
-        rewards=room(nothing),
-        features=room(jnp.zeros((runs, episodes, static.history.memory.size))),
-    )
-    alive = jnp.broadcast_to(active[:, None], (runs, episodes))
-    now = (jnp.int32(0), memory, none, seen, episode, alive, nothing.astype(jnp.int32), nothing.astype(bool))
-    now, tape = jax.lax.while_loop(lambda loop: jnp.any(loop[0][5]), steps, (now, tape))
-    return Episodes(*tape, lengths=now[6], truncated=now[7])
+    together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *moments)
+    first = Moment(start + 1, start + 1, start, start, start)
+    return Moment(*[write(*part) for part in zip(tape, together, first, strict=True)])
