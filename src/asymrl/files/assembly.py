@@ -12,10 +12,10 @@ from asymrl.envs.outcome_world import joint
 from asymrl.envs.pomdp import TOLERANCE
 from asymrl.envs.rows import Rows
 from asymrl.files.errors import FileError, Limits
-from asymrl.files.header import EXACT
 from asymrl.files.parser import Draft
-from asymrl.files.problem import Problem
+from asymrl.files.problem import Problem, by_state_and_action
 from asymrl.files.rules import TooManyError
+from asymrl.files.start import EXACT
 
 DEFAULT_DISCOUNT = 0.99
 
@@ -48,7 +48,7 @@ def assemble(draft: Draft, name: str, limits: Limits, *, episodic: bool = True) 
         T, ends = _transitions(draft, start, limits, episodic=episodic, write_ends=beyond)
         previous = draft.O.names(1)
         O = _observations(draft, T, limits, previous)
-        rewards = _rewards(draft, T, O, ends, limits, previous, beyond)
+        rewards = _rewards(draft, T, O, ends, limits, previous)
     except TooManyError:
         raise FileError(
             f"{draft.source.name}: more than {limits.entries} probabilities are not zero; "
@@ -137,9 +137,7 @@ def _observations(draft: Draft, T: Rows, limits: Limits, previous: bool) -> Rows
     return _normalised(draft, rows, where)
 
 
-def _rewards(
-    draft: Draft, T: Rows, O: Rows, ends: np.ndarray, limits: Limits, previous: bool, beyond: bool
-) -> np.ndarray:
+def _rewards(draft: Draft, T: Rows, O: Rows, ends: np.ndarray, limits: Limits, previous: bool) -> np.ndarray:
     """Rewards `[S, A]` where they depend on nothing else, and for each outcome otherwise."""
     S, A = ends.shape
     if not (draft.R.names(2) or draft.R.names(3)):
@@ -153,10 +151,7 @@ def _rewards(
     s, a = np.divmod(outcomes.row, A)
     rewards = draft.R.at(a, s, outcomes.next_state, outcomes.observation).value
     # Files often write out rewards for every next state and observation that are the same for all.
-    first = np.searchsorted(outcomes.row, np.arange(S * A))
-    if not previous and np.array_equal(rewards, rewards[first][outcomes.row]):
-        return rewards[first].reshape(S, A)
-    return rewards
+    return rewards if previous else by_state_and_action(rewards, outcomes, S, A)
 
 
 def _rows(row: np.ndarray, column: np.ndarray, value: np.ndarray, rows: int, columns: int) -> Rows:

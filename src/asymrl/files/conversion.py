@@ -8,7 +8,7 @@ from asymrl.envs.finite import FiniteWorld
 from asymrl.envs.outcome_world import Joint, OutcomeWorld, joint
 from asymrl.envs.pomdp import Pomdp
 from asymrl.envs.rows import Rows
-from asymrl.files.problem import Problem
+from asymrl.files.problem import Problem, by_state_and_action
 
 SAME = 1e-12  # how far two probabilities may differ that were divided out of products
 
@@ -43,9 +43,8 @@ def problem_from_pomdp(pomdp: Pomdp) -> Problem:
     at = np.minimum(np.searchsorted(known, key), max(known.size - 1, 0))
     ended = ends.ravel()[order.row]
     rewards = np.where(ended, end_reward[order.row], reward[at] if known.size else 0.0)
-    first = np.searchsorted(order.row, np.arange(S * A))
-    if not previous and np.array_equal(rewards, rewards[first][order.row]):
-        rewards = rewards[first].reshape(S, A)
+    if not previous:
+        rewards = by_state_and_action(rewards, order, S, A)
     return _problem(pomdp, T, O, previous, rewards, ends)
 
 

@@ -17,10 +17,10 @@ from asymrl.files.header import (
     take_header,
     take_number,
     take_numbers,
-    take_start,
     unknown_statement,
 )
 from asymrl.files.rules import ANY, Rules
+from asymrl.files.start import take_start
 from asymrl.files.tokens import Token, Tokens
 
 

@@ -64,3 +64,12 @@ class Problem:
             return FiniteWorld(rewards=self.rewards, **shared)
         rewards = self.rewards.ravel()[self.joint().row] if self.rewards.ndim == 2 else self.rewards
         return OutcomeWorld(rewards=rewards, previous=self.previous, **shared)
+
+
+def by_state_and_action(
+    rewards: Float64[np.ndarray, "outcomes"], outcomes: Joint, states: int, actions: int
+) -> Float64[np.ndarray, "S A"] | Float64[np.ndarray, "outcomes"]:
+    """The rewards as a table `[S, A]`, if they depend on nothing else; as they were otherwise."""
+    first = np.searchsorted(outcomes.row, np.arange(states * actions))
+    alike = np.array_equal(rewards, rewards[first][outcomes.row])
+    return rewards[first].reshape(states, actions) if alike else rewards

@@ -63,7 +63,7 @@ def with_tuned_settings(table: pl.DataFrame) -> pl.DataFrame:
 
 def final_returns(table: pl.DataFrame) -> pl.DataFrame:
     """The mean return of each run over the last tenth of its training; a row per run."""
-    runs = [name for name in table.columns[: table.columns.index("timestep")]]
+    runs = table.columns[: table.columns.index("timestep")]
     return (
         table.filter(pl.col("timestep") >= (1 - LAST) * pl.col("steps"))
         .group_by(runs, maintain_order=True)
