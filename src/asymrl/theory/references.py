@@ -20,12 +20,8 @@ CHEAP, SECONDS = 2_000, 2.0  # states of a world that is solved on demand, and h
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A return: exact, the best one found, or between bounds."""
-
-    low: float
-    high: float
-    kind: str
+class Reference(Score):
+    """A return as the report words it: exact, the best one found, or between bounds."""
 
     def __str__(self) -> str:
         if self.low != self.high:
