@@ -1,29 +1,34 @@
-"""A vector of actions: gymnax's pendulum with each of the five methods.
+"""A vector of actions: gymnax's pendulum swings up and stands, with any of the five methods.
 
-pip install "asymrl[gymnax]"
-python examples/pendulum.py [STEPS]
+    pip install "asymrl[gymnax]"
+    python examples/pendulum.py [METHOD ...]
+
+The pendulum is compiled together with the learning, so that half a million steps take a minute or two on two cores.
+It begins with a return of about -1300; one that swings up and stands has about -170.
 """
 
 import sys
 from pathlib import Path
 
 import asymrl
-from asymrl.names import METHODS
 
 WORLD = "gymnax:Pendulum-v1"
+SETTINGS = {"memory_size": 64, "hidden": (64,), "discount": 0.95, "actor_rate": 3e-4, "critic_rate": 1e-2,
+            "estimator": "td-lambda", "td_lambda": 0.8, "target_period": 2_000, "stop_return": -200}  # fmt: skip
 
 
-def main(steps=200_000, out="runs/pendulum", methods=METHODS, **settings):
-    """Trains the methods one after the other; the mean return at the end of each."""
+def main(*methods, steps=1_000_000, seeds=1, out="runs/pendulum", **settings):
+    """Trains with the methods one after the other; the first and the last return of each on the learning curve."""
     reached = {}
-    for method in methods:
-        result = asymrl.train(WORLD, method, seeds=2, steps=steps, out=Path(out) / method, **settings)
-        last = result.metrics.group_by("seed").last()
-        reached[method] = last["return"].mean()
-    for method, value in reached.items():
-        print(f"{method:<13}{value:>10.1f}")
+    for method in methods or ("a2c-asym-hs",):
+        result = asymrl.train(WORLD, method, seeds=seeds, steps=steps, out=Path(out) / method,
+                              **{**SETTINGS, **settings})  # fmt: skip
+        curve = result.metrics["return"]
+        reached[method] = curve[0], curve[-1]
+        print(f"{method}: return {curve[0]:.0f} at the beginning, {curve[-1]:.0f} after "
+              f"{result.metrics['timestep'][-1]:,} steps")  # fmt: skip
     return reached
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*sys.argv[1:])

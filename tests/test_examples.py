@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from asymrl import cli
+from asymrl.names import METHODS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SMALL: dict[str, Any] = {"memory_size": 4, "hidden": (4,), "log_points": 2}
@@ -30,8 +31,11 @@ def test_a_world_in_a_file_can_be_checked(capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.mark.slow
-def test_cart_pole_is_trained_and_played():
-    assert 1 <= example("cart_pole").main(steps=30, time_limit=8, **SMALL) <= 100
+def test_cart_pole_is_learned_exported_and_played():
+    """As a reader runs it. It begins at about 20; each of three seeds earned 90 of 100 within 60 000 steps."""
+    before, after = example("cart_pole").main()
+    assert before < 35
+    assert after > 60
 
 
 @pytest.mark.slow
@@ -52,9 +56,10 @@ def test_minigrid_is_trained(tmp_path: Path):
 @pytest.mark.slow
 def test_the_pendulum_is_trained_with_every_method(tmp_path: Path):
     pytest.importorskip("gymnax")
-    reached = example("pendulum").main(steps=400, out=tmp_path, time_limit=20, **SMALL)
-    assert list(reached) == ["a2c", "a2c-asym-s", "a2c-asym-hs", "a2c-react-2", "a2c-react-4"]
-    assert all(math.isfinite(value) and value < 0 for value in reached.values())
+    reached = example("pendulum").main(*METHODS, steps=400, out=tmp_path, time_limit=20, stop_return=None, **SMALL)
+    assert tuple(reached) == METHODS
+    # A step costs at most pi^2 + 0.1 * 8^2 + 0.001 * 2^2.
+    assert all(-20 * 16.3 < value < 0 for both in reached.values() for value in both)
 
 
 @pytest.mark.slow
