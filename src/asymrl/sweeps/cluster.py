@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from asymrl.runs.files import RunError
 from asymrl.runs.progress import Snapshot
 from asymrl.sweeps.engine import (
+    MOST_LOSSES,
     Advanced,
     Event,
     Failed,
@@ -31,7 +32,6 @@ from asymrl.sweeps.in_flight import Saved
 from asymrl.sweeps.results import Results
 from asymrl.sweeps.training import BatchTraining, Task
 
-MOST_LOSSES = 5  # workers that one batch may lose before it counts as failed
 LEG_SECONDS = 120.0  # of training in one task, if no checkpoints are wanted
 LOOK_SECONDS = 0.5
 CPU_BATCH, GPU_BATCH = 24, 256

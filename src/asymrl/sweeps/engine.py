@@ -11,6 +11,8 @@ from asymrl.sweeps.in_flight import Saved
 from asymrl.sweeps.results import Results
 from asymrl.sweeps.training import CALL_SECONDS, Task
 
+MOST_LOSSES = 5  # workers that one batch may lose before it counts as failed
+
 
 class Advanced(NamedTuple):
     """A batch has been trained a little further."""

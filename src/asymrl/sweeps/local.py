@@ -6,30 +6,18 @@ import collections
 import os
 import queue
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from asymrl.sweeps.compiled import CompiledCache
-from asymrl.sweeps.engine import (
-    Advanced,
-    Event,
-    Failed,
-    Finished,
-    Halved,
-    Kept,
-    Pace,
-    halves,
-    is_out_of_memory,
-    reason_of,
-)
+from asymrl.sweeps.engine import Event, Failed, Finished, Halved, Pace, halves, is_out_of_memory, reason_of
+from asymrl.sweeps.follow import follow
 from asymrl.sweeps.training import BatchTraining, Task
 
 # A small batch leaves an accelerator idle most of the time; a CPU is busy with one.
 WORKERS = {"cpu": 1}
 ACCELERATOR_WORKERS = 5
 MOST_COMPILERS = 6
-CHECKPOINTS_SHARE = 0.05  # of the time of a batch may be spent on copying its state
 LOOK_SECONDS = 0.1
 
 
@@ -111,30 +99,15 @@ class _Floor:
     def train(self, device: int) -> None:
         """The work of a thread that trains."""
         while (training := self._next_ready(device)) is not None:
+            event = None
             try:
-                complete = self._train(training)
+                for event in follow(training, self.engine.pace, lambda: self._ended):
+                    self.events.put(event)
             except Exception as error:
                 self._fail(training.task, device, error)
                 continue
-            if complete:
-                self.events.put(Finished(training.task, training.results()))
+            if isinstance(event, Finished):
                 self._close(device)
-
-    def _train(self, training: BatchTraining) -> bool:
-        """Trains a batch to its end, or to that of the sweep; says whether it was its own."""
-        every = self.engine.pace.checkpoint_seconds
-        kept_at, took = time.monotonic(), 0.0
-        while training.is_active() and not self._ended:
-            training.advance()
-            self.events.put(Advanced(training.task, training.snapshot, training.steps_per_second))
-            now = time.monotonic()
-            if every is not None and now - kept_at >= max(every, took / CHECKPOINTS_SHARE):
-                self.events.put(Kept(training.saved()))
-                kept_at = time.monotonic()
-                took = kept_at - now
-        if training.is_active() and every is not None:
-            self.events.put(Kept(training.saved()))
-        return not training.is_active()
 
     def _next_task(self) -> tuple[Task, int] | None:
         with self._changed:

@@ -92,8 +92,13 @@ def plan(
         new += [
             Task(batch_of(part), size, None, probe) for i in range(count) if (part := group[i * size : (i + 1) * size])
         ]
-    new.sort(key=lambda task: -max(settings.steps for settings in task.batch.settings))
+    new.sort(key=_work, reverse=True)
     return tasks + new
+
+
+def _work(task: Task) -> tuple[int, int]:
+    """Orders tasks by how long they take: by the steps of a run, then by how much the critic has to read."""
+    return max(settings.steps for settings in task.batch.settings), len(task.batch.first.how.reads)
 
 
 class Sizes:
