@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import polars as pl
 import pytest
 
 from asymrl.envs import make
-from asymrl.report.comparison import Scores, choose, on_privilege, rows_of, scores_of, table
+from asymrl.report.comparison import Scores, choose, could_tell, on_privilege, rows_of, scores_of, table
 from asymrl.report.reasons import reasons
 
 LOW, HIGH = np.array([0.1, 0.2, 0.3, 0.2]), np.array([1.1, 1.2, 1.3, 1.2])
@@ -50,6 +52,20 @@ def test_where_nothing_can_be_told_the_simplest_is_chosen():
     assert "do not tell a2c, a2c-asym-hs and a2c-asym-s apart" in choice.reason
     assert "no effect that these runs could show" in str(on_privilege(scores))
     assert on_privilege({"a2c-asym-s": scores["a2c-asym-s"]}) is None
+
+
+def test_too_few_runs_prove_nothing():
+    """Of two methods that are the same, one has the three best of six runs in one of ten comparisons."""
+    orders = list(itertools.combinations(range(6), 3))
+    lucky = [first for first in orders if min(first) == 3 or max(first) == 2]
+    assert len(lucky) / len(orders) == 0.1
+    assert not could_tell(3, 3)
+    assert could_tell(4, 4)
+    scores = {"a2c": Scores(LOW[:3], LOW[:3]), "a2c-asym-hs": Scores(HIGH[:3], HIGH[:3])}
+    choice = choose(scores)
+    assert choice.method == "a2c"
+    assert "find out with at least 4 --seeds: fewer prove nothing" in choice.reason
+    assert "no effect that these runs could show" in str(on_privilege(scores))
 
 
 def test_the_table_compares_with_a2c():

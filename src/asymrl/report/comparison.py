@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -100,10 +101,11 @@ def choose(scores: Mapping[str, Scores]) -> Choice:
             f"return over training {_short(gained)}).",
         )
     simplest = min(equals, key=SIMPLEST_FIRST.index)
+    runs = min(len(each.final) for each in scores.values())
+    more = "more --seeds or more --steps" if could_tell(runs, runs) else "at least 4 --seeds: fewer prove nothing"
     return Choice(
         simplest,
-        f"The runs do not tell {listed} apart. Use {simplest}, which asks for least, or find out with more --seeds or "
-        "more --steps.",
+        f"The runs do not tell {listed} apart. Use {simplest}, which asks for least, or find out with {more}.",
     )
 
 
@@ -114,9 +116,10 @@ def on_privilege(scores: Mapping[str, Scores]) -> str | None:
     chance = improvement_interval(_column(scores["a2c-asym-hs"].final), _column(scores[STANDARD].final))
     told = "Telling the critic the state, V(h, s) instead of V(h),"
     verdict = f"{told} has no effect that these runs could show"
-    if chance.low > SURE:
+    enough = could_tell(len(scores["a2c-asym-hs"].final), len(scores[STANDARD].final))
+    if enough and chance.low > SURE:
         verdict = f"{told} helps here"
-    elif chance.high < SURE:
+    elif enough and chance.high < SURE:
         verdict = f"{told} does harm here"
     return f"{verdict}: a run of a2c-asym-hs beats one of a2c with probability {_short(chance)}."
 
@@ -126,7 +129,16 @@ def _middle(values: Float[np.ndarray, "run"]) -> float:
 
 
 def _beats(values: Float[np.ndarray, "run"], others: Float[np.ndarray, "other"]) -> bool:
-    return improvement_interval(_column(values), _column(others)).low > SURE
+    return could_tell(len(values), len(others)) and improvement_interval(_column(values), _column(others)).low > SURE
+
+
+def could_tell(runs: int, others: int) -> bool:
+    """Whether so many runs can show a difference at all.
+
+    Chance alone puts every run of one method above every run of the other in one of `comb(runs + others, runs)` orders,
+    and the bootstrap, which knows only these runs, would be sure of it.
+    """
+    return 1 / math.comb(runs + others, runs) <= 0.025
 
 
 def _short(interval: Interval) -> str:
