@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -117,8 +118,10 @@ def test_the_doctor_tells_versions_and_what_is_missing(
 ):
     monkeypatch.setattr(machine, "nvidia_gpus", list)
     monkeypatch.setitem(machine.EXTRAS, "onnx", (("no_such_module",), "policies as .onnx files"))
-    assert cli.main(["doctor", "--quick"]) == 0
+    assert cli.main(["doctor"]) == 0
     out = capsys.readouterr().out
+    assert re.search(r"matrix product +[\d,]+ GFLOP/s", out)
+    assert re.search(r"training +not measured; asymrl doctor --training does", out)
     assert 'policies as .onnx files: missing: pip install "asymrl[onnx]"' in out
     assert "nothing is wrong" in out
     monkeypatch.setattr(machine, "nvidia_gpus", lambda: [Gpu("NVIDIA H200", "570.1.2")])

@@ -14,6 +14,8 @@ class Doctor:
 
     quick: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Measure no speeds."""
+    training: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Measure a small training, too; compiling it takes up to a minute the first time."""
 
     def run(self) -> int:
         from asymrl.runs.machine import cache_size, devices, extras, nvidia_gpus, problems, versions
@@ -21,10 +23,10 @@ class Doctor:
         _section("versions", versions())
         _section("devices", devices())
         _section("compilation cache", cache_size())
-        if not self.quick:
+        if not self.quick or self.training:
             from asymrl.runs.speed import speeds
 
-            _section("speed", speeds())
+            _section("speed", speeds(training=self.training))
         _section("optional packages", extras())
         found = problems(nvidia_gpus())
         for problem in found:

@@ -16,12 +16,14 @@ TRAINED = Settings(world="tiger", method="a2c", memory_size=32, hidden=(32,), ti
 RUNS = 8
 
 
-def speeds() -> dict[str, str]:
+def speeds(*, training: bool) -> dict[str, str]:
     """What was measured, in words."""
+    product = {"matrix product": f"{matrix_speed() / 1e9:,.0f} GFLOP/s ({SIZE} x {SIZE}, float32)"}
+    if not training:
+        return product | {"training": "not measured; asymrl doctor --training does"}
     compiled, rate = training_speed()
     what = f"{TRAINED.world}, {TRAINED.method}, {RUNS} small runs"
-    return {
-        "matrix product": f"{matrix_speed() / 1e9:,.0f} GFLOP/s ({SIZE} x {SIZE}, float32)",
+    return product | {
         "compilation": f"{compiled:.1f} s until the first update was done ({what})",
         "training": f"{rate:,.0f} steps/s ({what})",
     }
