@@ -33,9 +33,9 @@ class Export:
             require_packages(("onnx", "onnxruntime"), "onnx", "an .onnx file")
         chosen = select_run(self.run_folder, self.run_seed)
 
-        from asymrl.export.interface import actions_of, reading_of
         from asymrl.export.describe import describe
         from asymrl.export.files import About, save_npz, save_onnx
+        from asymrl.export.interface import actions_of, reading_of
         from asymrl.export.numpy_policy import NumpyPolicy
         from asymrl.export.onnx_policy import OnnxPolicy
         from asymrl.export.verify import TOLERANCE, largest_difference
