@@ -3,7 +3,8 @@
     pip install "asymrl[minigrid]"
     python examples/minigrid_memory.py [STEPS]
 
-The critic is told the whole grid, with where the agent stands and looks.
+The critic is told the whole grid, with where the agent stands and looks. Choosing right earns nearly 1, choosing wrong
+or nothing at all within 245 steps earns 0.
 """
 
 import sys
@@ -11,11 +12,16 @@ import sys
 import asymrl
 
 WORLD = "minigrid:MiniGrid-MemoryS7-v0"
+SETTINGS = {"episodes": 8, "memory_size": 64, "hidden": (64,), "estimator": "td-lambda", "td_lambda": 0.9,
+            "discount": 0.98, "target_period": 1_000, "entropy_weight": 0.01}  # fmt: skip
 
 
-def main(steps=500_000, **settings):
-    result = asymrl.train(WORLD, "a2c-asym-hs", seeds=1, steps=steps, episodes=8, **settings)
-    print(result.summary())
+def main(steps=100_000, **settings):
+    """Trains, and tells what was reached."""
+    result = asymrl.train(WORLD, "a2c-asym-hs", seeds=1, steps=steps, **{**SETTINGS, **settings})
+    first, last = (result.metrics.row(i, named=True) for i in (0, -1))
+    for name, row in (("at the beginning", first), (f"after {last['timestep']:,} steps", last)):
+        print(f"{name}: return {row['return']:.2f}, episodes of {row['length']:.0f} steps")
     return result
 
 
