@@ -52,13 +52,11 @@ class Collector:
     ) -> Episodes:
         """Whole episodes of each active run; see `roll_out`."""
         runs = keys.shape[0]
-        ready, memory, chance, seeds = self._begin(eqx.filter(actors, eqx.is_array), keys, episodes)
+        ready, loop, before, chance, seeds = self._begin(eqx.filter(actors, eqx.is_array), keys, episodes)
         stepper = self._stepper(runs * episodes)
         seen, truth = stepper.reset(np.asarray(seeds).ravel().tolist())
         tape = _Tape(self.horizon, seen, truth)
         alive = np.repeat(np.asarray(active), episodes)
-        before = self.policy.none(runs, episodes)
-        loop = (memory, jnp.zeros((self.horizon, runs, episodes, self._static.history.memory.size)))
         for t in range(self.horizon):
             loop, before, action = self._act(ready, loop, (before, seen, chance), np.int32(t), greedy)
             seen, truth, rewards, terminated, truncated = stepper.step(np.asarray(action), alive)
@@ -81,8 +79,12 @@ class Collector:
         while self._steppers:
             self._steppers.popitem()[1].close()
 
-    def _begin_episodes(self, arrays: Any, keys: PRNGKeyArray, episodes: int) -> tuple[Any, Any, Array, Array]:
-        """The actors made ready, their empty memories, what is random about actions, and seeds of the environments."""
+    def _begin_episodes(self, arrays: Any, keys: PRNGKeyArray, episodes: int) -> tuple[Any, tuple, Array, Array, Array]:
+        """What an episode begins with.
+
+        The actors made ready, their empty memories with room for features, no action, what is random about actions,
+        and seeds of the environments.
+        """
         actors = eqx.combine(arrays, self._actor_static)
         ready = eqx.filter(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
         begin_keys, chance_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(2))
@@ -92,7 +94,9 @@ class Collector:
         seeds = jax.vmap(lambda key: jax.random.bits(key, (episodes,)) >> 1)(begin_keys)
         memory = jax.vmap(lambda ready: eqx.combine(ready, self._static).history.memory.initial(episodes))(ready)
         # As a list, which takes fewer calls to hand over than a model.
-        return jax.tree.leaves(ready), memory, chance, seeds
+        features = jnp.zeros((self.horizon, keys.shape[0], episodes, self._static.history.memory.size))
+        before = self.policy.none(keys.shape[0], episodes)
+        return jax.tree.leaves(ready), (memory, features), before, chance, seeds
 
     def _act_once(self, ready: Any, loop: tuple, given: tuple, t: Array, greedy: bool) -> tuple[tuple, Array, Array]:
         memory, features = loop
@@ -185,28 +189,26 @@ class HostProgram(Program):
 
     def train(self, runs: Run, numbers: Numbers, updates: int) -> Run:
         """At most this many further updates of each run; fewer where a run is complete. Consumes `runs`."""
-        for _ in range(updates):
-            keys, active, due = self._look(eqx.filter(runs, eqx.is_array), numbers)
-            if not np.any(active):
-                break
-            runs = self._update(runs, numbers, keys, np.asarray(active), np.asarray(due))
-        return runs
-
-    def _update(self, runs: Run, numbers: Numbers, keys: PRNGKeyArray, active: np.ndarray, due: np.ndarray) -> Run:
         if self.collector is None:
             self.collector = Collector(self.host, runs.actor, self.settings.time_limit)
-        episodes = self.collector.collect(runs.actor, keys, active, episodes=self.settings.episodes)
-        evaluated = self._evaluated(runs, keys, due)
-        arrays = self._absorb(eqx.filter(runs, eqx.is_array), numbers, episodes, evaluated)
+        # Taking modules apart and putting them together takes as long as some steps: once is enough.
+        arrays = eqx.filter(runs, eqx.is_array)
+        for _ in range(updates):
+            keys, active, due = self._look(arrays, numbers)
+            if not np.any(active):
+                break
+            episodes = self.collector.collect(arrays.actor, keys, np.asarray(active), episodes=self.settings.episodes)
+            evaluated = self._evaluated(self.collector, arrays, keys, np.asarray(due))
+            arrays = self._absorb(arrays, numbers, episodes, evaluated)
         return eqx.combine(arrays, self._static)
 
-    def _evaluated(self, runs: Run, keys: PRNGKeyArray, due: np.ndarray) -> Any:
+    def _evaluated(self, collector: Collector, arrays: Run, keys: PRNGKeyArray, due: np.ndarray) -> Any:
         """As `evaluate_if_due`."""
         count = self.settings.evaluation_episodes
-        if not count or not due.any() or self.collector is None:
+        if not count or not due.any():
             return np.full((len(due), 2), np.nan, np.float32)
-        played = self.collector.collect(
-            runs.actor, apart(keys), due, episodes=count, greedy=self.settings.evaluation_greedy
+        played = collector.collect(
+            arrays.actor, apart(keys), due, episodes=count, greedy=self.settings.evaluation_greedy
         )
         return np.where(due[:, None], means(played), np.float32(np.nan))
 
