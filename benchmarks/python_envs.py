@@ -4,8 +4,8 @@
 
 The environment is CartPole with hidden velocities, as many as are asked for side by side. Printed are the environment
 steps per second that were simulated and learned from, and the share of the wall time spent inside the environments'
-`step` and `reset`. Where sb3-contrib is installed, its RecurrentPPO learns the same task in the same process, with as
-many features of the history.
+`step` and `reset`. Where sb3-contrib is installed, its RecurrentPPO learns the same task in the same process, with
+networks of the same size: with its default of 10 epochs per rollout, and with 1, so that both learn once from a step.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ class Options:
     """What is trained."""
     memory_size: int = 128
     """Features of the history."""
-    epochs: int = 10
-    """Of RecurrentPPO; 10 is its default."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Hidden layers of policy and value; these are RecurrentPPO's default."""
+    epochs: tuple[int, ...] = (10, 1)
+    """Of RecurrentPPO, one measurement for each; 10 is its default."""
 
 
 class HiddenVelocities(gymnasium.ObservationWrapper):
@@ -111,7 +113,7 @@ def measure_ours(options: Options) -> Speed:
     watch = Stopwatch()
     world = from_gymnasium(lambda: cart_pole(watch), name="cart-pole", time_limit=500)
     settings = Settings(world="cart-pole", method=options.method, episodes=options.envs, time_limit=500,
-                        memory_size=options.memory_size, steps=10**8)  # fmt: skip
+                        memory_size=options.memory_size, hidden=options.hidden, steps=10**8)  # fmt: skip
     program, numbers = HostProgram(settings.shape(), world), stack_numbers([settings])
     runs = program.train(program.start([0]), numbers, 2)  # compiles
     begin = watch.start()
@@ -121,7 +123,7 @@ def measure_ours(options: Options) -> Speed:
     return Speed.of(watch, time.perf_counter() - begin)
 
 
-def measure_recurrent_ppo(options: Options) -> Speed:
+def measure_recurrent_ppo(options: Options, epochs: int) -> Speed:
     import torch  # pyright: ignore[reportMissingImports]
     from sb3_contrib import RecurrentPPO  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
@@ -130,8 +132,8 @@ def measure_recurrent_ppo(options: Options) -> Speed:
     watch = Stopwatch()
     envs = DummyVecEnv([lambda: cart_pole(watch)] * options.envs)
     model = RecurrentPPO(
-        "MlpLstmPolicy", envs, device="cpu", n_epochs=options.epochs, seed=0,
-        policy_kwargs={"lstm_hidden_size": options.memory_size},
+        "MlpLstmPolicy", envs, device="cpu", n_epochs=epochs, seed=0,
+        policy_kwargs={"lstm_hidden_size": options.memory_size, "net_arch": list(options.hidden)},
     )  # fmt: skip
     rollout = model.n_steps * options.envs
     model.learn(rollout)
@@ -142,15 +144,17 @@ def measure_recurrent_ppo(options: Options) -> Speed:
 
 
 def main(options: Options) -> None:
-    print(f"CartPole with hidden velocities, {options.envs} environments, {options.memory_size} features")
+    sizes = f"{options.memory_size} features of the history, hidden layers {options.hidden}"
+    print(f"CartPole with hidden velocities, {options.envs} environments, {sizes}")
     ours = measure_ours(options)
-    print(f"asymrl {options.method:<14}{ours}")
+    print(f"asymrl {options.method:<17}{ours}")
     if importlib.util.find_spec("sb3_contrib") is None:
         print("RecurrentPPO is not measured: sb3-contrib is not installed")
         return
-    theirs = measure_recurrent_ppo(options)
-    print(f"RecurrentPPO         {theirs}")
-    print(f"asymrl trains {ours.steps_per_second / theirs.steps_per_second:.1f} times as many steps per second")
+    for epochs in options.epochs:
+        theirs = measure_recurrent_ppo(options, epochs)
+        ratio = ours.steps_per_second / theirs.steps_per_second
+        print(f"{f'RecurrentPPO, epochs {epochs}':<24}{theirs}; asymrl trains {ratio:.1f} times as many")
 
 
 if __name__ == "__main__":

@@ -93,9 +93,9 @@ class Collector:
         # Gymnasium wants seeds that are not negative, as Python's own integers.
         seeds = jax.vmap(lambda key: jax.random.bits(key, (episodes,)) >> 1)(begin_keys)
         memory = jax.vmap(lambda ready: eqx.combine(ready, self._static).history.memory.initial(episodes))(ready)
-        # As a list, which takes fewer calls to hand over than a model.
         features = jnp.zeros((self.horizon, keys.shape[0], episodes, self._static.history.memory.size))
         before = self.policy.none(keys.shape[0], episodes)
+        # The actors as a list, which takes fewer calls to hand over than a model.
         return jax.tree.leaves(ready), (memory, features), before, chance, seeds
 
     def _act_once(self, ready: Any, loop: tuple, given: tuple, t: Array, greedy: bool) -> tuple[tuple, Array, Array]:
