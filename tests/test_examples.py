@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 from pathlib import Path
 from typing import Any
 
@@ -65,5 +64,5 @@ def test_the_pendulum_is_trained_with_every_method(tmp_path: Path):
 @pytest.mark.slow
 def test_our_worlds_are_learned_by_another_framework():
     pytest.importorskip("sb3_contrib")
-    total = example("recurrent_ppo").main(steps=64, n_steps=32, batch_size=32, n_epochs=1)
-    assert math.isfinite(total)
+    returns = example("recurrent_ppo").main(steps=64, episodes=2, n_steps=32, batch_size=32, n_epochs=1)
+    assert all(-1 <= value <= 1 for value in returns)  # heaven is worth 1, hell -1
