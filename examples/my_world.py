@@ -1,7 +1,7 @@
 """A world of your own in pure JAX, in about twenty lines.
 
 asymrl check examples/my_world.py:Corridor
-asymrl train examples/my_world.py:Corridor --method a2c-asym-hs --steps 100000
+asymrl train examples/my_world.py:Corridor --method a2c-asym-hs --steps 20000 --seeds 2
 """
 
 import equinox as eqx

@@ -29,7 +29,7 @@ def play(model, env, episodes):
     return total / episodes
 
 
-def main(steps=50_000, episodes=20, **options):
+def main(steps=10_000, episodes=20, **options):
     """Trains; the mean return of episodes before and after."""
     from sb3_contrib import RecurrentPPO
 
