@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from asymrl.commands.sweep import Running, collect, run_cells
+from asymrl.commands.sweeping import Running, collect, run_cells
 from asymrl.commands.usage import UsageError
 from asymrl.names import METHODS, PAPER_WORLDS
 
