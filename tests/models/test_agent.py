@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.envs import Record, make
+from asymrl.envs import Indices, Record, make
 from asymrl.envs.world import World
 from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic
-from asymrl.models.features import GridState, convolve
+from asymrl.models.features import GridState, convolve, observation_features
 from asymrl.models.layers import Embedding, Linear, Mlp
 from asymrl.models.memory import Gru
 
@@ -198,6 +198,16 @@ def test_the_grid_of_a_state():
     assert (features[6:] >= 0).all()
     moved = latent | {"agent_id_grid": jnp.roll(latent["agent_id_grid"], 1, axis=0)}
     assert not np.array_equal(eqx.filter_jit(phi)(moved)[6:], features[6:])
+
+
+def test_nothing_that_is_seen_is_left_out():
+    """Only a Gridverse observation has an item without content; other records with a grid are read whole."""
+    grid, more = Indices(5, (2, 2)), Indices(3, (1,))
+    phi = observation_features(jax.random.key(0), Record((("grid", grid), ("compass", more))))
+    assert phi.size == 8 * (4 + 1)
+    one, other = ({"grid": jnp.zeros((2, 2), jnp.uint8), "compass": jnp.full(1, i, jnp.uint8)} for i in range(2))
+    assert not np.array_equal(phi(one), phi(other))
+    assert observation_features(jax.random.key(0), make("memory-four-rooms-7x7").observation_space).size == 8 * 18
 
 
 def test_grids_of_a_long_episode_are_computed_once_per_cell():

@@ -175,7 +175,9 @@ def kind_of(observation_space: Space) -> str:
     """The kind of world, by what the agent sees: `categorical`, `gridverse` or `feature-vector`."""
     if isinstance(observation_space, Discrete):
         return "categorical"
-    if isinstance(observation_space, Record) and isinstance(dict(observation_space.items()).get("grid"), Indices):
+    parts = dict(observation_space.items()) if isinstance(observation_space, Record) else {}
+    # Exactly these parts: of anything else that is seen, nothing must be left out.
+    if set(parts) == {"grid", "item"} and all(isinstance(part, Indices) for part in parts.values()):
         return "gridverse"
     return "feature-vector"
 
