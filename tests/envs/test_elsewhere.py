@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from gymnasium.envs import registration
 
+from asymrl.envs import elsewhere
 from asymrl.envs.classics import Tiger
 from asymrl.envs.elsewhere import register, with_limit
+from asymrl.envs.host import HostWorld
 from asymrl.envs.registry import make
 from asymrl.names import is_from_elsewhere, split_options
 from asymrl.training import _known_by_name
@@ -40,6 +45,66 @@ def test_a_world_in_a_file_of_the_user(file: str):
     assert isinstance(world, Tiger)
     assert (world.episodic, world.time_limit) == (False, 6)
     assert make(f"{file}:quiet").time_limit == 7
+
+
+GUESSING = """
+import gymnasium
+from beside import SIDES
+
+
+class Coin(gymnasium.Env):
+    observation_space = gymnasium.spaces.Discrete(1)
+    action_space = gymnasium.spaces.Discrete(SIDES)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.side = int(self.np_random.integers(SIDES))
+        return 0, {}
+
+    def step(self, action):
+        return 0, float(action == self.side), True, False, {}
+
+
+def truth(env):
+    return env.unwrapped.side
+
+
+gymnasium.register("BesideCoin-v0", entry_point=Coin)
+"""
+
+
+@pytest.fixture
+def coin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file with an environment that imports another file of its folder, which is not the current one."""
+    monkeypatch.setattr(elsewhere, "_FILES", {})
+    monkeypatch.setattr(registration, "registry", dict(registration.registry))
+    (tmp_path / "beside.py").write_text("SIDES = 2")
+    path = tmp_path / "coins.py"
+    path.write_text(GUESSING)
+    return str(path)
+
+
+def test_an_environment_in_a_file_and_a_function_that_tells_its_latent_state(coin: str):
+    before = list(sys.path)
+    for name in (f"{coin}:Coin", f"{coin}:BesideCoin-v0"):
+        world = make(f"{name}:latent={coin}:truth")
+        assert isinstance(world, HostWorld)
+        assert (len(world.action_names), world.without_latent) == (2, None)
+    assert sys.path == before
+    with pytest.raises(ValueError, match=r"latent '.*coins.py:lie': .* has no 'lie'"):
+        make(f"{coin}:Coin:latent={coin}:lie")
+
+
+@pytest.mark.slow
+def test_processes_find_the_users_files(coin: str):
+    world = make(f"{coin}:Coin:latent={coin}:truth,stepping=processes")
+    assert isinstance(world, HostWorld)
+    envs = world.open(2)
+    try:
+        _, latents = envs.reset([0, 1])
+        assert np.isin(latents, [0, 1]).all()
+    finally:
+        envs.close()
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,15 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 from asymrl.envs.world import World
 
 _OWN: dict[str, Callable[..., World]] = {}
+_FILES: dict[str, tuple[int, ModuleType]] = {}  # the user's: when they were changed, and what is in them
 
-GYMNASIUM_ID = r"(?:[\w.]+:)?(?:[\w.-]+/)?[\w.-]+-v\d+"
+GYMNASIUM_ID = r"(?:[\w.]+:|.+\.py:)?(?:[\w.-]+/)?[\w.-]+-v\d+"
 
 
 def register(name: str, build: Callable[..., World]) -> None:
@@ -27,7 +29,7 @@ def make_elsewhere(name: str, options: dict[str, Any]) -> World | None:
     """The world that a name means outside of this package, or None if it means none.
 
     A name that was registered, `gymnax:NAME`, `module:Name` or `file.py:Name` for a world (or a Gymnasium environment)
-    of the user's own, and the ids of Gymnasium, with the module that registers them if need be.
+    of the user's own, and the ids of Gymnasium, with the module or file that registers them if need be.
     """
     if name in _OWN:
         return _OWN[name](**options)
@@ -37,43 +39,64 @@ def make_elsewhere(name: str, options: dict[str, Any]) -> World | None:
         return make_gymnax(name.removeprefix("gymnax:"), **options)
     module, colon, attribute = name.rpartition(":")
     if colon and attribute.isidentifier():
-        return _build(name, _found(name, module, attribute), options)
+        return _build(name, fetch(f"world {name!r}", module, attribute), options)
     if re.fullmatch(GYMNASIUM_ID, name):
         return _gymnasium(name, name, options)
     return None
 
 
-def _found(name: str, module: str, attribute: str) -> Any:
+def fetch(what: str, source: str, attribute: str) -> Any:
+    """What a module, or a file that ends in .py, calls `attribute`. Raises ValueError, beginning with `what`."""
+    module = imported(what, source)
+    if not hasattr(module, attribute):
+        raise ValueError(f"{what}: {source} has no {attribute!r}")
+    return getattr(module, attribute)
+
+
+def imported(what: str, source: str) -> ModuleType:
+    """The module of this name, or in this file that ends in .py. Raises ValueError, beginning with `what`."""
     try:
-        with _here_first():
-            source = _from_file(module) if module.endswith(".py") else importlib.import_module(module)
+        with users_modules():
+            return _from_file(source) if source.endswith(".py") else importlib.import_module(source)
     except (ImportError, OSError) as error:
-        raise ValueError(f"world {name!r}: {module} can not be imported: {error}") from error
-    if not hasattr(source, attribute):
-        raise ValueError(f"world {name!r}: {module} has no {attribute!r}")
-    return getattr(source, attribute)
+        raise ValueError(f"{what}: {source} can not be imported: {error}") from error
 
 
-def _from_file(path: str) -> Any:
-    spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
-    if spec is None or spec.loader is None or not os.path.exists(path):
+def _from_file(path: str) -> ModuleType:
+    if not os.path.exists(path):
         raise OSError(f"there is no file {path}")
+    whole, changed = os.path.abspath(path), os.stat(path).st_mtime_ns
+    if whole in _FILES and _FILES[whole][0] == changed:
+        return _FILES[whole][1]
+    spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
+    assert spec is not None  # as the name ends in .py
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Known under its name, so that classes in it can be found again by other processes.
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    _FILES[whole] = changed, module
+    try:
+        with users_modules():
+            spec.loader.exec_module(module)
+    except BaseException:
+        del _FILES[whole]
+        raise
     return module
 
 
 @contextlib.contextmanager
-def _here_first() -> Iterator[None]:
-    """Modules in the current folder can be imported, as `python -m` would have it."""
-    here = os.getcwd()
-    sys.path.insert(0, here)
+def users_modules() -> Iterator[None]:
+    """Modules in the current folder can be imported, as `python -m` would have it, and those beside files with worlds.
+
+    Processes that are started meanwhile can import them, too.
+    """
+    folders = [os.getcwd(), *map(os.path.dirname, _FILES)]
+    sys.path[:0] = folders
     try:
         yield
     finally:
-        sys.path.remove(here)
+        for folder in folders:
+            sys.path.remove(folder)
 
 
 def _build(name: str, found: Any, options: dict[str, Any]) -> World:
@@ -110,5 +133,5 @@ def with_limit(world: World, time_limit: int | None) -> World:
 def _gymnasium(name: str, env: Any, options: dict[str, Any]) -> World:
     # Gymnasium's side of this package builds on this one, so it is imported when it is needed.
     foreign = importlib.import_module("asymrl.gym.foreign")
-    with _here_first():
+    with users_modules():
         return foreign.from_gymnasium(env, name=name, **options)

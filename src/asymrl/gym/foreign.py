@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import TimeLimit
 
+from asymrl.envs.elsewhere import imported
 from asymrl.envs.host import HostWorld
 from asymrl.envs.spaces import Box, Discrete
 from asymrl.envs.world import DEFAULT_TIME_LIMIT
@@ -33,8 +33,8 @@ def from_gymnasium(
 
     Args:
         env: an id (`CartPole-v1`, `my_module:MyEnv-v0`), an environment that has one, or a function that makes one.
-        latent: a function of the environment that gives its latent state, or `module:function`. Without one,
-            `info["state"]` is used, or `env.unwrapped.state`.
+        latent: a function of the environment that gives its latent state, or `module:function`, `file.py:function`.
+            Without one, `info["state"]` is used, or `env.unwrapped.state`.
         stepping: environments one after the other in this process, or each in a process of its own, which pays
             where a step takes longer than about a tenth of a millisecond.
         time_limit: steps after which an episode is cut off; by default that of the environment (see `own_limit`),
@@ -102,11 +102,11 @@ def _factory(
     """How to make more of them, and what they are called."""
     if isinstance(env, str):
         module, _, identifier = env.rpartition(":")
+        if module:
+            imported(f"world {env!r}", module)  # which registers it
         try:
-            if module:
-                importlib.import_module(module)  # which registers it
             spec = gymnasium.spec(identifier)
-        except (gymnasium.error.Error, ImportError) as error:
+        except gymnasium.error.Error as error:
             raise ValueError(f"world {env!r}: {error}") from error
         return functools.partial(_make, spec, time_limit), env
     if isinstance(env, gymnasium.Env):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from asymrl.envs.elsewhere import fetch
 from asymrl.envs.spaces import Box
 from asymrl.gym.foreign_spaces import Reading, reading, reading_of_value
 
@@ -17,7 +17,8 @@ LatentFunction = Callable[[gymnasium.Env], Any]
 
 NOWHERE = (
     "no latent state was found: neither info['state'] nor env.unwrapped.state is there. Put it into the info, or name "
-    "a function of the environment that gives it (latent=module:function). Without one, a2c can be trained"
+    "a function of the environment that gives it, behind the name of the world (:latent=module:function). Without "
+    "one, a2c can be trained"
 )
 
 
@@ -77,11 +78,8 @@ def _minigrid_reading(inner: Any) -> Reading:
 
 
 def function_named(name: str) -> LatentFunction:
-    """The function `module:function`. Raises ValueError if it is not there."""
-    module, colon, attribute = name.partition(":")
+    """The function `module:function` or `file.py:function`. Raises ValueError if it is not there."""
+    module, colon, attribute = name.rpartition(":")
     if not colon:
-        raise ValueError(f"latent {name!r}: write module:function")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"latent {name!r}: {error}") from error
+        raise ValueError(f"latent {name!r}: write module:function or file.py:function")
+    return fetch(f"latent {name!r}", module, attribute)

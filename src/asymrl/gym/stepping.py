@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from asymrl.envs.elsewhere import users_modules
 from asymrl.envs.spaces import Record, Space
 from asymrl.gym.foreign_spaces import Reading
 from asymrl.gym.latents import Latent
@@ -102,7 +103,8 @@ class InProcesses:
 
         self.spaces, self.act = (seen.space, latent.reading.space), act
         # Forking a process that uses JAX may hang; new processes import what they need.
-        self.envs = AsyncVectorEnv([lambda: Revealed(make(), seen, latent)] * count, context="forkserver")
+        with users_modules():
+            self.envs = AsyncVectorEnv([lambda: Revealed(make(), seen, latent)] * count, context="forkserver")
 
     def reset(self, seeds: Sequence[int]) -> tuple[Any, Any]:
         shown, _ = self.envs.reset(seed=list(seeds))
