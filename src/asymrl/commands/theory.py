@@ -31,19 +31,19 @@ class Theory:
     """Say whether a privileged critic would help in a finite world, and which: exactly, without training."""
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD")]
-    """Name of the world, such as heaven-hell-3 or tiger:episodic=true."""
+    """Name of the world, such as heaven-hell-3 or tiger:episodic=true, or a .pomdp file."""
 
     policy: str = "eps-optimal:0.5"
     """The policy in question: uniform, optimal, eps-optimal:E (random with probability E), window:K or run:FOLDER."""
 
     horizon: Annotated[float | None, tyro.conf.arg(metavar="N")] = None
-    """How many actions there are at most; inf for no limit. By default the world's time limit."""
+    """How many actions there are at most; inf for no limit. By default the world's time limit, or as many as fit."""
 
     depth: Annotated[int, tyro.conf.arg(metavar="N")] = 12
     """Name no histories with more actions than this."""
 
     mass: float = 0.99
-    """How much of the probability to follow, for a policy that remembers everything."""
+    """How much of the probability to follow, for the policy of a run that remembers everything."""
 
     critic_sees: Annotated[str | None, tyro.conf.arg(metavar="SIGNAL")] = None
     """Also say what a critic gains that is told only this part of the state, such as heaven-side in Heaven-Hell."""
@@ -81,6 +81,9 @@ class Theory:
             from asymrl.theory.walkthrough import good_bad
 
             print(*good_bad(analysis.pomdp.discount), "", sep="\n")
+        if self.horizon is None and analysis.horizon < self._steps(analysis.pomdp.time_limit):
+            print(f"All {self._steps(analysis.pomdp.time_limit):g} actions of an episode do not fit, so that this is "
+                  f"about the first {analysis.horizon:g}; --horizon asks for another number.\n")  # fmt: skip
         print("\n".join(_lines(found)))
         if told is not None:
             print("", *_signal_lines(told), sep="\n")
@@ -93,12 +96,15 @@ class Theory:
         from asymrl.theory.analysis import analyse, as_pomdp
         from asymrl.theory.named import named_policy
         from asymrl.theory.optima import solve
+        from asymrl.theory.reach import analyse_what_fits
 
         if self.policy.startswith("run:"):
             audit = self._audit()
             return audit.analysis, solve(audit.analysis.pomdp, audit.analysis.horizon), audit
         pomdp = as_pomdp(world_named(self.world))
         horizon = self._steps(pomdp.time_limit)
+        if self.horizon is None:
+            return *analyse_what_fits(pomdp, self.policy, horizon), None
         best = solve(pomdp, horizon)
         return analyse(pomdp, named_policy(pomdp, self.policy, best, horizon), horizon=horizon), best, None
 

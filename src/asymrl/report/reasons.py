@@ -7,15 +7,13 @@ from asymrl.envs.world import World
 
 POLICY = "eps-optimal:0.5"
 # Few enough states for a look at whole episodes in seconds, and for one at their beginnings.
-STATES, MOST_STATES, BEGINNING = 100, 1000, 20
+STATES, MOST_STATES = 100, 1000
 NODES, SECONDS = 30_000, 4.0
 
 
 def reasons(env: World) -> str:
     """What the exact analysis says about critics in this world, or why it can not say it quickly."""
-    from asymrl.theory.analysis import analyse
-    from asymrl.theory.named import named_policy
-    from asymrl.theory.optima import solve
+    from asymrl.theory.reach import BEGINNING, analyse_what_fits
     from asymrl.theory.verdict import examine
 
     if not isinstance(env, FiniteWorld):
@@ -27,10 +25,9 @@ def reasons(env: World) -> str:
     limit = pomdp.time_limit or BEGINNING
     horizon = limit if pomdp.states <= STATES else min(limit, BEGINNING)
     try:
-        best = solve(pomdp, horizon, limit=NODES, seconds=SECONDS)
-        policy = named_policy(pomdp, POLICY, best, horizon)
-        found = examine(analyse(pomdp, policy, horizon=horizon, limit=NODES), POLICY, {})
+        analysis, _ = analyse_what_fits(pomdp, POLICY, horizon, limit=NODES, beliefs=NODES, seconds=SECONDS)
+        found = examine(analysis, POLICY, {})
     except ValueError as error:
         return f"A quick exact analysis is not possible ({error}); {slowly}."
-    part = "" if horizon == limit else f" in the first {horizon} steps"
+    part = "" if analysis.horizon == limit else f" in the first {analysis.horizon:g} steps"
     return f"Why, exactly, for a half-random optimal policy{part}: {found.advice}"

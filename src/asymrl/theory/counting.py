@@ -9,15 +9,19 @@ import numpy as np
 from asymrl.envs.pomdp import Pomdp
 
 NODES = 600_000  # with a few outcomes per state and action, all that is computed of them fits into 1 GB
+EDGES = 20_000_000  # outcomes of all nodes' states and actions; those of one time are held several times over
 SUPPORTS = 20_000  # sets of states that counting may tell apart
 
 
 class TooLargeError(ValueError):
-    """A request that would not fit. What would is only worked out if someone reads it."""
+    """A request that would not fit. What would is only worked out if someone reads it.
 
-    def __init__(self, explanation: str | Callable[[], str]):
+    `depth` is how many actions had been followed, if that was how it was found out.
+    """
+
+    def __init__(self, explanation: str | Callable[[], str], depth: int | None = None):
         super().__init__(explanation)
-        self.explanation = explanation
+        self.explanation, self.depth = explanation, depth
 
     def __str__(self) -> str:
         return self.explanation if isinstance(self.explanation, str) else self.explanation()

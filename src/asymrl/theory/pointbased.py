@@ -65,7 +65,8 @@ class Sawtooth:
     def _drop(self, belief: Float64[np.ndarray, "S"]) -> float:
         """The lowest (v_i - b_i . corners) min_s b(s) / b_i(s), and never above zero."""
         inside = self.points > 0
-        ratio = np.divide(belief, self.points, out=np.full_like(self.points, np.inf), where=inside).min(1)
+        with np.errstate(over="ignore"):  # infinitely much of a point that has next to nothing of a state
+            ratio = np.divide(belief, self.points, out=np.full_like(self.points, np.inf), where=inside).min(1)
         return float(min((self.drops * ratio).min(), 0.0))
 
     def add(self, belief: sparse.csr_array, value: float) -> None:

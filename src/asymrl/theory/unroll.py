@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float64, Int
 
 from asymrl.envs.pomdp import Pomdp
 from asymrl.theory.beliefs import describe, outcomes_of
-from asymrl.theory.counting import NODES, TooLargeError, needed
+from asymrl.theory.counting import EDGES, NODES, TooLargeError, needed
 from asymrl.theory.graph import EXACT, MEMORY, WHOLE, Graph, spelled
 from asymrl.theory.layers import Layer, Root, beginning, classes, gathered, probabilities, reached
 from asymrl.theory.policies import Policy
@@ -52,9 +52,10 @@ def unroll(
     for t in range(horizon):
         if layer is None:
             break
+        growing.edges += edges_of(pomdp, layer)
+        if growing.nodes + layer.nodes > limit or growing.edges > EDGES:
+            raise _too_large(pomdp, horizon, t, growing.nodes + layer.nodes, growing.edges, limit)
         growing.add(layer, t, last=t == horizon - 1)
-        if growing.nodes > limit:
-            raise _too_large(pomdp, horizon, t, growing.nodes, limit)
         layer = growing.next_layer
     if layer is None or not beyond:
         return growing.finished()
@@ -62,13 +63,21 @@ def unroll(
     return dataclasses.replace(growing.finished(), end_memory=layer.memory)
 
 
-def _too_large(pomdp: Pomdp, horizon: int, t: int, nodes: int, limit: int) -> TooLargeError:
+def edges_of(pomdp: Pomdp, layer: Layer) -> int:
+    """How many outcomes the states of a layer have, before anything is allocated for them."""
+    first = np.asarray(pomdp.first, np.int64)
+    return int((first[(layer.state + 1) * pomdp.actions] - first[layer.state * pomdp.actions]).sum())
+
+
+def _too_large(pomdp: Pomdp, horizon: int, t: int, nodes: int, edges: int, limit: int) -> TooLargeError:
+    much, fit = (f"{nodes} nodes", limit) if nodes > limit else (f"{edges} transitions", EDGES)
     return TooLargeError(
         lambda: (
-            f"{pomdp.name}: following all histories for {horizon} actions does not fit: {nodes} nodes already at depth "
-            f"{t}, {limit} fit. {needed(pomdp, horizon, limit)} Use a horizon of at most {max(t, 1)}, a policy with a "
-            "small memory, or ask for a probability mass below 1"
-        )
+            f"{pomdp.name}: following all histories for {horizon} actions does not fit: {much} already at depth {t}, "
+            f"{fit} fit. {needed(pomdp, horizon, limit)} Use a horizon of at most {max(t, 1)}, a policy with a small "
+            "memory, or ask for a probability mass below 1"
+        ),
+        depth=t,
     )
 
 
@@ -80,7 +89,7 @@ class _Growing:
         self.threshold = threshold
         self.action_of = pomdp.rows()[1]
         self.parts: list[dict[str, np.ndarray]] = []
-        self.nodes = self.pairs = 0
+        self.nodes = self.pairs = self.edges = 0
         self.forgets = False
         self.next_layer: Layer | None = None
 
