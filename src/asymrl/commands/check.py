@@ -16,7 +16,7 @@ class Check:
     """Examine whether a world keeps its promises; the exit status is 1 if not."""
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD")]
-    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7, or a .pomdp file."""
+    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7, a .pomdp file, or file.py:Name."""
 
     seed: int = 0
     """Seed of the episodes that are examined."""
