@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -73,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     that is none of the user's making leaves with its traceback.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    shown_before, warnings.formatwarning = warnings.formatwarning, _as_a_line
     try:
         status = _run(arguments)
         sys.stdout.flush()
@@ -86,6 +88,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has left (`asymrl envs | head -1`). What is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OUTPUT_CLOSED
+    finally:
+        warnings.formatwarning = shown_before
+
+
+def _as_a_line(message: Warning | str, *_: object, **__: object) -> str:
+    """A warning as users of the command want it: without the line of our source that gave it."""
+    return f"asymrl: {message}\n"
 
 
 def _run(arguments: list[str]) -> int:

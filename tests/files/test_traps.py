@@ -267,7 +267,7 @@ def test_12_tables_that_promise_too_much() -> None:
         ("values: gain", "found 'gain', expected `reward` or `cost`"),
         ("states: a a", "'a' is named twice among the states"),
         ("states: 0 1 2", "names begin with a letter, and numbered states are given by their count alone"),
-        ("states: 2 states: 2", "states were given before, in line 1"),
+        ("states: 2 states: 2", "a second `states`; the first is in line 1"),
         ("states: 2 actions: 2 T: 0 identity", "`observations:` must come before it (a problem without them is an MDP"),
         (
             SMALL + "T: * identify",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -67,6 +68,9 @@ class Reproduce(Running):
     def _complete(self) -> Reproduce:
         """With what was not given filled in."""
         values = dict(QUICK[self.part]) if self.quick else _WHOLE[self.part]
+        if self.quick and self.part != "grid" and self.engine == "local":
+            # The three methods side by side: a run on its own does not keep two cores busy.
+            values["processes"] = min(3, os.cpu_count() or 1)
         given = {name: getattr(self, name) for name in values if getattr(self, name) is not None}
         whole = replace(self, **{**values, **given})
         for world in whole.env or ():

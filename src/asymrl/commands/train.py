@@ -27,7 +27,8 @@ class Train(Settings):
     """
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD")] = field()
-    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7 (see asymrl envs), or a .pomdp file."""
+    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7 (see asymrl envs); a .pomdp file; a Gymnasium id;
+    gymnax:NAME; MODULE:CLASS or FILE.py:CLASS of your own."""
 
     seeds: int = 5
     """How many runs to train at once; their seeds are 0, 1, ..."""

@@ -74,7 +74,12 @@ def _from_file(name: str, path: str, text: str, options: dict[str, Any]) -> Worl
 def _suggestion(name: str) -> str:
     close = difflib.get_close_matches(name.lower(), WORLDS, n=1, cutoff=0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
-    return hint + "Known worlds: " + ", ".join(family.shown_as for family in FAMILIES) + ", or a .pomdp file."
+    return (
+        hint
+        + "Known worlds: "
+        + ", ".join(family.shown_as for family in FAMILIES)
+        + (", a .pomdp file, a Gymnasium id, gymnax:NAME, or MODULE:CLASS or FILE.py:CLASS of your own.")
+    )
 
 
 def _check_options(family: Family, numbers: int, options: dict[str, Any]) -> None:

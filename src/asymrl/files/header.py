@@ -144,7 +144,7 @@ def take_header(tokens: Tokens, limits: Limits) -> Header:
         assert word is not None
         token = tokens.take()
         if word in seen:
-            raise source.error(token.start, f"{word} were given before, in line {seen[word]}")
+            raise source.error(token.start, f"a second `{word}`; the first is in line {seen[word]}")
         seen[word] = source.text.count("\n", 0, token.start) + 1
         expect_colon(tokens, word)
         if word == "discount":
@@ -199,11 +199,9 @@ def _things(tokens: Tokens, kind: str, limits: Limits) -> Things:
             hint = f"names begin with a letter, and numbered {kind} are given by their count alone"
             raise source.error(after.start, f"found {after.shown} behind a number of {kind}; {hint}")
         if len(token.text) > MOST_DIGITS or not 0 < int(token.text) <= limits.states:
-            raise source.error(
-                token.start,
-                f"{token.text[:40]} {kind} are promised, expected 1 to {limits.states}; "
-                "read(path, limits=Limits(states=...)) allows more",
-            )
+            count = token.text if len(token.text) <= MOST_DIGITS else f"{token.text[:MOST_DIGITS]}..."
+            more = f"; read(path, limits=Limits(states=...)) allows more {kind}" if token.text.strip("0") else ""
+            raise source.error(token.start, f"{count} {kind} are promised, expected 1 to {limits.states}{more}")
         return Things(kind, int(token.text))
     names: dict[str, None] = {}
     while (token := tokens.peek()).kind == "name" and statement_word(tokens) is None:

@@ -74,8 +74,8 @@ def _too_large(pomdp: Pomdp, horizon: int, t: int, nodes: int, edges: int, limit
     return TooLargeError(
         lambda: (
             f"{pomdp.name}: following all histories for {horizon} actions does not fit: {much} already at depth {t}, "
-            f"{fit} fit. {needed(pomdp, horizon, limit)} Use a horizon of at most {max(t, 1)}, a policy with a small "
-            "memory, or ask for a probability mass below 1"
+            f"{fit} fit. {needed(pomdp, horizon, limit)} Use a horizon of at most {max(t, 1)} (--horizon), or a "
+            "policy with a small memory; for the policy of a trained run, a smaller --mass helps, too"
         ),
         depth=t,
     )
