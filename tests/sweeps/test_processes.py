@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from asymrl.learning.settings import Settings
+from asymrl.runs.files import StorageError
 from asymrl.sweeps.cells import Cell, cells_of
 from asymrl.sweeps.display import SweepDisplay
 from asymrl.sweeps.driver import run_sweep
 from asymrl.sweeps.engine import Advanced, Event, Failed, Finished, Kept, Noted, Pace
 from asymrl.sweeps.local import LocalEngine
 from asymrl.sweeps.planner import fixed_size, plan
-from asymrl.sweeps.processes import ProcessEngine, shared_device
+from asymrl.sweeps.processes import ProcessEngine, Trouble, shared_device
 from tests.sweeps.conftest import assert_same_curves, curves
 
 TINY = Settings(
@@ -77,11 +78,28 @@ def test_a_stopped_sweep_keeps_what_is_in_flight_and_goes_on(expected: dict[Cell
 
 def test_a_batch_that_always_loses_its_process_fails(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("asymrl.sweeps.processes.train_batch", die)
-    monkeypatch.setattr("asymrl.sweeps.processes.MOST_LOSSES", 1)
+    monkeypatch.setattr("asymrl.sweeps.engine.MOST_LOSSES", 1)
     events: list[Event] = []
     ProcessEngine(1).run(plan(CELLS, [], fixed_size(2)), events.append, lambda: False)
     (failure,) = [event for event in events if isinstance(event, Failed)]
     assert failure.reason == "2 processes were lost with it, the last with exit code -9"
+
+
+def test_what_can_not_be_written_ends_the_sweep(monkeypatch: pytest.MonkeyPatch):
+    """A full disk is no lost process."""
+    monkeypatch.setattr("asymrl.sweeps.processes.train_batch", give_up)
+
+    def full(event: Event) -> None:
+        raise StorageError("no space left")
+
+    with pytest.raises(StorageError, match="no space left"):
+        ProcessEngine(1).run(plan(CELLS, [], fixed_size(2)), full, lambda: False)
+    assert not multiprocessing.active_children()
+
+
+def give_up(driver: Any, *_: Any) -> None:
+    driver.send(Trouble("nothing works", out_of_memory=False))
+    driver.recv()
 
 
 def die(*_: Any) -> None:

@@ -15,16 +15,13 @@ from typing import Any, NamedTuple
 from asymrl.runs.files import RunError
 from asymrl.runs.progress import Snapshot
 from asymrl.sweeps.engine import (
-    MOST_LOSSES,
     Advanced,
     Event,
-    Failed,
     Finished,
-    Halved,
     Kept,
-    Noted,
     Pace,
-    halves,
+    after_loss,
+    after_trouble,
     is_out_of_memory,
     reason_of,
 )
@@ -139,18 +136,11 @@ class RayEngine:
             leg: Leg = self.ray.get(reference)
         except errors.RayTaskError as error:
             cause = error.cause if isinstance(error.cause, Exception) else error
-            if is_out_of_memory(cause) and len(task.batch) > 1:
-                report(Halved(task))
-                return [_Flight(half) for half in halves(task)]
-            report(Failed(task, reason_of(cause)))
-            return []
+            return [_Flight(each) for each in after_trouble(task, reason_of(cause), is_out_of_memory(cause), report)]
         except errors.RayError as error:
             flight.losses += 1
-            if flight.losses > MOST_LOSSES:
-                report(Failed(task, f"{flight.losses} workers were lost with it, the last one: {reason_of(error)}"))
-                return []
-            report(Noted(f"a worker with {task.batch.first.world} {task.batch.first.method} was lost; trying again"))
-            return [flight]
+            failure = f"{flight.losses} workers were lost with it, the last one: {reason_of(error)}"
+            return [flight] if after_loss(task, flight.losses, "worker", failure, report) else []
         report(Advanced(task, leg.snapshot, leg.steps_per_second))
         if leg.results is not None:
             report(Finished(task, leg.results))

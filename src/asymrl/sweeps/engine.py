@@ -107,3 +107,22 @@ def halves(task: Task) -> list[Task]:
         saved = task.saved and task.saved.only(part)
         tasks.append(Task(batch, count, saved, task.probe))
     return tasks
+
+
+def after_trouble(task: Task, reason: str, out_of_memory: bool, report: Callable[[Event], None]) -> list[Task]:
+    """Tells that a batch could not be trained. Returns what to try instead: its halves, if memory was short."""
+    if out_of_memory and len(task.batch) > 1:
+        report(Halved(task))
+        return halves(task)
+    report(Failed(task, reason))
+    return []
+
+
+def after_loss(task: Task, losses: int, worker: str, failure: str, report: Callable[[Event], None]) -> bool:
+    """Tells that one more worker was lost with its batch. Returns whether to try again; if not, `failure` says why."""
+    if losses > MOST_LOSSES:
+        report(Failed(task, failure))
+        return False
+    first = task.batch.first
+    report(Noted(f"a {worker} with {first.world} {first.method} was lost; trying again"))
+    return True

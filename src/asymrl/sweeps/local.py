@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from asymrl.sweeps.compiled import CompiledCache
-from asymrl.sweeps.engine import Event, Failed, Finished, Halved, Pace, halves, is_out_of_memory, reason_of
+from asymrl.sweeps.engine import Event, Finished, Pace, after_trouble, is_out_of_memory, reason_of
 from asymrl.sweeps.follow import follow
 from asymrl.sweeps.training import BatchTraining, Task
 
@@ -131,13 +131,10 @@ class _Floor:
 
     def _fail(self, task: Task, device: int, error: Exception) -> None:
         """Tries again with smaller batches if memory was short; otherwise the batch has failed."""
-        if is_out_of_memory(error) and len(task.batch) > 1:
-            self.events.put(Halved(task))
-            with self._changed:
-                self._todo.extendleft(reversed(halves(task)))
-                self._open += 2
-        else:
-            self.events.put(Failed(task, reason_of(error)))
+        instead = after_trouble(task, reason_of(error), is_out_of_memory(error), self.events.put)
+        with self._changed:
+            self._todo.extendleft(reversed(instead))
+            self._open += len(instead)
         self._close(device)
 
     def _close(self, device: int) -> None:

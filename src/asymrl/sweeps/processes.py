@@ -20,17 +20,15 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
+from asymrl.runs.signals import SIGNALS
 from asymrl.sweeps.engine import (
-    MOST_LOSSES,
     Advanced,
     Event,
-    Failed,
     Finished,
-    Halved,
     Kept,
-    Noted,
     Pace,
-    halves,
+    after_loss,
+    after_trouble,
     is_out_of_memory,
     reason_of,
 )
@@ -51,7 +49,8 @@ class Trouble(NamedTuple):
 
 def train_batch(driver: Connection, task: Task, pace: Pace, device: int, environment: Mapping[str, str]) -> None:
     """What a process does: it trains its batch, and tells the driver, until that says stop or is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption at the terminal reaches all; the driver decides
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)  # a terminal or a queue sends them to all; the driver decides
     os.environ.update(environment)  # before anything touches the device
     import jax
 
@@ -146,9 +145,11 @@ class _Floor:
             assert isinstance(connection, Connection)
             child = self.children[connection]
             try:
-                self._told(child, connection.recv())
+                message = connection.recv()
             except (EOFError, OSError):
                 self._gone(connection)
+            else:
+                self._told(child, message)
 
     def _told(self, child: _Child, message: Any) -> None:
         match message:
@@ -163,11 +164,8 @@ class _Floor:
                 self.report(message._replace(task=child.task))
             case Trouble(reason, out_of_memory):
                 child.closed = True
-                if out_of_memory and len(child.task.batch) > 1:
-                    self.report(Halved(child.task))
-                    self.waiting.extendleft((half, child.losses) for half in reversed(halves(child.task)))
-                else:
-                    self.report(Failed(child.task, reason))
+                instead = after_trouble(child.task, reason, out_of_memory, self.report)
+                self.waiting.extendleft((task, child.losses) for task in reversed(instead))
 
     def _gone(self, connection: Connection) -> None:
         """A process has ended. If its batch is not complete, another one goes on with what was kept of it."""
@@ -176,17 +174,10 @@ class _Floor:
         child.process.join()
         if child.closed or self._parting:
             return
-        first, losses = child.task.batch.first, child.losses + 1
-        if losses > MOST_LOSSES:
-            self.report(
-                Failed(
-                    child.task,
-                    f"{losses} processes were lost with it, the last with exit code {child.process.exitcode}",
-                )
-            )
-            return
-        self.report(Noted(f"a process with {first.world} {first.method} was lost; trying again"))
-        self.waiting.appendleft((child.task, losses))
+        losses, code = child.losses + 1, child.process.exitcode
+        failure = f"{losses} processes were lost with it, the last with exit code {code}"
+        if after_loss(child.task, losses, "process", failure, self.report):
+            self.waiting.appendleft((child.task, losses))
 
     def part(self) -> None:
         """Asks all processes to stop, and waits for the state that they hand over."""
