@@ -174,7 +174,7 @@ def test_first_weights_of_the_gru_are_uniform():
 def test_acting_with_a_few_rows_is_the_same_network():
     mlp = Mlp(jax.random.key(0), 8, (16, 4), 3)
     x = jax.random.normal(jax.random.key(1), (2, 8))
-    np.testing.assert_allclose(mlp.act(x), mlp(x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(mlp.act(x, jnp.array(True)), mlp(x), rtol=1e-5, atol=1e-6)
 
 
 def test_convolutions_as_products():

@@ -18,7 +18,7 @@ from asymrl.sweeps.driver import run_sweep
 from asymrl.sweeps.engine import Advanced, Event, Failed, Finished, Kept, Noted, Pace
 from asymrl.sweeps.local import LocalEngine
 from asymrl.sweeps.planner import fixed_size, plan
-from asymrl.sweeps.processes import ProcessEngine, Trouble, shared_device
+from asymrl.sweeps.processes import LOOPS_ON_GPU, ProcessEngine, Trouble, shared_device
 from tests.sweeps.conftest import assert_same_curves, curves
 
 TINY = Settings(
@@ -132,5 +132,16 @@ def test_mps_runs_as_long_as_the_sweep(monkeypatch: pytest.MonkeyPatch, tmp_path
     # One that is there already is used, and left alone.
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "elsewhere")
     with shared_device() as environment:
-        assert environment == {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+        assert "CUDA_MPS_PIPE_DIRECTORY" not in environment
     assert len(log.read_text().splitlines()) == 4
+
+
+def test_what_the_user_tells_the_compiler_is_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "elsewhere")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=here")
+    with shared_device() as environment:
+        assert environment["XLA_FLAGS"] == f"--xla_dump_to=here {LOOPS_ON_GPU}"
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer=")
+    with shared_device() as environment:
+        assert "XLA_FLAGS" not in environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 from asymrl.envs.world import World
 from asymrl.models.agent import Actor
 from asymrl.models.distributions import NO_ACTION
+from asymrl.models.kernels import MOST_EPISODES
 
 # Asking the device whether all episodes have ended costs about as much as a step, so several steps share a question.
 STEPS_PER_QUESTION = 4
@@ -97,8 +99,8 @@ def roll_out(
     def begin(key: PRNGKeyArray) -> Any:
         return jax.vmap(env.begin)(jax.random.split(key, episodes))
 
-    def choose(arrays: Any, memory: Any, before: Array, seen: Any, u: Array) -> tuple[Any, Array, Array]:
-        memory, features, parameters = eqx.combine(arrays, static).step(memory, before, seen)
+    def choose(arrays: Any, memory: Any, before: Array, seen: Any, u: Array, alive: Array) -> tuple[Any, Array, Array]:
+        memory, features, parameters = eqx.combine(arrays, static).step(memory, before, seen, _some(alive))
         return memory, features, policy.mode(parameters) if greedy else policy.choose(parameters, u)
 
     def advance(key: PRNGKeyArray, t: Array, episode: Any, action: Array) -> Any:
@@ -111,7 +113,7 @@ def roll_out(
     memory = jax.vmap(lambda arrays: eqx.combine(arrays, static).history.memory.initial(episodes))(arrays)
 
     def step(now: Now) -> tuple[Now, Moment]:
-        memory, features, action = jax.vmap(choose)(arrays, now.memory, now.action, now.seen, chance[now.t])
+        memory, features, action = jax.vmap(choose)(arrays, now.memory, now.action, now.seen, chance[now.t], now.alive)
         episode, (seen, reward, terminated, truncated) = jax.vmap(advance, (0, None, 0, 0))(
             step_keys, now.t, now.episode, action
         )
@@ -136,6 +138,14 @@ def roll_out(
     now = Now(jnp.int32(0), memory, none, seen, episode, alive, lengths, truncated)
     now, tape = jax.lax.while_loop(lambda loop: jnp.any(loop[0].alive), steps, (now, tape))
     return Episodes(*tape, lengths=now.lengths, truncated=now.truncated)
+
+
+def _some(alive: Bool[Array, "episode"]) -> Bool[Array, ""]:
+    """Whether some episodes go on."""
+    if alive.size > MOST_EPISODES:
+        return jnp.any(alive)
+    # Written out: a sum over so few episodes would be a kernel of its own.
+    return functools.reduce(jnp.logical_or, [alive[e] for e in range(alive.size)])
 
 
 def _empty_tape(horizon: int, first: Moment) -> Moment:

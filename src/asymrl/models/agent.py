@@ -8,7 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Num, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Num, PRNGKeyArray
 
 from asymrl.envs.spaces import Space
 from asymrl.models.attention import Attention
@@ -167,11 +167,15 @@ class ReadyActor(eqx.Module):
     distribution: Distribution = eqx.field(static=True)
 
     def step(
-        self, carry: Carry, before: Num[Array, "episode *action"], observation: Any
+        self,
+        carry: Carry,
+        before: Num[Array, "episode *action"],
+        observation: Any,
+        wanted: Bool[Array, ""] | bool = True,
     ) -> tuple[Carry, Float[Array, "episode size"], Float[Array, "episode parameters"]]:
-        """What is remembered now, the features of the history, and the parameters."""
+        """What is remembered now, the features of the history, and the parameters; anything, if not `wanted`."""
         carry, features = self.history.step(carry, before, observation)
-        return carry, features, _with_spread(self.head.act(features), self.log_spread)
+        return carry, features, _with_spread(self.head.act(features, jnp.asarray(wanted)), self.log_spread)
 
 
 def _with_spread(outputs: Float[Array, "*batch outputs"], log_spread: Float[Array, "outputs"] | None) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.models.kernels import hidden_layer, last_layer
 
@@ -50,10 +50,10 @@ class Mlp(eqx.Module):
             x = jax.nn.relu(layer(x))
         return self.layers[-1](x)
 
-    def act(self, x: Float[Array, "episode inputs"]) -> Float[Array, "episode outputs"]:
-        """The same for a few rows, where no gradient is wanted."""
+    def act(self, x: Float[Array, "episode inputs"], wanted: Bool[Array, ""]) -> Float[Array, "episode outputs"]:
+        """The same for a few rows, where no gradient is wanted; anything, where the result is not `wanted` either."""
         for layer in self.layers[:-1]:
-            x = hidden_layer(x, layer.weight, layer.bias)
+            x = hidden_layer(x, layer.weight, layer.bias, wanted)
         return last_layer(x, self.layers[-1].weight, self.layers[-1].bias)
 
 

@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from asymrl.models.kernels import product
-from asymrl.models.recurrence import gru_gates, gru_sequence
+from asymrl.models.recurrence import gru_sequence, gru_step
 
 Carry = PyTree[Any]
 
@@ -104,7 +103,7 @@ class Gru(Memory):
     def advance(
         self, carry: Float[Array, "episode size"], projected: Float[Array, "episode gates"]
     ) -> tuple[Float[Array, "episode size"], Float[Array, "episode size"]]:
-        h, _ = gru_gates(projected, carry, self.hidden_weight, self.hidden_bias, product)
+        h = gru_step(projected, carry, self.hidden_weight, self.hidden_bias)
         return h, h
 
     def follow(self, projected: Float[Array, "time episode gates"]) -> Float[Array, "time episode size"]:

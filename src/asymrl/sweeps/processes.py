@@ -38,6 +38,8 @@ LOOK_SECONDS = 0.2
 PARTING_SECONDS = 120.0  # that processes have to hand over their state when a sweep is stopped
 URGENT_SHARE = 6  # one process in so many goes first where MPS shares the device
 MPS_CONTROL = "nvidia-cuda-mps-control"
+# A GPU then goes through the loop over an episode by itself, and the cores of many processes are not all busy with it.
+LOOPS_ON_GPU = "--xla_gpu_enable_command_buffer=+WHILE"
 
 
 class Trouble(NamedTuple):
@@ -206,6 +208,9 @@ def shared_device() -> Iterator[dict[str, str]]:
     Starts MPS for the occasion, unless there is none or one is running already; without it, processes take turns.
     """
     environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # nobody takes all of the memory
+    flags = os.environ.get("XLA_FLAGS", "")
+    if LOOPS_ON_GPU.partition("=")[0] not in flags:
+        environment["XLA_FLAGS"] = f"{flags} {LOOPS_ON_GPU}".strip()
     control = shutil.which(MPS_CONTROL)
     if control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
         yield environment
