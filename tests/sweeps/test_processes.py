@@ -15,10 +15,10 @@ from asymrl.runs.files import StorageError
 from asymrl.sweeps.cells import Cell, cells_of
 from asymrl.sweeps.display import SweepDisplay
 from asymrl.sweeps.driver import run_sweep
-from asymrl.sweeps.engine import Advanced, Event, Failed, Finished, Kept, Noted, Pace
+from asymrl.sweeps.engine import Advanced, Event, Failed, Finished, Kept, Noted, Pace, is_device_lost
 from asymrl.sweeps.local import LocalEngine
 from asymrl.sweeps.planner import fixed_size, plan
-from asymrl.sweeps.processes import LOOPS_ON_GPU, ProcessEngine, Trouble, shared_device
+from asymrl.sweeps.processes import ProcessEngine, Trouble, shared_device, train_batch
 from tests.sweeps.conftest import assert_same_curves, curves
 
 TINY = Settings(
@@ -82,7 +82,7 @@ def test_a_batch_that_always_loses_its_process_fails(monkeypatch: pytest.MonkeyP
     events: list[Event] = []
     ProcessEngine(1).run(plan(CELLS, [], fixed_size(2)), events.append, lambda: False)
     (failure,) = [event for event in events if isinstance(event, Failed)]
-    assert failure.reason == "2 processes were lost with it, the last with exit code -9"
+    assert failure.reason == "lost with its process 2 times, the last time: exit code -9"
 
 
 def test_what_can_not_be_written_ends_the_sweep(monkeypatch: pytest.MonkeyPatch):
@@ -97,8 +97,57 @@ def test_what_can_not_be_written_ends_the_sweep(monkeypatch: pytest.MonkeyPatch)
     assert not multiprocessing.active_children()
 
 
+def test_a_lost_device_is_no_fault_of_the_batch(
+    monkeypatch: pytest.MonkeyPatch, expected: dict[Cell, Any], tmp_path: Path
+):
+    """Where processes share a GPU, the fault of one ends all. Their batches go on with what was kept."""
+    monkeypatch.setattr("asymrl.sweeps.processes.train_batch", lose_device_once)
+    monkeypatch.setattr("asymrl.sweeps.processes.RECOVERY_SECONDS", 0.1)
+    monkeypatch.setenv("ASYMRL_TEST_LOST", str(tmp_path / "lost"))
+    notes: list[str] = []
+
+    class Noting(ProcessEngine):
+        def run(self, tasks: Any, report: Any, stop: Any) -> None:
+            def and_note(event: Event) -> None:
+                notes.extend([event.message] if isinstance(event, Noted) else [])
+                report(event)
+
+            super().run(tasks, and_note, stop)
+
+    outcome = run_sweep(tmp_path, CELLS, Noting(1, pace=OFTEN), fixed_size(2), display=SweepDisplay())
+    assert outcome.complete
+    assert not outcome.failures
+    assert notes == ["a process with tiger:episodic=true a2c-asym-s was lost; trying again"]
+    assert_same_curves(curves(tmp_path), expected)
+
+
+def lose_device_once(driver: Any, task: Any, pace: Any, place: Any) -> None:
+    marker = Path(os.environ["ASYMRL_TEST_LOST"])
+    if marker.exists():
+        assert place.pause == 0.1
+        train_batch(driver, task, pace, place)
+        return
+    marker.touch()
+    fault = RuntimeError("INTERNAL: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure")
+    assert is_device_lost(fault)
+    driver.send(Trouble("launch failure", device_lost=True))
+
+
+def test_a_process_does_not_train_on_another_kind_of_device(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("asymrl.sweeps.engine.MOST_LOSSES", 0)
+    events: list[Event] = []
+    ProcessEngine(1, platform="gpu").run(plan(CELLS, [], fixed_size(2)), events.append, lambda: False)
+    (failure,) = [event for event in events if isinstance(event, Failed)]
+    assert failure.reason == "lost with its process 1 times, the last time: there is no gpu any more, only cpu"
+
+
+def test_short_memory_is_no_lost_device():
+    assert not is_device_lost(RuntimeError("RESOURCE_EXHAUSTED: CUDA_ERROR_OUT_OF_MEMORY: out of memory"))
+    assert not is_device_lost(ValueError("heads must divide the size"))
+
+
 def give_up(driver: Any, *_: Any) -> None:
-    driver.send(Trouble("nothing works", out_of_memory=False))
+    driver.send(Trouble("nothing works"))
     driver.recv()
 
 
@@ -135,13 +184,3 @@ def test_mps_runs_as_long_as_the_sweep(monkeypatch: pytest.MonkeyPatch, tmp_path
         assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
         assert "CUDA_MPS_PIPE_DIRECTORY" not in environment
     assert len(log.read_text().splitlines()) == 4
-
-
-def test_what_the_user_tells_the_compiler_is_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "elsewhere")
-    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=here")
-    with shared_device() as environment:
-        assert environment["XLA_FLAGS"] == f"--xla_dump_to=here {LOOPS_ON_GPU}"
-    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer=")
-    with shared_device() as environment:
-        assert "XLA_FLAGS" not in environment

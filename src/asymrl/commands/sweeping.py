@@ -109,7 +109,7 @@ def _engine(how: Running, display: Any) -> tuple[Any, Any, int]:
     if how.processes is not None:
         from asymrl.sweeps.processes import ProcessEngine
 
-        engine = ProcessEngine(how.processes, pace=pace, devices=len(devices))
+        engine = ProcessEngine(how.processes, pace=pace, devices=len(devices), platform=devices[0].platform)
     return engine, sizes if how.batch is None else fixed_size(how.batch), len(devices)
 
 

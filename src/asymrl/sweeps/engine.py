@@ -95,6 +95,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error) or "out of memory" in str(error).lower()
 
 
+def is_device_lost(error: BaseException) -> bool:
+    """Whether the device failed. If processes share a GPU, the fault of one ends the work of all of them."""
+    return "CUDA_ERROR_" in str(error) and "CUDA_ERROR_OUT_OF_MEMORY" not in str(error)
+
+
 def halves(task: Task) -> list[Task]:
     """The task as two that need half the memory each."""
     from asymrl.sweeps.cells import batch_of, cells_of

@@ -29,6 +29,7 @@ from asymrl.sweeps.engine import (
     Pace,
     after_loss,
     after_trouble,
+    is_device_lost,
     is_out_of_memory,
     reason_of,
 )
@@ -38,22 +39,35 @@ LOOK_SECONDS = 0.2
 PARTING_SECONDS = 120.0  # that processes have to hand over their state when a sweep is stopped
 URGENT_SHARE = 6  # one process in so many goes first where MPS shares the device
 MPS_CONTROL = "nvidia-cuda-mps-control"
-# A GPU then goes through the loop over an episode by itself, and the cores of many processes are not all busy with it.
-LOOPS_ON_GPU = "--xla_gpu_enable_command_buffer=+WHILE"
+RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a moment when all its clients have failed
 
 
 class Trouble(NamedTuple):
     """Why a process could not train its batch."""
 
     reason: str
-    out_of_memory: bool
+    out_of_memory: bool = False
+    device_lost: bool = False
 
 
-def train_batch(driver: Connection, task: Task, pace: Pace, device: int, environment: Mapping[str, str]) -> None:
+class Place(NamedTuple):
+    """Where a process is to train."""
+
+    device: int
+    """Which of the devices of the machine."""
+    platform: str | None
+    """What kind of device that has to be. None: any."""
+    environment: Mapping[str, str]
+    pause: float = 0.0
+    """Seconds to wait first."""
+
+
+def train_batch(driver: Connection, task: Task, pace: Pace, place: Place) -> None:
     """What a process does: it trains its batch, and tells the driver, until that says stop or is gone."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)  # a terminal or a queue sends them to all; the driver decides
-    os.environ.update(environment)  # before anything touches the device
+    time.sleep(place.pause)
+    os.environ.update(place.environment)  # before anything touches the device
     import jax
 
     from asymrl.runs.cache import use_compilation_cache
@@ -64,7 +78,13 @@ def train_batch(driver: Connection, task: Task, pace: Pace, device: int, environ
     use_compilation_cache()
     with contextlib.suppress(BrokenPipeError):
         try:
-            compiled = Compiled(task.batch.first.shape(), task.width, jax.local_devices()[device])
+            device = jax.local_devices()[place.device]
+            if place.platform not in (None, device.platform):
+                # JAX takes what it finds, and a CPU instead of a GPU would train for days.
+                reason = f"there is no {place.platform} any more, only {device.platform}"
+                driver.send(Trouble(reason, device_lost=True))
+                return
+            compiled = Compiled(task.batch.first.shape(), task.width, device)
             training = BatchTraining(task, compiled, pace.refresh_seconds)
             for event in follow(training, pace, driver.poll):
                 # The driver has the task; its state is large.
@@ -72,7 +92,15 @@ def train_batch(driver: Connection, task: Task, pace: Pace, device: int, environ
         except BrokenPipeError:
             raise
         except Exception as error:  # whatever is wrong with this batch, the others go on
-            driver.send(Trouble(reason_of(error), is_out_of_memory(error)))
+            driver.send(Trouble(reason_of(error), is_out_of_memory(error), is_device_lost(error)))
+
+
+class _Waiting(NamedTuple):
+    """A batch that waits for a process."""
+
+    task: Task
+    losses: int = 0
+    pause: float = 0.0
 
 
 @dataclass
@@ -83,6 +111,8 @@ class _Child:
     device: int
     losses: int
     process: Any
+    why_lost: str | None = None
+    """What the process had to say about it."""
     trained: bool = False
     """Whether there is something to lose."""
     closed: bool = False
@@ -92,16 +122,23 @@ class _Child:
 class ProcessEngine:
     """Trains every batch in a process of its own, several at a time."""
 
-    def __init__(self, processes: int, *, pace: Pace = Pace(), devices: int = 1):  # noqa: B008  it is frozen
-        """`processes`: at a time, on all `devices` together."""
+    def __init__(
+        self,
+        processes: int,
+        *,
+        pace: Pace = Pace(),  # noqa: B008  it is frozen
+        devices: int = 1,
+        platform: str | None = None,
+    ):
+        """`processes`: at a time, on all `devices` together; `platform`: what kind these are."""
         if processes < 1:
             raise ValueError(f"{processes} processes: at least one is needed")
-        self.processes, self.pace, self.devices = processes, pace, devices
+        self.processes, self.pace, self.devices, self.platform = processes, pace, devices, platform
 
     def run(self, tasks: Sequence[Task], report: Callable[[Event], None], stop: Callable[[], bool]) -> None:
         with shared_device() as environment:
             floor = _Floor(self, environment, report)
-            floor.waiting.extend((task, 0) for task in tasks)
+            floor.waiting.extend(_Waiting(task) for task in tasks)
             try:
                 while (floor.waiting or floor.children) and not stop():
                     floor.start()
@@ -116,7 +153,7 @@ class _Floor:
 
     def __init__(self, engine: ProcessEngine, environment: Mapping[str, str], report: Callable[[Event], None]):
         self.engine, self.environment, self.report = engine, environment, report
-        self.waiting: collections.deque[tuple[Task, int]] = collections.deque()
+        self.waiting: collections.deque[_Waiting] = collections.deque()
         self.children: dict[Connection, _Child] = {}
         self._started, self._parting = 0, False
         # A fork would share the threads and the device of the driver.
@@ -125,11 +162,12 @@ class _Floor:
     def start(self) -> None:
         """Gives waiting batches to new processes, as many as there is room for."""
         while self.waiting and len(self.children) < self.engine.processes:
-            task, losses = self.waiting.popleft()
+            task, losses, pause = self.waiting.popleft()
             used = collections.Counter(child.device for child in self.children.values())
             device = min(range(self.engine.devices), key=lambda i: used[i])
             here, there = self._context.Pipe()
-            arguments = (there, task, self.engine.pace, device, self._environment())
+            place = Place(device, self.engine.platform, self._environment(), pause)
+            arguments = (there, task, self.engine.pace, place)
             process = self._context.Process(target=train_batch, args=arguments, daemon=True)
             process.start()
             there.close()
@@ -164,10 +202,12 @@ class _Floor:
             case Finished():
                 child.closed = True
                 self.report(message._replace(task=child.task))
+            case Trouble(reason, _, device_lost=True):
+                child.why_lost = reason
             case Trouble(reason, out_of_memory):
                 child.closed = True
                 instead = after_trouble(child.task, reason, out_of_memory, self.report)
-                self.waiting.extendleft((task, child.losses) for task in reversed(instead))
+                self.waiting.extendleft(_Waiting(task, child.losses) for task in reversed(instead))
 
     def _gone(self, connection: Connection) -> None:
         """A process has ended. If its batch is not complete, another one goes on with what was kept of it."""
@@ -176,10 +216,11 @@ class _Floor:
         child.process.join()
         if child.closed or self._parting:
             return
-        losses, code = child.losses + 1, child.process.exitcode
-        failure = f"{losses} processes were lost with it, the last with exit code {code}"
+        losses, last = child.losses + 1, child.why_lost or f"exit code {child.process.exitcode}"
+        failure = f"lost with its process {losses} times, the last time: {last}"
         if after_loss(child.task, losses, "process", failure, self.report):
-            self.waiting.appendleft((child.task, losses))
+            pause = RECOVERY_SECONDS if child.why_lost else 0.0
+            self.waiting.appendleft(_Waiting(child.task, losses, pause))
 
     def part(self) -> None:
         """Asks all processes to stop, and waits for the state that they hand over."""
@@ -208,9 +249,6 @@ def shared_device() -> Iterator[dict[str, str]]:
     Starts MPS for the occasion, unless there is none or one is running already; without it, processes take turns.
     """
     environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # nobody takes all of the memory
-    flags = os.environ.get("XLA_FLAGS", "")
-    if LOOPS_ON_GPU.partition("=")[0] not in flags:
-        environment["XLA_FLAGS"] = f"{flags} {LOOPS_ON_GPU}".strip()
     control = shutil.which(MPS_CONTROL)
     if control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
         yield environment
