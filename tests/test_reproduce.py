@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from asymrl.commands.reproduce import Reproduce
 from asymrl.names import METHODS, PAPER_WORLDS
 from asymrl.paper.evaluation import curve_cells, grid_cells
 from asymrl.paper.fork import PAIRS
+from asymrl.paper.results import comparison, final_returns, read_table, with_tuned_settings, worlds_of_all
 from asymrl.sweeps.cells import by_shape
 from asymrl.sweeps.ledger import SweepFolder
 from asymrl.sweeps.table import collect_folder
@@ -57,6 +59,49 @@ def test_curves_from_results(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     # All methods are alike, so none is likelier to be better.
     assert table["improvement"].drop_nulls().to_list() == [0.5] * 4
     assert "car-flag" in capsys.readouterr().out
+
+
+def test_runs_that_were_not_trained_equally_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """`--until` looks at all of them after as many steps; worlds are put together if they have all methods."""
+    cells = curve_cells(["cleaner"], METHODS[:1], range(2), 1000) + curve_cells(
+        ["cleaner"], METHODS[1:2], range(2), 2000
+    )
+    source = made_folder(tmp_path / "source", [*cells, *curve_cells(["car-flag"], METHODS[:1], range(2), 1000)])
+    command = ["reproduce", "curves", "--from-results", str(source), "--out", str(tmp_path)]
+    assert cli.main(command) == 0
+    table = pl.read_csv(tmp_path / "curves.csv")
+    assert table["steps"].to_list() == [1000, 1000, 2000]
+    assert table["mean"].to_list() == pytest.approx([1.425] * 3)
+    assert cli.main([*command, "--env", "cleaner", "--until", "1000"]) == 0
+    table = pl.read_csv(tmp_path / "curves.csv")
+    assert table["steps"].to_list() == [1000, 1000]
+    # The second method's curve rises half as fast: from 0.9 to 1 thousand steps it is at 0.45.
+    assert table["mean"].to_list() == pytest.approx([1.425, 0.95], abs=1e-3)
+    finals = final_returns(
+        pl.read_parquet(source / "results.parquet").with_columns(pl.col("world", "method").cast(str))
+    )
+    assert worlds_of_all(finals, METHODS[:2]) == ["cleaner"]
+    assert worlds_of_all(finals, METHODS[:3]) == []
+    capsys.readouterr()
+    assert cli.main([*command, "--until", "5000"]) == 2
+    assert "no run was trained for 5,000 steps; the longest for 2,000" in capsys.readouterr().err
+
+
+SHIPPED = Path(__file__).parents[1]
+ROW = re.compile(r"^\| ([\w-]+) \| (a2c[\w-]*) \| ([\d.]+) M \| (-?[\d.]+) ± ([\d.]+) \|", re.MULTILINE)
+
+
+def test_the_numbers_of_the_page_are_those_of_the_shipped_runs():
+    page = (SHIPPED / "docs" / "reproduction.md").read_text()
+    table = comparison(with_tuned_settings(read_table(SHIPPED / "results" / "curves")))
+    found = {(row["world"], row["method"]): row for row in table.to_dicts()}
+    written = {(world, method): numbers for world, method, *numbers in ROW.findall(page)}
+    assert written.keys() == found.keys()
+    for key, (steps, mean, error) in written.items():
+        assert float(steps) * 1e6 == pytest.approx(found[key]["steps"])
+        assert float(mean) == pytest.approx(found[key]["mean"], abs=6e-4)
+        assert float(error) == pytest.approx(found[key]["standard_error"], abs=6e-4)
+        assert found[key]["runs"] == 20
 
 
 def test_critics_from_results(tmp_path: Path):

@@ -154,3 +154,10 @@ def test_the_table_of_metrics_is_tidy():
     assert len(metrics_table(batch, snapshot().curve, np.asarray([0, 0]))) == 0
     evaluated = Batch.product([tiny(evaluation_episodes=1)], [3, 5])
     assert metrics_table(evaluated, snapshot().curve, np.asarray([2, 2]))["evaluation_length"].to_list()[-1] == 22
+
+
+def test_lost_steps_are_no_speed():
+    clock = Clock()
+    for now, steps in [(0.0, 0), (1.0, 1000), (2.0, 100), (3.0, 400)]:
+        clock.look(now, steps)
+    assert clock.steps_per_second() == 300.0

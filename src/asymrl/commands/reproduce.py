@@ -52,6 +52,8 @@ class Reproduce(Running):
     """Folder of the runs and figures. None: results/curves, for critics too, or results/grid."""
     from_results: Path | None = None
     """Train nothing; draw from the tables in this folder."""
+    until: int | None = None
+    """Draw the curves as they were after so many steps, to compare runs that were not trained for equally long."""
     no_draw: Flag = False
     """Only train: no tables, no figures. For machines without the packages for them."""
 
@@ -118,14 +120,18 @@ class Reproduce(Running):
 
     def _draw_curves(self, source: Path, out: Path) -> None:
         from asymrl.paper import figures
-        from asymrl.paper.results import comparison, with_tuned_settings
+        from asymrl.paper.results import comparison, up_to, with_tuned_settings
 
         table = with_tuned_settings(self._rows(source))
+        if self.until is not None:
+            table = up_to(table, self.until)
         numbers = comparison(table)
         _print_table(numbers)
         print(_write_csv(numbers, out / "curves.csv"))
         print(figures.save(figures.learning_curves(table), out / "curves"))
-        print(figures.save(figures.aggregates(table), out / "aggregates"))
+        together = figures.aggregates(table)
+        if together is not None:
+            print(figures.save(together, out / "aggregates"))
 
     def _draw_critics(self, source: Path, out: Path) -> None:
         from asymrl.paper import figures

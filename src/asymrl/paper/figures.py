@@ -16,7 +16,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from asymrl.envs.scores import scores
 from asymrl.names import METHODS, PAPER_WORLDS
 from asymrl.paper.fork import PAIRS, TITLES, exact_values
-from asymrl.paper.results import final_returns, in_paper_order, score_matrix
+from asymrl.paper.results import final_returns, in_paper_order, score_matrix, worlds_of_all
 from asymrl.report.curves import COLOURS, DPI, OTHER_COLOUR, curves
 from asymrl.report.statistics import bootstrap, performance_profile, profile_band
 
@@ -137,11 +137,16 @@ def critic_values(probes: pl.DataFrame, *, n: int = 4) -> Figure:
     return figure
 
 
-def aggregates(table: pl.DataFrame) -> Figure:
-    """All worlds together: the interquartile mean of normalised scores with intervals, and performance profiles."""
+def aggregates(table: pl.DataFrame) -> Figure | None:
+    """The worlds together: the interquartile mean of normalised scores with intervals, and performance profiles.
+
+    Only worlds in which all methods were run; None if there are none.
+    """
     finals = final_returns(table)
-    worlds = in_paper_order(finals["world"].to_list(), PAPER_WORLDS)
     methods = in_paper_order(finals["method"].to_list(), METHODS)
+    worlds = worlds_of_all(finals, methods)
+    if not worlds:
+        return None
     matrices = {method: score_matrix(finals, method, worlds) for method in methods}
     figure = Figure(figsize=(9.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
@@ -159,6 +164,7 @@ def aggregates(table: pl.DataFrame) -> Figure:
     left.set_xlabel("interquartile mean of the normalised score, 95 %", fontsize=9)
     right.set_xlabel("normalised score (random 0, best known 1)", fontsize=9)
     right.set_ylabel("share of runs above it", fontsize=9)
+    right.set_title(f"{len(worlds)} worlds: {', '.join(worlds)}", fontsize=7, loc="right", color=GREY)
     right.set_xlim(thresholds[0], thresholds[-1])
     right.set_ylim(0, 1.02)
     right.legend(frameon=False, fontsize=8, loc="lower left")

@@ -50,6 +50,19 @@ def chosen(
     return rows
 
 
+def up_to(table: pl.DataFrame, steps: int) -> pl.DataFrame:
+    """The runs as they were after so many steps, without those that were not trained for so long.
+
+    Raises:
+        RunError: if there are none.
+    """
+    rows = table.filter(pl.col("steps") >= steps, pl.col("timestep") < steps).with_columns(steps=pl.lit(steps))
+    if rows.is_empty():
+        longest = table["steps"].max()
+        raise RunError(f"no run was trained for {steps:,} steps; the longest for {longest:,}")
+    return rows
+
+
 def with_tuned_settings(table: pl.DataFrame) -> pl.DataFrame:
     """Only the runs with the settings that the paper tuned, where it did."""
     keep = pl.lit(False)
@@ -86,6 +99,8 @@ def comparison(table: pl.DataFrame, against: str = "a2c-asym-hs") -> pl.DataFram
     `improvement` is the probability that a run of `against` does better than one of the method.
     """
     finals, rows = final_returns(table), []
+    longest = table.group_by("world", "method").agg(pl.col("steps").max()).rows()
+    steps = {(world, method): count for world, method, count in longest}
     for world in in_paper_order(finals["world"].to_list(), PAPER_WORLDS):
         methods = finals.filter(pl.col("world") == world)["method"].to_list()
         best = scores_of(finals, world, against)
@@ -99,6 +114,7 @@ def comparison(table: pl.DataFrame, against: str = "a2c-asym-hs") -> pl.DataFram
                 {
                     "world": world,
                     "method": method,
+                    "steps": steps[world, method],
                     "runs": len(scores),
                     "mean": float(mean[0]),
                     "standard_error": float(error[0]),
@@ -114,6 +130,13 @@ def comparison(table: pl.DataFrame, against: str = "a2c-asym-hs") -> pl.DataFram
                 }
             )
     return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def worlds_of_all(finals: pl.DataFrame, methods: Sequence[str]) -> list[str]:
+    """The worlds in which every one of the methods was run."""
+    run = set(finals.select("world", "method").unique().rows())
+    worlds = in_paper_order(finals["world"].to_list(), PAPER_WORLDS)
+    return [world for world in worlds if all((world, method) in run for method in methods)]
 
 
 def score_matrix(finals: pl.DataFrame, method: str, worlds: Sequence[str]) -> Float[np.ndarray, "run task"]:

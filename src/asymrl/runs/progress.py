@@ -56,7 +56,9 @@ class Clock:
     WINDOW = 20
 
     def look(self, now: float, steps: int) -> None:
-        self.looks = [*self.looks[-self.WINDOW :], (now, steps)]
+        # Steps that were lost, with a batch that failed, are no speed.
+        earlier = [] if self.looks and steps < self.looks[-1][1] else self.looks[-self.WINDOW :]
+        self.looks = [*earlier, (now, steps)]
 
     def steps_per_second(self) -> float | None:
         if len(self.looks) < 2:
