@@ -100,30 +100,33 @@ def test_other_sizes_take_the_plain_version(episodes: int, size: int):
     assert not kernels.suits_recurrence(episodes, size)
 
 
-@pytest.mark.parametrize("episodes", [1, 2, 4])
-def test_the_kernel_of_one_step_agrees(episodes: int):
-    shapes = [(3, episodes, 96), (3, episodes, 32), (3, 32, 96), (3, 96)]
-    given = [jnp.asarray(draw(i, *shape), jnp.float32) for i, shape in enumerate(shapes)]
-    assert kernels.suits_step(episodes, 32)
-    steps = jax.vmap(lambda *given: kernels.gru_step(*given, interpret=True))(*given)
-    np.testing.assert_allclose(steps, jax.vmap(lambda *given: gru_gates(*given)[0])(*given), rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("rows", [1, 2, 4])
-def test_the_kernel_of_a_layer_agrees_where_it_is_wanted(rows: int):
-    """Where it is not, the matrix is not looked at: not even one that would spoil everything."""
-    x, weight, bias = (
-        jnp.asarray(draw(i, *shape), jnp.float32) for i, shape in enumerate([(2, rows, 256), (2, 256, 192), (2, 192)])
-    )
-    assert kernels.suits_product(rows, 256, 192)
-    wanted = jnp.array([True, False])
-    layers = jax.vmap(lambda *given: kernels.thin_layer(*given, interpret=True))
-    spoilt = layers(x, weight.at[1].set(np.nan), bias, wanted)
+def test_the_kernel_of_the_product_agrees(rows: int):
+    x, weight = (jnp.asarray(draw(i, *shape), jnp.float32) for i, shape in enumerate([(rows, 256), (256, 384)]))
+    assert kernels.suits_product(rows, *weight.shape)
+    np.testing.assert_allclose(kernels.thin_product(x, weight, interpret=True), x @ weight, rtol=1e-4, atol=1e-4)
+    bias = jnp.asarray(draw(2, 384), jnp.float32)
+    layer = kernels.thin_product(x, weight, bias, interpret=True)
+    np.testing.assert_allclose(layer, np.maximum(x @ weight + np.asarray(bias)[None], 0.0), rtol=1e-4, atol=1e-4)
+
+
+def test_a_product_that_is_not_wanted_does_not_look_at_its_matrix():
+    """Not even at one that would spoil everything."""
+    shapes = [(2, 2, 128), (2, 128, 64), (2, 64)]
+    x, weight, bias = (jnp.asarray(draw(i, *shape), jnp.float32) for i, shape in enumerate(shapes))
+    layers = jax.vmap(lambda *given: kernels.thin_product(*given, interpret=True))
+    spoilt = weight.at[1].set(np.nan)
+    found = layers(x, spoilt, bias, jnp.array([True, False]))
     expected = np.maximum(np.asarray(x[0] @ weight[0]) + np.asarray(bias[0])[None], 0.0)
-    np.testing.assert_allclose(spoilt[0], expected, rtol=1e-4, atol=1e-4)
-    assert np.isfinite(spoilt[1]).all()
-    wrong = layers(x, weight.at[1].set(np.nan), bias, jnp.array([True, True]))
-    assert not np.isfinite(wrong[1]).any()
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-4)
+    assert np.isfinite(found[1]).all()
+    assert not np.isfinite(layers(x, spoilt, bias, jnp.array([True, True]))[1]).any()
+
+
+@pytest.mark.parametrize("shape", [(2, 8), (3, 2, 128), (128,)])
+def test_any_product_is_a_product(shape: tuple[int, ...]):
+    x, weight = jnp.asarray(draw(0, *shape), jnp.float32), jnp.asarray(draw(1, shape[-1], 128), jnp.float32)
+    np.testing.assert_allclose(kernels.product(x, weight), x @ weight, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(8, 64), (128, 128)])

@@ -115,7 +115,7 @@ def _over_runs(
 
         return jax.vmap(run, (0, RUN_AXIS, *[0] * len(others)))
 
-    choice = jnp.searchsorted(jnp.asarray(lengths), longest)
+    choice = sum(((longest > length).astype(jnp.int32) for length in lengths[:-1]), jnp.int32(0))
     return jax.lax.switch(choice, [at_length(length) for length in lengths], arrays, episodes, *others)
 
 
@@ -146,7 +146,8 @@ def _follow_critic(runs: Run, settings: Settings, numbers: Numbers, active: Bool
     else:
         due = active & (runs.timesteps >= runs.next_target)
         next_target = jnp.where(due, runs.timesteps + numbers.target_period, runs.next_target)
-        target = jax.lax.cond(jnp.any(due), lambda: move(due.astype(jnp.float32)), lambda: target)
+        # Not under a condition, which rarely holds: on a GPU both of its sides copy the critic as a whole.
+        target = move(due.astype(jnp.float32))
     return eqx.tree_at(lambda r: (r.target, r.next_target), runs, (eqx.combine(target, static), next_target))
 
 
@@ -177,10 +178,10 @@ def apart(keys: PRNGKeyArray) -> PRNGKeyArray:
     return jax.vmap(lambda key: jax.random.fold_in(key, 1_000_000))(keys)
 
 
-def compiler_options() -> dict[str, Any] | None:
-    """What to tell the compiler of the training program on this machine."""
+def compiler_options(backend: str | None = None) -> dict[str, Any] | None:
+    """What to tell the compiler of the training program for a backend, or the one that is used."""
     # Searching for the best Triton product of every shape makes compilation ten times longer, the program no faster.
-    return {"xla_gpu_enable_triton_gemm": False} if jax.default_backend() == "gpu" else None
+    return {"xla_gpu_enable_triton_gemm": False} if (backend or jax.default_backend()) == "gpu" else None
 
 
 def precision(settings: Settings) -> Any:

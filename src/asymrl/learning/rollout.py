@@ -99,8 +99,8 @@ def roll_out(
     def begin(key: PRNGKeyArray) -> Any:
         return jax.vmap(env.begin)(jax.random.split(key, episodes))
 
-    def choose(arrays: Any, memory: Any, before: Array, seen: Any, u: Array, alive: Array) -> tuple[Any, Array, Array]:
-        memory, features, parameters = eqx.combine(arrays, static).step(memory, before, seen, _some(alive))
+    def choose(arrays: Any, memory: Any, before: Array, seen: Any, u: Array, wanted: Array) -> tuple[Any, Array, Array]:
+        memory, features, parameters = eqx.combine(arrays, static).step(memory, before, seen, wanted)
         return memory, features, policy.mode(parameters) if greedy else policy.choose(parameters, u)
 
     def advance(key: PRNGKeyArray, t: Array, episode: Any, action: Array) -> Any:
@@ -112,8 +112,8 @@ def roll_out(
     chance = jax.vmap(lambda key: policy.chance(key, (horizon, episodes)), out_axes=1)(chance_keys)
     memory = jax.vmap(lambda arrays: eqx.combine(arrays, static).history.memory.initial(episodes))(arrays)
 
-    def step(now: Now) -> tuple[Now, Moment]:
-        memory, features, action = jax.vmap(choose)(arrays, now.memory, now.action, now.seen, chance[now.t], now.alive)
+    def step(now: Now, wanted: Bool[Array, "run"]) -> tuple[Now, Moment]:
+        memory, features, action = jax.vmap(choose)(arrays, now.memory, now.action, now.seen, chance[now.t], wanted)
         episode, (seen, reward, terminated, truncated) = jax.vmap(advance, (0, None, 0, 0))(
             step_keys, now.t, now.episode, action
         )
@@ -124,9 +124,9 @@ def roll_out(
 
     def steps(loop: tuple[Now, Moment]) -> tuple[Now, Moment]:
         now, tape = loop
-        start, moments = now.t, []
+        start, moments, wanted = now.t, [], jax.vmap(_some)(now.alive)
         for _ in range(STEPS_PER_QUESTION):
-            now, moment = step(now)
+            now, moment = step(now, wanted)
             moments.append(moment)
         return now, _written(tape, moments, start)
 

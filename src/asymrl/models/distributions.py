@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
 from dataclasses import dataclass
 
@@ -14,7 +12,6 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from asymrl.envs.spaces import Box, Discrete, Space
 
-FEW = 16  # actions
 NO_ACTION = -1  # stands before the first action of an episode; its features are zeros
 
 LOG_SPREAD = 0.0  # of a new Gaussian policy: a standard deviation of half the width of the action space
@@ -37,15 +34,9 @@ class Categorical:
 
     def choose(self, logits: Float[Array, "*batch n"], chance: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
         """An action drawn by inversion with a uniform number."""
-        if self.n > FEW:
-            shares = jnp.cumsum(jax.nn.softmax(logits, axis=-1), axis=-1)
-            return jnp.sum(shares[..., :-1] <= chance[..., None], axis=-1).astype(jnp.int32)
-        # Written out: on an accelerator, each sum over so few entries would be a kernel of its own.
-        entries = [logits[..., i] for i in range(self.n)]
-        largest = functools.reduce(jnp.maximum, entries)
-        sums = list(itertools.accumulate(jnp.exp(entry - largest) for entry in entries))
-        below = [(part <= chance * sums[-1]).astype(jnp.int32) for part in sums[:-1]]
-        return sum(below, jnp.zeros(chance.shape, jnp.int32))
+        shares = jnp.cumsum(jax.nn.softmax(logits, axis=-1), axis=-1)
+        below = jnp.sum(shares[..., :-1] <= chance[..., None], axis=-1)
+        return below.astype(jnp.int32)
 
     def mode(self, logits: Float[Array, "*batch n"]) -> Int[Array, "*batch"]:
         """The most likely action."""

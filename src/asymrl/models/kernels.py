@@ -2,8 +2,8 @@
 
 A batch of runs makes thousands of products of a matrix with two vectors, one for each episode. They take as long as
 it takes to read the matrices, so a recurrence should read its matrix once and not at every step. That is what the
-first two kernels do: one program per run keeps the matrix in registers and walks through time. The others are a single
-step and the product itself, which read their matrices at the speed of the memory.
+first two kernels do: one program per run keeps the matrix in registers and walks through time. The third is the
+product itself, which reads its matrix at the speed of the memory.
 
 Everything here has a plain version elsewhere that it must agree with, and that all other devices use.
 """
@@ -20,7 +20,6 @@ from jaxtyping import Array, Bool, Float
 ROWS, COLUMNS = 128, 64  # what one program of the product takes in at once, and how many outputs it is for
 PRODUCT_WARPS = 8
 MOST_EPISODES = 4  # beyond this many rows the usual products are efficient
-STEP_COLUMNS, STEP_WARPS = 32, 8  # the same for one step of a recurrence
 WARPS = 8  # with 4 or 16 the recurrences take two to ten times as long
 
 
@@ -111,77 +110,31 @@ def gru_backward(
     return _call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
 
 
-def suits_step(episodes: int, size: int) -> bool:
-    """Whether a step of a recurrence of this size divides into blocks."""
-    return suits_recurrence(episodes, size) and size % STEP_COLUMNS == 0
-
-
-def gru_step(
-    projected: Float[Array, "episode gates"],
-    h: Float[Array, "episode size"],
-    weight: Float[Array, "size gates"],
-    bias: Float[Array, "gates"],
-    *,
-    interpret: bool = False,
-) -> Float[Array, "episode size"]:
-    """The next memory of a gated recurrent unit; see `recurrence.gru_gates`."""
-    from jax.experimental import pallas as pl
-
-    E, H = h.shape
-    blocks = H // STEP_COLUMNS
-
-    def kernel(h: Any, before: Any, *refs: Any) -> None:
-        *gates, out = refs
-        column = h[...][:, :, None]
-        # The gates reset, update and new: each has its part of the input, of the matrix and of the bias.
-        i_r, i_z, i_n = (gate[...] for gate in gates[0:3])
-        h_r, h_z, h_n = (
-            jnp.sum(column * w[...][None], axis=1) + b[...][None] for w, b in zip(gates[3:6], gates[6:9], strict=True)
-        )
-        r, z = jax.nn.sigmoid(i_r + h_r), jax.nn.sigmoid(i_z + h_z)
-        n = jnp.tanh(i_n + r * h_n)
-        out[...] = (1 - z) * n + z * before[...]
-
-    def block(*rows: int) -> Any:
-        return pl.BlockSpec((*rows, STEP_COLUMNS), lambda j: (*[0] * len(rows), j))
-
-    def gate_blocks(*rows: int) -> list[Any]:
-        def of_gate(gate: int) -> Any:
-            return pl.BlockSpec((*rows, STEP_COLUMNS), lambda j: (*[0] * len(rows), gate * blocks + j))
-
-        return [of_gate(gate) for gate in range(3)]
-
-    return _call(
-        kernel,
-        jax.ShapeDtypeStruct((E, H), jnp.float32),
-        warps=STEP_WARPS,
-        interpret=interpret,
-        grid=(blocks,),
-        in_specs=[pl.BlockSpec((E, H), lambda j: (0, 0)), block(E), *gate_blocks(E), *gate_blocks(H), *gate_blocks()],
-        out_specs=block(E),
-    )(h, h, *[projected] * 3, *[weight] * 3, *[bias] * 3)
-
-
 def suits_product(rows: int, inputs: int, outputs: int) -> bool:
     """Whether a product is one of few rows with a matrix that divides into blocks."""
     return rows in (1, 2, MOST_EPISODES) and inputs % ROWS == 0 and outputs % COLUMNS == 0
 
 
-def thin_layer(
+def thin_product(
     x: Float[Array, "episode inputs"],
     weight: Float[Array, "inputs outputs"],
-    bias: Float[Array, "outputs"],
-    wanted: Bool[Array, ""],
+    bias: Float[Array, "outputs"] | None = None,
+    wanted: Bool[Array, ""] | bool = True,
     *,
     interpret: bool = False,
 ) -> Float[Array, "episode outputs"]:
-    """`relu(x @ weight + bias)` for a few rows; reads the matrix once for all of them, or never if not `wanted`."""
+    """`x @ weight` for a few rows; with a bias, `relu(x @ weight + bias)`.
+
+    Reads the matrix once for all rows, or not at all if the result is not `wanted`; it is then as if `x` were zero.
+    """
     from jax.experimental import pallas as pl
 
     E, K = x.shape
     N = weight.shape[1]
 
-    def kernel(x: Any, weight: Any, bias: Any, wanted: Any, out: Any) -> None:
+    def kernel(x: Any, weight: Any, wanted: Any, *refs: Any) -> None:
+        *bias, out = refs
+
         def step(i: Array, sums: Array) -> Array:
             rows = pl.ds(i * ROWS, ROWS)
             return sums + x[:, rows][:, :, None] * weight[rows, :][None]
@@ -189,22 +142,32 @@ def thin_layer(
         # Summed over rows once, at the end: between warps that is as slow as reading a block.
         blocks = wanted[0] * (K // ROWS)
         sums = jnp.sum(jax.lax.fori_loop(0, blocks, step, jnp.zeros((E, ROWS, COLUMNS), jnp.float32)), axis=1)
-        out[...] = jnp.maximum(sums + bias[...][None], 0.0)
+        out[...] = jnp.maximum(sums + bias[0][...][None], 0.0) if bias else sums
 
+    given = [
+        (x, pl.BlockSpec((E, K), lambda j: (0, 0))),
+        (weight, pl.BlockSpec((K, COLUMNS), lambda j: (0, j))),
+        (jnp.asarray(wanted).astype(jnp.int32)[None], pl.BlockSpec((1,), lambda j: (0,))),
+    ]
+    if bias is not None:
+        given.append((bias, pl.BlockSpec((COLUMNS,), lambda j: (j,))))
+    arrays, specs = zip(*given, strict=True)
     return _call(
         kernel,
         jax.ShapeDtypeStruct((E, N), jnp.float32),
         warps=PRODUCT_WARPS,
         interpret=interpret,
         grid=(N // COLUMNS,),
-        in_specs=[
-            pl.BlockSpec((E, K), lambda j: (0, 0)),
-            pl.BlockSpec((K, COLUMNS), lambda j: (0, j)),
-            pl.BlockSpec((COLUMNS,), lambda j: (j,)),
-            pl.BlockSpec((1,), lambda j: (0,)),
-        ],
+        in_specs=list(specs),
         out_specs=pl.BlockSpec((E, COLUMNS), lambda j: (0, j)),
-    )(x, weight, bias, wanted.astype(jnp.int32)[None])
+    )(*arrays)
+
+
+def product(x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "*batch outputs"]:
+    """`x @ weight`, by the kernel where that is faster. Not for use where a gradient is wanted."""
+    if x.ndim != 2 or not suits_product(x.shape[0], *weight.shape):
+        return x @ weight
+    return jax.lax.platform_dependent(x, weight, cuda=thin_product, default=jnp.matmul)
 
 
 def hidden_layer(
@@ -225,7 +188,7 @@ def hidden_layer(
 
     if x.ndim != 2 or not suits_product(x.shape[0], *weight.shape):
         return plain(x, weight, bias, wanted)
-    return jax.lax.platform_dependent(x, weight, bias, wanted, cuda=thin_layer, default=plain)
+    return jax.lax.platform_dependent(x, weight, bias, wanted, cuda=thin_product, default=plain)
 
 
 def last_layer(

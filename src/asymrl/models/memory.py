@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from asymrl.models.recurrence import gru_sequence, gru_step
+from asymrl.models.kernels import product
+from asymrl.models.recurrence import gru_gates, gru_sequence
 
 Carry = PyTree[Any]
 
@@ -103,7 +104,7 @@ class Gru(Memory):
     def advance(
         self, carry: Float[Array, "episode size"], projected: Float[Array, "episode gates"]
     ) -> tuple[Float[Array, "episode size"], Float[Array, "episode size"]]:
-        h = gru_step(projected, carry, self.hidden_weight, self.hidden_bias)
+        h, _ = gru_gates(projected, carry, self.hidden_weight, self.hidden_bias, product)
         return h, h
 
     def follow(self, projected: Float[Array, "time episode gates"]) -> Float[Array, "time episode size"]:

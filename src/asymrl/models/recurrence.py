@@ -7,6 +7,7 @@ been multiplied with their weights beforehand, all at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -30,32 +31,16 @@ def gru_gates(
     h: Float[Array, "*time episode size"],
     weight: Float[Array, "size gates"],
     bias: Float[Array, "gates"],
+    product: Callable[[Array, Array], Array] = jnp.matmul,
 ) -> tuple[Float[Array, "*time episode size"], Gates]:
     """One step: the next memory and the gates, from the projected input and the memory before."""
-    y = h @ weight
+    y = product(h, weight)
     y = y + jnp.broadcast_to(bias, y.shape)
     i_r, i_z, i_n = jnp.split(projected, 3, axis=-1)
     h_r, h_z, h_n = jnp.split(y, 3, axis=-1)
     r, z = jax.nn.sigmoid(i_r + h_r), jax.nn.sigmoid(i_z + h_z)
     n = jnp.tanh(i_n + r * h_n)
     return (1 - z) * n + z * h, Gates(r, z, n, h_n)
-
-
-def gru_step(
-    projected: Float[Array, "episode gates"],
-    h: Float[Array, "episode size"],
-    weight: Float[Array, "size gates"],
-    bias: Float[Array, "gates"],
-) -> Float[Array, "episode size"]:
-    """The next memory, by one kernel where that is faster. Not for use where a gradient is wanted."""
-
-    def plain(*given: Array) -> Array:
-        return gru_gates(*given)[0]
-
-    given = (projected, h, weight, bias)
-    if not kernels.suits_step(*h.shape):
-        return plain(*given)
-    return jax.lax.platform_dependent(*given, cuda=kernels.gru_step, default=plain)
 
 
 @jax.custom_vjp
