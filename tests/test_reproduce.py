@@ -13,6 +13,7 @@ from asymrl import cli
 from asymrl.commands.reproduce import Reproduce
 from asymrl.names import METHODS, PAPER_WORLDS
 from asymrl.paper.evaluation import curve_cells, grid_cells
+from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS
 from asymrl.paper.results import comparison, final_returns, read_table, with_tuned_settings, worlds_of_all
 from asymrl.sweeps.cells import by_shape
@@ -77,14 +78,43 @@ def test_runs_that_were_not_trained_equally_long(tmp_path: Path, capsys: pytest.
     assert table["steps"].to_list() == [1000, 1000]
     # The second method's curve rises half as fast: from 0.9 to 1 thousand steps it is at 0.45.
     assert table["mean"].to_list() == pytest.approx([1.425, 0.95], abs=1e-3)
-    finals = final_returns(
-        pl.read_parquet(source / "results.parquet").with_columns(pl.col("world", "method").cast(str))
-    )
-    assert worlds_of_all(finals, METHODS[:2]) == ["cleaner"]
-    assert worlds_of_all(finals, METHODS[:3]) == []
     capsys.readouterr()
+    assert cli.main([*command, "--until", "1500"]) == 0
+    said = capsys.readouterr().out
+    assert "left out: cleaner a2c, trained for 1,000 steps only" in said
+    assert pl.read_csv(tmp_path / "curves.csv")["method"].to_list() == ["a2c-asym-s"]
+    assert cli.main([*command, "--until", "1"]) == 0  # before the second point: the first
+    assert pl.read_csv(tmp_path / "curves.csv")["mean"].to_list() == [0.5] * 3
     assert cli.main([*command, "--until", "5000"]) == 2
     assert "no run was trained for 5,000 steps; the longest for 2,000" in capsys.readouterr().err
+
+
+def test_worlds_are_put_together_where_all_methods_were_run_for_as_long(tmp_path: Path):
+    def of(world: str, *steps: int) -> list:
+        return [cell for m, n in zip(METHODS, steps, strict=False) for cell in curve_cells([world], [m], range(2), n)]
+
+    cells = of("cleaner", 1000, 1000) + of("car-flag", 1000, 2000) + of("shopping-5", 1000)
+    table = read_table(made_folder(tmp_path, cells))
+    finals = final_returns(table)
+    assert worlds_of_all(finals, METHODS[:1]) == ["shopping-5", "cleaner"]
+    assert worlds_of_all(finals, METHODS[:2]) == ["cleaner"]
+    assert worlds_of_all(finals, METHODS[:3]) == []
+    assert aggregates(table) is not None
+    assert aggregates(table.filter(pl.col("world") == "car-flag")) is None
+
+
+def test_a_run_that_was_repeated_for_longer_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What is drawn without a place of its own goes to a folder of figures, and leaves the results alone."""
+    short, long = (curve_cells(["cleaner"], METHODS[:1], range(2), steps) for steps in (1000, 2000))
+    source = made_folder(tmp_path / "source", [*short, *long])
+    before = sorted(path.name for path in source.iterdir())
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["reproduce", "curves", "--from-results", "source"]) == 0
+    (row,) = pl.read_csv(tmp_path / "figures" / "curves.csv").to_dicts()
+    assert (row["steps"], row["runs"]) == (2000, 2)
+    assert cli.main(["reproduce", "curves", "--from-results", "source", "--steps", "1000"]) == 0
+    assert pl.read_csv(tmp_path / "figures" / "curves.csv")["steps"].to_list() == [1000]
+    assert sorted(path.name for path in source.iterdir()) == before
 
 
 SHIPPED = Path(__file__).parents[1]
@@ -107,7 +137,7 @@ def test_the_numbers_of_the_page_are_those_of_the_shipped_runs():
 def test_critics_from_results(tmp_path: Path):
     cells = curve_cells(["heaven-hell-4"], METHODS[:3], range(2))
     source = made_folder(tmp_path, cells, probe=True)
-    assert cli.main(["reproduce", "critics", "--from-results", str(source)]) == 0
+    assert cli.main(["reproduce", "critics", "--from-results", str(source), "--out", str(source)]) == 0
     table = pl.read_csv(source / "critics.csv")
     assert table["value"].to_list() == pytest.approx([0.1, 0.2, 0.3, 0.4] * 3, abs=1e-4)
     assert (source / "critics.png").stat().st_size > 0
@@ -116,7 +146,7 @@ def test_critics_from_results(tmp_path: Path):
 def test_the_grid_from_results(tmp_path: Path):
     source = made_folder(tmp_path, grid_cells(["heaven-hell-3"], ["a2c-asym-hs"], range(2), steps=1000))
     only = ["--env", "heaven-hell-3"]
-    assert cli.main(["reproduce", "grid", *only, "--from-results", str(source)]) == 0
+    assert cli.main(["reproduce", "grid", *only, "--from-results", str(source), "--out", str(source)]) == 0
     (row,) = pl.read_csv(source / "grid.csv").to_dicts()
     assert (row["settings"], row["rank_of_paper"], row["paper_entropy_weight"]) == (45, 1, 0.1)
 
@@ -134,6 +164,8 @@ def test_quick_is_small_and_can_be_changed():
         (["critics", "--env", "heaven-hell-3"], "four histories of heaven-hell-4"),
         (["curves", "--from-results", "nowhere"], "not there; put the results together"),
         (["grid", "--methods", "sarsa"], "--methods sarsa"),
+        (["grid", "--until", "1000"], "--until: for curves only, not for grid"),
+        (["curves", "--from-results", str(SHIPPED / "results" / "curves"), "--until", "0"], "--until 0"),
     ],
 )
 def test_mistakes_are_explained(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.program import Program, is_active, stack_numbers
+from asymrl.learning.program import Program, is_active, lengths_compiled, stack_numbers, which_fits
 from asymrl.learning.rollout import roll_out
 from asymrl.learning.run import METRICS, RECENT, Run
 from asymrl.learning.settings import Settings
@@ -212,3 +212,10 @@ def compare_every_action(world: str) -> None:
         batches = {size: program.train(r, stack_numbers([settings] * size), 1) for size, r in batches.items()}
     for size in (3, 20):
         assert_same_course(member(batches[size], size - 1), member(batches[1], 0))
+
+
+@pytest.mark.parametrize("limit", [10, 16, 50, 64, 100])
+def test_the_shortest_length_that_fits_is_chosen(limit: int):
+    lengths = lengths_compiled(limit)
+    for longest in range(1, limit + 1):
+        assert which_fits(jnp.int32(longest), lengths) == np.searchsorted(lengths, longest)

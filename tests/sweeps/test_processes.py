@@ -128,9 +128,13 @@ def lose_device_once(driver: Any, task: Any, pace: Any, place: Any) -> None:
         train_batch(driver, task, pace, place)
         return
     marker.touch()
-    fault = RuntimeError("INTERNAL: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure")
-    assert is_device_lost(fault)
-    driver.send(Trouble("launch failure", device_lost=True))
+
+    def fault(*_: Any) -> None:
+        raise RuntimeError("INTERNAL: CUDA error: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("asymrl.sweeps.compiled.Compiled", fault)
+        train_batch(driver, task, pace, place)
 
 
 def test_a_process_does_not_train_on_another_kind_of_device(monkeypatch: pytest.MonkeyPatch):
@@ -143,7 +147,9 @@ def test_a_process_does_not_train_on_another_kind_of_device(monkeypatch: pytest.
 
 def test_short_memory_is_no_lost_device():
     assert not is_device_lost(RuntimeError("RESOURCE_EXHAUSTED: CUDA_ERROR_OUT_OF_MEMORY: out of memory"))
+    assert not is_device_lost(RuntimeError("CUDA_ERROR_OUT_OF_MEMORY"))
     assert not is_device_lost(ValueError("heads must divide the size"))
+    assert is_device_lost(RuntimeError("Unable to initialize backend 'cuda'"))
 
 
 def give_up(driver: Any, *_: Any) -> None:

@@ -49,7 +49,8 @@ class Reproduce(Running):
     quick: Flag = False
     """A version for a quarter of an hour on a laptop: one world, two seeds, 800 000 steps; a short grid."""
     out: Path | None = None
-    """Folder of the runs and figures. None: results/curves, for critics too, or results/grid."""
+    """Folder of the runs and figures. None: results/curves, for critics too, or results/grid; for figures that are only
+    drawn, figures."""
     from_results: Path | None = None
     """Train nothing; draw from the tables in this folder."""
     until: int | None = None
@@ -60,7 +61,7 @@ class Reproduce(Running):
     def run(self) -> int:
         wanted = self._complete()
         if wanted.from_results is not None:
-            return wanted.draw(wanted.from_results, wanted.out or wanted.from_results)
+            return wanted.draw(wanted.from_results, wanted.out or Path("figures"))
         out = wanted.out or Path("results") / ("grid" if self.part == "grid" else "curves")
         status = run_cells(out, wanted.cells(), wanted, again="the same command", probes=wanted._probes())
         if self.no_draw or status > 1:
@@ -83,6 +84,8 @@ class Reproduce(Running):
                 raise UsageError(f"--methods {method}: the paper has {', '.join(METHODS)}")
         if (whole.seeds or 0) < 1:
             raise UsageError("no seeds: train at least one run")
+        if self.until is not None and self.part != "curves":
+            raise UsageError(f"--until: for curves only, not for {self.part}")
         if self.part == "critics" and whole.env != ("heaven-hell-4",):
             raise UsageError("--env: the critics' values are those of four histories of heaven-hell-4")
         return whole
@@ -124,7 +127,9 @@ class Reproduce(Running):
 
         table = with_tuned_settings(self._rows(source))
         if self.until is not None:
-            table = up_to(table, self.until)
+            table, short = up_to(table, self.until)
+            for (world, method), steps in short.items():
+                print(f"left out: {world} {method}, trained for {steps:,} steps only")
         numbers = comparison(table)
         _print_table(numbers)
         print(_write_csv(numbers, out / "curves.csv"))

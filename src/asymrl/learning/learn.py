@@ -119,7 +119,7 @@ def entropy_weight(timesteps: Int[Array, ""], settings: Settings, numbers: Numbe
 
 
 def optimiser(rate: Float[Array, ""], numbers: Numbers) -> optax.GradientTransformation:
-    """Adam. Before it is the place of the clipping, which needs a norm that is known already; see `clipped`."""
+    """Adam. Its state has the form that `run` gives it, with a place for clipping first: see `clipped`."""
     return optax.chain(optax.identity(), adam(rate, numbers.adam_eps))
 
 

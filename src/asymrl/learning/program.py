@@ -115,8 +115,13 @@ def _over_runs(
 
         return jax.vmap(run, (0, RUN_AXIS, *[0] * len(others)))
 
-    choice = sum(((longest > length).astype(jnp.int32) for length in lengths[:-1]), jnp.int32(0))
+    choice = which_fits(longest, lengths)
     return jax.lax.switch(choice, [at_length(length) for length in lengths], arrays, episodes, *others)
+
+
+def which_fits(longest: Int[Array, ""], lengths: Sequence[int]) -> Int[Array, ""]:
+    """Which of the lengths, in order, is the first that is long enough. A search would be a loop on the device."""
+    return sum(((longest > length).astype(jnp.int32) for length in lengths[:-1]), jnp.int32(0))
 
 
 def lengths_compiled(time_limit: int) -> tuple[int, ...]:

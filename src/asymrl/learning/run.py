@@ -111,9 +111,9 @@ def new_run(env: World, settings: Settings, seed: Int[Array, ""] | int) -> Run:
 
 
 def _adam(model: eqx.Module) -> Optimiser:
-    # The state has the same form whatever the numbers: those come with each step.
-    clipped = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1.0))
-    return clipped.init(eqx.filter(model, eqx.is_array))
+    # The state has the same form whatever the numbers: those come with each step, in `learn.optimiser`.
+    adam = optax.chain(optax.identity(), optax.adam(1.0))
+    return adam.init(eqx.filter(model, eqx.is_array))
 
 
 def new_runs(env: World, settings: Settings, seeds: Int[Array | np.ndarray, "run"]) -> Run:

@@ -140,7 +140,7 @@ def critic_values(probes: pl.DataFrame, *, n: int = 4) -> Figure:
 def aggregates(table: pl.DataFrame) -> Figure | None:
     """The worlds together: the interquartile mean of normalised scores with intervals, and performance profiles.
 
-    Only worlds in which all methods were run; None if there are none.
+    Only worlds in which all methods were run for equally many steps; None if there are none.
     """
     finals = final_returns(table)
     methods = in_paper_order(finals["method"].to_list(), METHODS)
@@ -164,7 +164,7 @@ def aggregates(table: pl.DataFrame) -> Figure | None:
     left.set_xlabel("interquartile mean of the normalised score, 95 %", fontsize=9)
     right.set_xlabel("normalised score (random 0, best known 1)", fontsize=9)
     right.set_ylabel("share of runs above it", fontsize=9)
-    right.set_title(f"{len(worlds)} worlds: {', '.join(worlds)}", fontsize=7, loc="right", color=GREY)
+    right.set_title(", ".join(worlds), fontsize=7, loc="right", color=GREY)
     right.set_xlim(thresholds[0], thresholds[-1])
     right.set_ylim(0, 1.02)
     right.legend(frameon=False, fontsize=8, loc="lower left")

@@ -37,6 +37,9 @@ def chosen(
 ) -> pl.DataFrame:
     """The rows of these worlds and methods, of the first seeds, and of runs of so many steps.
 
+    Without `steps`, where a method was run for several numbers of them, those count for which it has most runs, and
+    among equals the longest.
+
     Raises:
         RunError: if there are none.
     """
@@ -47,20 +50,31 @@ def chosen(
         rows = rows.filter(pl.col("steps") == steps)
     if rows.is_empty():
         raise RunError(f"the results have no runs of {', '.join(worlds)} with {', '.join(methods)}")
-    return rows
+    return rows if steps is not None else _of_one_length(rows)
 
 
-def up_to(table: pl.DataFrame, steps: int) -> pl.DataFrame:
-    """The runs as they were after so many steps, without those that were not trained for so long.
+def _of_one_length(rows: pl.DataFrame) -> pl.DataFrame:
+    """Of each world and method, the runs of one number of steps."""
+    one, runs = ["world", "method"], rows.columns[: rows.columns.index("timestep")]
+    counted = rows.select(runs).unique().group_by(*one, "steps").len()
+    kept = counted.sort("len", "steps").group_by(one).last().select(*one, "steps")
+    return rows.join(kept, on=[*one, "steps"], how="semi", maintain_order="left")
+
+
+def up_to(table: pl.DataFrame, steps: int) -> tuple[pl.DataFrame, dict[tuple[str, str], int]]:
+    """The runs as they were after so many steps. Also the worlds and methods that were not trained for so long.
 
     Raises:
         RunError: if there are none.
     """
+    if steps < 1:
+        raise RunError(f"--until {steps}: choose a number of steps")
+    short = table.filter(pl.col("steps") < steps).select("world", "method", "steps").unique(maintain_order=True)
     rows = table.filter(pl.col("steps") >= steps, pl.col("timestep") < steps).with_columns(steps=pl.lit(steps))
     if rows.is_empty():
         longest = table["steps"].max()
         raise RunError(f"no run was trained for {steps:,} steps; the longest for {longest:,}")
-    return rows
+    return rows, {(world, method): count for world, method, count in short.rows()}
 
 
 def with_tuned_settings(table: pl.DataFrame) -> pl.DataFrame:
@@ -75,10 +89,11 @@ def with_tuned_settings(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def final_returns(table: pl.DataFrame) -> pl.DataFrame:
-    """The mean return of each run over the last tenth of its training; a row per run."""
+    """The mean return of each run over the last tenth of its training, or its last point; a row per run."""
     runs = table.columns[: table.columns.index("timestep")]
+    last = pl.col("timestep").max().over(runs)
     return (
-        table.filter(pl.col("timestep") >= (1 - LAST) * pl.col("steps"))
+        table.filter(pl.col("timestep") >= pl.min_horizontal((1 - LAST) * pl.col("steps"), last))
         .group_by(runs, maintain_order=True)
         .agg(pl.col("return").cast(pl.Float64).mean().alias("final"))
     )
@@ -133,10 +148,15 @@ def comparison(table: pl.DataFrame, against: str = "a2c-asym-hs") -> pl.DataFram
 
 
 def worlds_of_all(finals: pl.DataFrame, methods: Sequence[str]) -> list[str]:
-    """The worlds in which every one of the methods was run."""
-    run = set(finals.select("world", "method").unique().rows())
+    """The worlds in which every one of the methods was run, and for equally many steps."""
+    run = finals.select("world", "method", "steps").unique().rows()
     worlds = in_paper_order(finals["world"].to_list(), PAPER_WORLDS)
-    return [world for world in worlds if all((world, method) in run for method in methods)]
+    found = {world: [(method, steps) for where, method, steps in run if where == world] for world in worlds}
+    return [
+        world
+        for world, pairs in found.items()
+        if {method for method, _ in pairs} >= set(methods) and len({steps for _, steps in pairs}) == 1
+    ]
 
 
 def score_matrix(finals: pl.DataFrame, method: str, worlds: Sequence[str]) -> Float[np.ndarray, "run task"]:

@@ -92,12 +92,17 @@ def reason_of(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error) or "out of memory" in str(error).lower()
+    return (
+        isinstance(error, MemoryError)
+        or "RESOURCE_EXHAUSTED" in str(error)
+        or "out of memory" in str(error).lower().replace("_", " ")
+    )
 
 
 def is_device_lost(error: BaseException) -> bool:
     """Whether the device failed. If processes share a GPU, the fault of one ends the work of all of them."""
-    return "CUDA_ERROR_" in str(error) and "CUDA_ERROR_OUT_OF_MEMORY" not in str(error)
+    text = str(error)
+    return ("CUDA_ERROR_" in text and not is_out_of_memory(error)) or "Unable to initialize backend" in text
 
 
 def halves(task: Task) -> list[Task]:

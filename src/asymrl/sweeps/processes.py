@@ -78,13 +78,13 @@ def train_batch(driver: Connection, task: Task, pace: Pace, place: Place) -> Non
     use_compilation_cache()
     with contextlib.suppress(BrokenPipeError):
         try:
-            device = jax.local_devices()[place.device]
-            if place.platform not in (None, device.platform):
+            devices = jax.local_devices()
+            if place.platform not in (None, devices[0].platform):
                 # JAX takes what it finds, and a CPU instead of a GPU would train for days.
-                reason = f"there is no {place.platform} any more, only {device.platform}"
+                reason = f"there is no {place.platform} any more, only {devices[0].platform}"
                 driver.send(Trouble(reason, device_lost=True))
                 return
-            compiled = Compiled(task.batch.first.shape(), task.width, device)
+            compiled = Compiled(task.batch.first.shape(), task.width, devices[place.device])
             training = BatchTraining(task, compiled, pace.refresh_seconds)
             for event in follow(training, pace, driver.poll):
                 # The driver has the task; its state is large.
@@ -204,6 +204,7 @@ class _Floor:
                 self.report(message._replace(task=child.task))
             case Trouble(reason, _, device_lost=True):
                 child.why_lost = reason
+                child.process.kill()  # with a device that failed, the end of a process can take forever
             case Trouble(reason, out_of_memory):
                 child.closed = True
                 instead = after_trouble(child.task, reason, out_of_memory, self.report)
