@@ -7,7 +7,8 @@ The program is compiled for an H200 that need not be there; only NVIDIA's plugin
     pip install --no-deps jax-cuda12-plugin jax-cuda12-pjrt nvidia-cuda-nvcc-cu12
 
 the first two in the version of your JAX (or install `asymrl[cuda]`). Where a batch is small, kernels of two
-microseconds each are what an update costs. Nothing is measured here: fewer kernels are a reason to measure again on a real one.
+microseconds each are what an update costs. Nothing is measured here: fewer kernels are a reason to measure
+again on a real one.
 """
 
 from __future__ import annotations
