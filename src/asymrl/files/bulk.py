@@ -14,10 +14,10 @@ from asymrl.files.rules import ANY
 from asymrl.files.tokens import NAME, NUMBER
 
 _ITEM = rf"\s*+:\s*+({NAME}|[0-9]++|\*)"
-_ONE_TEXT = rf"\s*+([TOR])\b{_ITEM * 3}(?:{_ITEM})?+\s++({NUMBER})(?!\S)"
+_ONE_TEXT = rf"\s*+([TOR])\b{_ITEM * 3}(?>(?:{_ITEM})?)\s++({NUMBER})(?!\S)"
 _ONE = re.compile(_ONE_TEXT)
 _FEW, _MANY = 16, 1 << 16
-_RUNS = {size: re.compile(f"(?:{re.sub('[(](?![?])', '(?:', _ONE_TEXT)}){{1,{size}}}+") for size in (_FEW, _MANY)}
+_RUNS = {size: re.compile(f"(?>(?:{re.sub('[(](?![?])', '(?:', _ONE_TEXT)}){{1,{size}}})") for size in (_FEW, _MANY)}
 
 
 class Simple(NamedTuple):

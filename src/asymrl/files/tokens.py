@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from asymrl.files.errors import Source
 
-# Possessive quantifiers: a match that fails must not be tried in all the other ways to cut up a long word.
+# Possessive quantifiers: a match that fails must not be tried in all the other ways to cut up a long word. Groups are
+# atomic instead: with possessive ones the first versions of Python 3.11 miss matches.
 NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*+"
-NUMBER = r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
+NUMBER = r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?>(?:[eE][+-]?[0-9]++)?)"
 _TOKEN = re.compile(rf"\s*+(?:(?P<name>{NAME})|(?P<number>{NUMBER})|(?P<sign>[+-])|(?P<mark>[:*])|(?P<end>\Z))")
-_NUMBERS = re.compile(rf"\s*+{NUMBER}(?:\s++{NUMBER}(?!\S))++")
+_NUMBERS = re.compile(rf"\s*+{NUMBER}(?>(?:\s++{NUMBER}(?!\S))+)")
 _COMMENT = re.compile(r"#[^\n]*")
 
 
