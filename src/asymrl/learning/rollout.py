@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,7 +12,6 @@ from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 from asymrl.envs.world import World
 from asymrl.models.agent import Actor
 from asymrl.models.distributions import NO_ACTION
-from asymrl.models.kernels import MOST_EPISODES
 
 # Asking the device whether all episodes have ended costs about as much as a step, so several steps share a question.
 STEPS_PER_QUESTION = 4
@@ -124,7 +122,7 @@ def roll_out(
 
     def steps(loop: tuple[Now, Moment]) -> tuple[Now, Moment]:
         now, tape = loop
-        start, moments, wanted = now.t, [], jax.vmap(_some)(now.alive)
+        start, moments, wanted = now.t, [], jnp.any(now.alive, axis=1)
         for _ in range(STEPS_PER_QUESTION):
             now, moment = step(now, wanted)
             moments.append(moment)
@@ -138,14 +136,6 @@ def roll_out(
     now = Now(jnp.int32(0), memory, none, seen, episode, alive, lengths, truncated)
     now, tape = jax.lax.while_loop(lambda loop: jnp.any(loop[0].alive), steps, (now, tape))
     return Episodes(*tape, lengths=now.lengths, truncated=now.truncated)
-
-
-def _some(alive: Bool[Array, "episode"]) -> Bool[Array, ""]:
-    """Whether some episodes go on."""
-    if alive.size > MOST_EPISODES:
-        return jnp.any(alive)
-    # Written out: a sum over so few episodes would be a kernel of its own.
-    return functools.reduce(jnp.logical_or, [alive[e] for e in range(alive.size)])
 
 
 def _empty_tape(horizon: int, first: Moment) -> Moment:

@@ -157,7 +157,7 @@ def aggregates(table: pl.DataFrame) -> Figure | None:
         left.plot([found.estimate] * 2, [row - 0.27, row + 0.27], color=colour, linewidth=2)
         low, high = profile_band(matrix, thresholds)
         right.fill_between(thresholds, low, high, color=colour, alpha=0.2, linewidth=0)
-        right.plot(thresholds, performance_profile(matrix, thresholds), color=colour, linewidth=1.5, label=method)
+        right.plot(thresholds, performance_profile(matrix, thresholds), color=colour, linewidth=1.5)
     left.set_yticks(range(len(methods)), methods)
     left.invert_yaxis()
     left.set_xlim(min(0.0, left.get_xlim()[0]), 1.05)
@@ -167,7 +167,6 @@ def aggregates(table: pl.DataFrame) -> Figure | None:
     right.set_title(", ".join(worlds), fontsize=7, loc="right", color=GREY)
     right.set_xlim(thresholds[0], thresholds[-1])
     right.set_ylim(0, 1.02)
-    right.legend(frameon=False, fontsize=8, loc="lower left")
     for ax in (left, right):
         ax.tick_params(labelsize=8.5)
         ax.spines[["top", "right"]].set_visible(False)
