@@ -14,7 +14,7 @@ from asymrl.envs.finite import FiniteWorld
 from asymrl.envs.host import HostWorld
 from asymrl.envs.spaces import Box, Discrete, Indices, Record, Space
 from asymrl.envs.survey import CheckError as CheckError
-from asymrl.envs.survey import Survey, act, actions_to_try, begin, compiled, host, take, trace
+from asymrl.envs.survey import Survey, act, actions_to_try, begin, compiled, host, take, trace, walk_on_table
 from asymrl.envs.world import World
 
 # Compiled in another way, sums may be rounded in another way.
@@ -72,6 +72,8 @@ def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> 
         "many worlds at once behave as each alone",
         "the latent determines the future",
     ]
+    if checker.check_certain(survey, steps, seed):
+        passed.append("its table says what its steps do")
     states = len(set(survey.same_latent.tolist()))
     return CheckReport(env.name, states, states * len(actions_to_try(env)), tuple(passed))
 
@@ -211,6 +213,23 @@ class _Checker:
                 "the latent does not determine the future: the state that from_latent makes has another reward, "
                 f"end, observation or next latent in {place}{advice}"
             )
+
+    def check_certain(self, survey: Survey, steps: int, seed: int) -> bool:
+        """Whether there is a table; it must agree with the world."""
+        certain = self._call("certain", self.env.certain)
+        if certain is None:
+            return False
+        walked = self._call("certain", walk_on_table, self.env, certain, survey, steps, seed)
+        valid = walked.valid
+        parts = zip(("state", "reward", "end", "observation"), walked.by_table, walked.by_world, strict=True)
+        for name, table, world in parts:
+            # What is seen after an end belongs to the next episode, and may be left to chance.
+            matters = valid & ~walked.by_world[2] if name == "observation" else valid
+            if where := _difference(_at(table, matters), _at(world, matters), axes=1):
+                (i,) = where
+                place = self.describe(_at(walked.latents, matters), i, int(walked.actions[matters][i]))
+                self.fail(f"the table of certain() says another {name} than step and observe in {place}")
+        return True
 
     def describe(self, latents: Any, i: int, action: int | None = None) -> str:
         env, latent = self.env, _at(latents, i)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Float64, Int, PRNGKeyArray
 
+from asymrl.envs.certain import Certain, Table
 from asymrl.envs.pomdp import NOTHING, Pomdp
 from asymrl.envs.rows import Rows
 from asymrl.envs.spaces import Discrete
@@ -215,6 +216,24 @@ class FiniteWorld(World):
         S, A = self.ends.shape
         ended = jnp.asarray(self.ends).ravel()[state * A + action]
         return self.observations.draw(key, action * (S + 1) + jnp.where(ended, S, next_state))
+
+    def certain(self) -> Certain | None:
+        # A subclass with steps of its own is not what its tables say.
+        is_table = type(self).step is FiniteWorld.step and type(self).observe is FiniteWorld.observe
+        if not is_table or self.transitions.longest > 1 or self.observations.longest > 1:
+            return None
+        S, A = self.ends.shape
+        next_state = np.asarray(self.transitions.column).reshape(S, A)
+        seen_in = np.arange(A) * (S + 1) + np.where(self.ends, S, next_state)
+        seen = np.asarray(self.observations.column)[seen_in]
+        table = Table(next_state.ravel(), seen.ravel(), self.R.ravel(), self.ends.ravel().astype(np.int32))
+        return Certain(
+            table=lambda _: table,
+            sights=lambda _: jnp.arange(self.observation_space.n),
+            first=lambda state, seen: (state, seen),
+            at=lambda _, place: place,
+            shared=True,
+        )
 
     def latent(self, state: Int[Array, ""]) -> Int[Array, ""]:
         return state

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Num
 
+from asymrl.envs.certain import Certain
 from asymrl.envs.finite import FiniteWorld
 from asymrl.envs.spaces import Discrete
 from asymrl.envs.world import State, Step, World
@@ -44,6 +45,16 @@ class Outcome(NamedTuple):
     terminated: Any
     observation: Any
     latent: Any
+
+
+class Walked(NamedTuple):
+    """Steps `[step, episode, ...]` in the world, and what its table says about them."""
+
+    latents: Any  # before the step
+    actions: Any
+    valid: Any  # whether the episode had not ended before
+    by_world: tuple[Any, ...]  # next latent, reward, end, observation
+    by_table: tuple[Any, ...]
 
 
 class Survey(NamedTuple):
@@ -143,6 +154,31 @@ def take(env: World, episodes: int, steps: int, seed: int) -> Survey:
         batches=batches,
         batch_keys=batch_keys,
     )
+
+
+def walk_on_table(env: World, certain: Certain, survey: Survey, steps: int, seed: int) -> Walked:
+    """Random actions from the starts of a survey, taken in the world and on its table."""
+
+    def one(key: Any, start: State, first: Any, actions: Any) -> Any:
+        table, sights = certain.table(start), certain.sights(start)
+        columns = tuple(jnp.asarray(column) for column in table)
+
+        def step(now: Any, action: Any) -> Any:
+            state, place, alive = now
+            after = act(env, key, state, action)
+            place, sight, reward, ended = (column[place * len(env.action_names) + action] for column in columns)
+            seen = jax.tree.map(lambda leaf: leaf[sight], sights)
+            by_table = (env.latent(certain.at(start, place)), reward, ended > 0, seen)
+            by_world = (after.latent, after.reward, after.terminated, after.observation)
+            return (after.state, place, alive & ~after.terminated), (env.latent(state), alive, by_world, by_table)
+
+        place, _ = certain.first(start, first)
+        return jax.lax.scan(step, (start, jnp.asarray(place, jnp.int32), True), actions)[1]
+
+    actions = np.random.default_rng(seed).integers(len(env.action_names), size=(steps, len(survey.start_keys)))
+    given = (survey.start_keys, survey.starts, survey.first_observations, jnp.asarray(actions, jnp.int32))
+    latents, valid, by_world, by_table = host(compiled(jax.vmap(one, (0, 0, 0, 1), 1))(*given))
+    return Walked(latents, actions, valid, by_world, by_table)
 
 
 def actions_to_try(env: World) -> Num[np.ndarray, "action *size"]:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from asymrl.envs.certain import Certain
 from asymrl.envs.spaces import Box, Discrete, Space
 
 State = PyTree[Any]
@@ -134,6 +135,10 @@ class World(eqx.Module):
     def signals(self) -> dict[str, Signal]:
         """What a privileged critic may be told, by name: `state`, the whole latent, and parts of it."""
         return {"state": Signal(lambda latent: latent, self.latent_space, "the whole state")}
+
+    def certain(self) -> Certain | None:
+        """How an episode is a walk on a table, if nothing after its start is random; else None."""
+        return None
 
     def begin(self, key: PRNGKeyArray) -> tuple[Episode, Observation]:
         """Starts an episode."""

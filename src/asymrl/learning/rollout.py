@@ -9,9 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
+from asymrl.envs.certain import Certain
 from asymrl.envs.world import World
-from asymrl.models.agent import Actor
-from asymrl.models.distributions import NO_ACTION
+from asymrl.learning.walk import policy_of, suits_walk, walk
+from asymrl.models.agent import Actor, ReadyActor
+from asymrl.models.distributions import NO_ACTION, Distribution
+from asymrl.models.memory import Window
 
 # Asking the device whether all episodes have ended costs about as much as a step, so several steps share a question.
 STEPS_PER_QUESTION = 4
@@ -94,9 +97,6 @@ def roll_out(
     arrays, static = eqx.partition(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
     runs, policy = keys.shape[0], actors.distribution
 
-    def begin(key: PRNGKeyArray) -> Any:
-        return jax.vmap(env.begin)(jax.random.split(key, episodes))
-
     def choose(arrays: Any, memory: Any, before: Array, seen: Any, u: Array, wanted: Array) -> tuple[Any, Array, Array]:
         memory, features, parameters = eqx.combine(arrays, static).step(memory, before, seen, wanted)
         return memory, features, policy.mode(parameters) if greedy else policy.choose(parameters, u)
@@ -105,9 +105,7 @@ def roll_out(
         step_keys = jax.vmap(lambda e: jax.random.fold_in(jax.random.fold_in(key, t), e))(jnp.arange(episodes))
         return jax.vmap(env.advance)(step_keys, episode, policy.to_world(action))
 
-    begin_keys, chance_keys, step_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(3))
-    episode, seen = jax.vmap(begin)(begin_keys)
-    chance = jax.vmap(lambda key: policy.chance(key, (horizon, episodes)), out_axes=1)(chance_keys)
+    (episode, seen), chance, step_keys = prepare(env, policy, keys, episodes, horizon)
     memory = jax.vmap(lambda arrays: eqx.combine(arrays, static).history.memory.initial(episodes))(arrays)
 
     def step(now: Now, wanted: Bool[Array, "run"]) -> tuple[Now, Moment]:
@@ -128,20 +126,91 @@ def roll_out(
             moments.append(moment)
         return now, _written(tape, moments, start)
 
-    nothing, none = jnp.zeros((runs, episodes)), policy.none(runs, episodes)
-    features = jnp.zeros((runs, episodes, static.history.memory.size))
-    tape = _empty_tape(horizon, Moment(seen, episode.state, none, nothing, features))
-    alive = jnp.broadcast_to(active[:, None], (runs, episodes))
-    lengths, truncated = nothing.astype(jnp.int32), nothing.astype(bool)
-    now = Now(jnp.int32(0), memory, none, seen, episode, alive, lengths, truncated)
-    now, tape = jax.lax.while_loop(lambda loop: jnp.any(loop[0].alive), steps, (now, tape))
-    return Episodes(*tape, lengths=now.lengths, truncated=now.truncated)
+    def step_by_step() -> Episodes:
+        nothing, none = jnp.zeros((runs, episodes)), policy.none(runs, episodes)
+        features = jnp.zeros((runs, episodes, static.history.memory.size))
+        tape = _empty_tape(horizon, Moment(seen, episode.state, none, nothing, features))
+        alive = jnp.broadcast_to(active[:, None], (runs, episodes))
+        lengths, truncated = nothing.astype(jnp.int32), nothing.astype(bool)
+        now = Now(jnp.int32(0), memory, none, seen, episode, alive, lengths, truncated)
+        now, tape = jax.lax.while_loop(lambda loop: jnp.any(loop[0].alive), steps, (now, tape))
+        return Episodes(*tape, lengths=now.lengths, truncated=now.truncated)
+
+    def at_once() -> Episodes:
+        assert certain is not None
+        return in_one_kernel(eqx.combine(arrays, static), certain, episode.state, seen, chance, active)
+
+    certain = env.certain()
+    if certain is None or greedy or not suits_walk(eqx.combine(arrays, static), episodes, certain, episode.state):
+        return step_by_step()
+    return jax.lax.platform_dependent(cuda=at_once, default=step_by_step)
+
+
+def prepare(
+    env: World, policy: Distribution, keys: PRNGKeyArray, episodes: int, horizon: int
+) -> tuple[Any, Array, PRNGKeyArray]:
+    """What is decided before the first step: the starts `[run, episode]`, the chance `[time, run, episode, ...]` in
+    all actions, and the keys `[run]` for what happens in the world.
+    """
+    begin_keys, chance_keys, step_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(3))
+    begun = jax.vmap(lambda key: jax.vmap(env.begin)(jax.random.split(key, episodes)))(begin_keys)
+    chance = jax.vmap(lambda key: policy.chance(key, (horizon, episodes)), out_axes=1)(chance_keys)
+    return begun, chance, step_keys
+
+
+def in_one_kernel(
+    actors: ReadyActor,
+    certain: Certain,
+    states: Any,
+    seen: Any,
+    chance: Float[Array, "time run episode"],
+    active: Bool[Array, "run"],
+    *,
+    interpret: bool = False,
+) -> Episodes:
+    """The episodes of all runs from these states `[run, episode, ...]` on, each run in a program of its own."""
+    memory, rows = actors.history.memory, _rows(chance.shape[0])
+    window = memory.length if isinstance(memory, Window) else None
+
+    def one(actor: ReadyActor, states: Any, seen: Any, chance: Array, active: Array) -> Episodes:
+        start = jax.tree.map(lambda leaf: leaf[0], states)
+        table, sights = certain.table(start), certain.sights(start)
+        if not certain.shared:
+            table, sights = jax.vmap(certain.table)(states), jax.vmap(certain.sights)(states)
+        first = jax.vmap(certain.first)(states, seen)
+        policy = policy_of(actor, sights)
+        tape = walk(policy, table, *first, chance, active, rows=rows, window=window, interpret=interpret)
+
+        def look_up(sights: Any, index: Array) -> Any:
+            return jax.tree.map(lambda leaf: leaf[index], sights)
+
+        over_time = jax.vmap(certain.at, (None, 0))
+        return Episodes(
+            observations=jax.vmap(look_up, (None if certain.shared else 0, 1), 1)(sights, tape.sights),
+            states=jax.vmap(over_time, (0, 1), 1)(states, tape.places),
+            actions=tape.actions,
+            rewards=tape.rewards,
+            features=tape.features,
+            lengths=tape.lengths,
+            truncated=tape.truncated > 0,
+        )
+
+    # Time comes first where there is one.
+    axes = Episodes(1, 1, 1, 1, 1, lengths=0, truncated=0)  # pyright: ignore[reportArgumentType]
+    arrays, static = eqx.partition(actors, eqx.is_array)
+    return jax.vmap(lambda arrays, *given: one(eqx.combine(arrays, static), *given), (0, 0, 0, 1, 0), axes)(
+        arrays, states, seen, chance, active
+    )
+
+
+def _rows(horizon: int) -> int:
+    """Of a tape. The last question may lead a few steps beyond the horizon; the tape has room for them."""
+    return -(-horizon // STEPS_PER_QUESTION) * STEPS_PER_QUESTION
 
 
 def _empty_tape(horizon: int, first: Moment) -> Moment:
     """Room for all moments, time first; what was seen and true before the first action stands in it already."""
-    # The last question may lead a few steps beyond the horizon; the tape has room for them.
-    rows = -(-horizon // STEPS_PER_QUESTION) * STEPS_PER_QUESTION
+    rows = _rows(horizon)
 
     def room(leaf: Array) -> Array:
         return jnp.zeros((rows, *leaf.shape), leaf.dtype)

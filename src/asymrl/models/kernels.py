@@ -23,7 +23,10 @@ MOST_EPISODES = 4  # beyond this many rows the usual products are efficient
 WARPS = 8  # with 4 or 16 the recurrences take two to ten times as long
 
 
-def _call(kernel: Callable[..., None], shapes: Any, *, warps: int, interpret: bool, **how: Any) -> Callable[..., Any]:
+def triton_call(
+    kernel: Callable[..., None], shapes: Any, *, warps: int, interpret: bool, **how: Any
+) -> Callable[..., Any]:
+    """A kernel as a function, for GPUs or, interpreted, for any device."""
     # Imported here: other devices have no use for it.
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
@@ -67,7 +70,7 @@ def gru_forward(
         jax.lax.fori_loop(0, T, step, jnp.zeros((E, H), jnp.float32))
 
     shape = jax.ShapeDtypeStruct((T, E, H), jnp.float32)
-    return _call(kernel, shape, warps=WARPS, interpret=interpret)(projected, weight, bias)
+    return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(projected, weight, bias)
 
 
 def gru_backward(
@@ -107,7 +110,7 @@ def gru_backward(
     shape = jax.ShapeDtypeStruct((T, E, 3 * H), jnp.float32)
     # Transposed, so that sums run over rows, which are spread over warps; along columns they take three times as long.
     arguments = (gradient, reset, update, new, hidden_new, before, weight.T)
-    return _call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
+    return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
 
 
 def suits_product(rows: int, inputs: int, outputs: int) -> bool:
@@ -152,7 +155,7 @@ def thin_product(
     if bias is not None:
         given.append((bias, pl.BlockSpec((COLUMNS,), lambda j: (j,))))
     arrays, specs = zip(*given, strict=True)
-    return _call(
+    return triton_call(
         kernel,
         jax.ShapeDtypeStruct((E, N), jnp.float32),
         warps=PRODUCT_WARPS,

@@ -1,0 +1,107 @@
+"""Whole episodes in one kernel are the episodes of the loop. Interpreted, so that any machine can try."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from asymrl.envs import make
+from asymrl.learning.rollout import Episodes, in_one_kernel, prepare, roll_out
+from asymrl.learning.run import training_world
+from asymrl.learning.settings import Settings
+from asymrl.learning.walk import suits_walk
+from asymrl.models.agent import Actor, ReadyActor
+from tests.learning.small import start, tiny
+
+EPISODES = 2
+ACTIVE = jnp.asarray([True, True, False])
+SMALL = {"memory_size": 32, "hidden": (32, 64), "time_limit": 14}
+
+
+def settings(world: str, method: str, **others: object) -> Settings:
+    return tiny(world=world, method=method, **(SMALL | others))
+
+
+def ready(actors: Actor) -> ReadyActor:
+    return eqx.filter_vmap(Actor.prepared)(actors)
+
+
+def both(given: Settings) -> tuple[Episodes, Episodes]:
+    """The episodes of three runs, of which the last is not active: step by step, and by the kernel."""
+    env = training_world(given)
+    runs = start(env, given, [0, 1, 2])
+    # Large weights, so that what is remembered matters for what is done.
+    actors = jax.tree.map(lambda leaf: 3 * leaf if eqx.is_array(leaf) else leaf, runs.actor)
+    certain = env.certain()
+    assert certain is not None
+
+    @eqx.filter_jit
+    def play(actors: Actor) -> tuple[Episodes, Episodes]:
+        (episode, seen), chance, _ = prepare(env, actors.distribution, runs.key, EPISODES, given.time_limit)
+        at_once = in_one_kernel(ready(actors), certain, episode.state, seen, chance, ACTIVE, interpret=True)
+        return roll_out(env, actors, runs.key, ACTIVE, episodes=EPISODES), at_once
+
+    return jax.device_get(play(actors))
+
+
+@pytest.mark.parametrize(
+    ("world", "method"),
+    [
+        ("heaven-hell-1", "a2c"),
+        ("shopping-2", "a2c-react-2"),
+        ("memory-four-rooms-5x5", "a2c"),
+        pytest.param("memory-four-rooms-7x9", "a2c-react-4", marks=pytest.mark.slow),
+    ],
+)
+def test_episodes_are_the_same(world: str, method: str):
+    plain, at_once = both(settings(world, method))
+    np.testing.assert_array_equal(at_once.lengths, plain.lengths)
+    np.testing.assert_array_equal(at_once.truncated, plain.truncated)
+    assert plain.lengths[:2].max() > 4
+    assert (plain.lengths[2] == 0).all()
+    valid = np.arange(plain.rewards.shape[0])[:, None, None] < plain.lengths
+    np.testing.assert_array_equal(at_once.actions[valid], plain.actions[valid])
+    np.testing.assert_array_equal(at_once.rewards[valid], plain.rewards[valid])
+    np.testing.assert_allclose(at_once.features[valid], plain.features[valid], rtol=1e-4, atol=1e-5)
+    for name in ("observations", "states"):
+        for one, other in zip(*(jax.tree.leaves(getattr(e, name)) for e in (at_once, plain)), strict=True):
+            assert (one.shape, one.dtype) == (other.shape, other.dtype), name
+            np.testing.assert_array_equal(one[0, :2], other[0, :2])
+            np.testing.assert_array_equal(one[1:][valid], other[1:][valid])
+
+
+def test_what_comes_after_the_end_is_finite():
+    """The networks read it, though nothing of it counts."""
+    _, at_once = both(settings("heaven-hell-1", "a2c", time_limit=6))
+    assert (at_once.lengths < 6).any()
+    for leaf in jax.tree.leaves(at_once):
+        assert np.isfinite(leaf).all()
+
+
+@pytest.mark.parametrize(
+    ("others", "suits"),
+    [
+        ({}, True),
+        ({"method": "a2c-react-4"}, True),
+        ({"world": "memory-four-rooms-9x9"}, True),
+        ({"memory": "lstm"}, False),
+        ({"memory_size": 48}, False),
+        ({"hidden": (100,)}, False),
+    ],
+)
+def test_which_policies_suit(others: dict[str, object], suits: bool):
+    given = settings(**({"world": "heaven-hell-1", "method": "a2c"} | others))  # pyright: ignore[reportArgumentType]
+    env = training_world(given)
+    runs, certain = start(env, given, [0]), env.certain()
+    states = jax.vmap(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), (1, EPISODES)))
+    assert certain is not None
+    assert suits_walk(ready(runs.actor), EPISODES, certain, states) == suits
+    assert not suits_walk(ready(runs.actor), 3, certain, states)
+
+
+def test_worlds_with_chance_have_no_table():
+    for name in ("tiger", "car-flag", "cleaner"):
+        assert make(name).certain() is None
