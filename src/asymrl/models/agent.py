@@ -16,7 +16,6 @@ from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, Gau
 from asymrl.models.features import action_features, kind_of, observation_features, state_features
 from asymrl.models.layers import Features, Mlp
 from asymrl.models.memory import Carry, Gru, Lstm, Memory, Rnn, Stack, Window
-from asymrl.models.products import times
 
 MEMORIES = ("gru", "lstm", "rnn", "attention")
 HEADS = {"categorical": (512, 256), "feature-vector": (512, 256), "gridverse": (512,)}
@@ -225,7 +224,7 @@ class Critic(eqx.Module):
         seen = 0 if self.history is None else self.history.memory.size
         read = jnp.broadcast_to(first.bias, (*batch, first.bias.shape[0]))
         if features is not None:
-            read = read + times(features, first.weight[:seen])
+            read = read + features @ first.weight[:seen]
         if self.phi_s is not None:
             read = read + self.phi_s.project(signal, first.weight[seen:])
         for layer in rest:

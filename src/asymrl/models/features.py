@@ -18,7 +18,6 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from asymrl.envs.spaces import Box, Discrete, Indices, Place, Record, Space
 from asymrl.models.layers import Embedding, Features, look_up
-from asymrl.models.products import times
 
 EMBEDDING_SIZE = 64
 GRID_EMBEDDING_SIZE = 8
@@ -129,17 +128,17 @@ class GridState(Features):
         """
         marked = value["agent_id_grid"]
         if self.place is None or marked.ndim != 4:
-            return times(self(value), weight)
+            return self(value) @ weight
         T, E, H, W = marked.shape
         inner = self.place.inner(marked).reshape(T, E, -1)
         cells = inner.shape[-1]
         if cells >= T:
-            return times(self(value), weight)
+            return self(value) @ weight
         index = np.arange(H * W).reshape(H, W)
         places = (self.place.inner(index).reshape(-1, 1, 1) == index).astype(np.uint8)  # [cell, H, W]
         grids = jnp.broadcast_to(value["grid"][:1], (cells, *value["grid"].shape[1:]))
         everywhere = self.seen(grids, jnp.broadcast_to(places[:, None], (cells, E, H, W)))
-        table = times(everywhere, weight[AGENT_SIZE:]).reshape(cells * E, -1)
+        table = (everywhere @ weight[AGENT_SIZE:]).reshape(cells * E, -1)
         rows = jnp.argmax(inner, axis=-1).astype(jnp.int32) * E + jnp.broadcast_to(jnp.arange(E), (T, E))
         return value["agent"] @ weight[:AGENT_SIZE] + look_up(table, rows)
 
@@ -154,7 +153,7 @@ def convolve(
     padded = jnp.pad(planes, ((0, 0), (1, 1), (1, 1), (0, 0)))
     H, W = planes.shape[1:3]
     taps = [padded[:, i : i + H, j : j + W] for i in range(3) for j in range(3)]
-    return times(jnp.concatenate(taps, axis=-1), kernel)
+    return jnp.concatenate(taps, axis=-1) @ kernel
 
 
 class Parts(Features):

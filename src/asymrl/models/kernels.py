@@ -24,14 +24,14 @@ WARPS = 8  # with 4 or 16 the recurrences take two to ten times as long
 
 
 def triton_call(
-    kernel: Callable[..., None], shapes: Any, *, warps: int, stages: int = 1, interpret: bool, **how: Any
+    kernel: Callable[..., None], shapes: Any, *, warps: int, interpret: bool, **how: Any
 ) -> Callable[..., Any]:
     """A kernel as a function, for GPUs or, interpreted, for any device."""
     # Imported here: other devices have no use for it.
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
-    parameters = triton.CompilerParams(num_warps=warps, num_stages=stages)
+    parameters = triton.CompilerParams(num_warps=warps, num_stages=1)
     return pl.pallas_call(kernel, shapes, compiler_params=parameters, interpret=interpret, **how)
 
 

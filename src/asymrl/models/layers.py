@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.models.kernels import hidden_layer, last_layer
-from asymrl.models.products import multiply, times
 
 LARGE_VOCABULARY = 256  # beyond this, a table of products is more to read than the matrix itself
 
@@ -29,7 +28,7 @@ class Linear(eqx.Module):
         self.bias = jnp.zeros(outputs)
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        y = times(x, self.weight)
+        y = x @ self.weight
         return y + jnp.broadcast_to(self.bias, y.shape)
 
 
@@ -72,7 +71,7 @@ class Features(eqx.Module):
 
     def project(self, value: Any, weight: Float[Array, "size width"]) -> Float[Array, "..."]:
         """The features times a matrix. Cheaper where the features are rows of a table: then so are the products."""
-        return times(self(value), weight)
+        return self(value) @ weight
 
     def prepared(self, weight: Float[Array, "size width"]) -> Features:
         """`project` with this matrix as a function of its own, for many single values in a row."""
@@ -124,8 +123,8 @@ class Embedding(Features):
     def project(self, value: Int[Array, "*batch"], weight: Float[Array, "size width"]) -> Float[Array, "*batch width"]:
         # A few values of a large vocabulary are better multiplied one by one.
         if value.size < self.table.shape[0]:
-            return times(self(value), weight)
-        return look_up(times(self.vectors(), weight), value)
+            return self(value) @ weight
+        return look_up(self.vectors() @ weight, value)
 
     def prepared(self, weight: Float[Array, "size width"]) -> Features:
         if self.table.shape[0] > LARGE_VOCABULARY:
@@ -146,7 +145,7 @@ def _look_up_forward(table: Array, index: Array) -> tuple[Array, tuple[Array, in
 def _look_up_backward(saved: tuple[Array, int], gradient: Array) -> tuple[Array, None]:
     index, n = saved
     hot = jax.nn.one_hot(index.reshape(-1), n, dtype=gradient.dtype)
-    return multiply(hot, gradient.reshape(-1, gradient.shape[-1]), transpose_a=True), None
+    return hot.T @ gradient.reshape(-1, gradient.shape[-1]), None
 
 
 look_up.defvjp(_look_up_forward, _look_up_backward)

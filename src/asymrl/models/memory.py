@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from asymrl.models.kernels import product
-from asymrl.models.products import times
 from asymrl.models.recurrence import gru_gates, gru_sequence
 
 Carry = PyTree[Any]
@@ -62,7 +61,7 @@ class Memory(eqx.Module):
     def project(self, xs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch width"]:
         """Inputs times the matrix, plus the bias."""
         weight, bias = self.projection()
-        y = times(xs, weight)
+        y = xs @ weight
         return y + jnp.broadcast_to(bias, y.shape)
 
     def step(self, carry: Carry, x: Float[Array, "episode inputs"]) -> tuple[Carry, Float[Array, "episode size"]]:

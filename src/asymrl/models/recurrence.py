@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from asymrl.models import kernels
-from asymrl.models.products import multiply, times
 
 
 class Gates(NamedTuple):
@@ -87,7 +86,7 @@ def _forward(projected: Array, weight: Array, bias: Array, known: Array | None) 
     """Memories, and what the backward pass needs. Where the memories are known, all gates follow at once."""
 
     def gates_of(hs: Array, projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
-        return hs, gru_gates(projected, _before(hs), weight, bias, times)[1]
+        return hs, gru_gates(projected, _before(hs), weight, bias)[1]
 
     def by_kernel(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
         return gates_of(kernels.gru_forward(projected, weight, bias), projected, weight, bias)
@@ -130,7 +129,7 @@ def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array
     d_reset, d_update, d_new = jnp.split(d_projected, 3, axis=-1)
     size, width = weight.shape
     d_gates = jnp.concatenate([d_reset, d_update, d_new * gates.reset], axis=-1).reshape(-1, width)
-    d_weight = multiply(before.reshape(-1, size), d_gates, transpose_a=True)
+    d_weight = before.reshape(-1, size).T @ d_gates
     return d_projected, d_weight, d_gates.sum(0), None if known is None else jnp.zeros_like(known)
 
 
