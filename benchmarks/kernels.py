@@ -121,20 +121,21 @@ def main(options: Options) -> None:
     settings = Settings(world=options.world, method=options.method, steps=10**6)
     module = Module(compiled_text(settings, options.runs))
     ((update,),) = module.inner(module.entry, "while")
-    ((acting,), *others) = module.inner(update, "while")
-    if others:
-        sys.exit(f"{len(others)} loops more than expected in an update; look at them")
+    loops = [body for (body,) in module.inner(update, "while")]
+    if len(loops) > 1:
+        sys.exit(f"{len(loops)} loops in an update, where at most that of acting was expected; look at them")
     lengths = lengths_compiled(settings.time_limit)
     critic, actor = (
         [module.kernels(branch) for branch in branches] for branches in module.inner(update, "conditional")
     )
-    steps, rest = module.kernels(acting), module.kernels(update)
+    # Where whole episodes are one kernel, that is one of the rest.
+    rest = module.kernels(update)
     print(f"{options.world}, {options.method}, {options.runs} runs; jax {jax.__version__}")
     print("| episodes of | acting | critic | actor | the rest | an update |")
     print("|---:|---:|---:|---:|---:|---:|")
     for length, for_critic, for_actor in zip(lengths, critic, actor, strict=True):
         # One more kernel and a question to the device for every few steps.
-        acted = -(-length // STEPS_PER_QUESTION) * (steps + 1)
+        acted = sum(-(-length // STEPS_PER_QUESTION) * (module.kernels(body) + 1) for body in loops)
         print(f"| {length} | {acted} | {for_critic} | {for_actor} | {rest} | {acted + for_critic + for_actor + rest} |")
 
 
