@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.envs import Box, Discrete, FiniteWorld, Record, Signal, Tiger, World, make
+from asymrl.envs import Box, Discrete, FiniteWorld, Record, Signal, Tiger, World, check, make
+from asymrl.envs.certain import Certain, Table
 from tests.envs.line_world import Line, refused
 
 
@@ -239,3 +240,32 @@ def test_other_failures():
         Refuses()
     )
     assert "no reward today" in refused(FailsWhenItRuns())
+
+
+class OnATable(Line):
+    """The same walk, which also says that it is one on a table."""
+
+    wrong: str = eqx.field(static=True, default="")
+
+    def certain(self):
+        place = np.clip(np.arange(5)[:, None] + np.array([[-1, 1]]), 0, 4).ravel()
+        ended = (place == 4).astype(np.int32)
+        table = Table(place, place, np.full(10, -1.0, np.float32), ended)
+        if self.wrong:
+            table = table._replace(**{self.wrong: np.roll(getattr(table, self.wrong), 1) - (self.wrong == "reward")})
+        return Certain(
+            table=lambda start: table,
+            sights=lambda start: jnp.arange(5),
+            first=lambda state, seen: (state["place"], seen),
+            at=lambda start, place: {"place": jnp.asarray(place)},
+            shared=True,
+        )
+
+
+def test_a_table_must_say_what_the_steps_do():
+    assert "its table says what its steps do" in check(OnATable(), episodes=8, steps=16).passed
+    assert not any("table" in rule for rule in check(Line(), episodes=8, steps=16).passed)
+    for wrong, name in (("place", "state"), ("reward", "reward"), ("ended", "end"), ("sight", "observation")):
+        message = refused(OnATable(wrong=wrong))
+        assert f"the table of certain() says another {name} than step and observe in the state with latent" in message
+        assert "action" in message

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.envs import make
+from asymrl.envs import World, make
+from asymrl.envs.certain import Table
 from asymrl.learning.rollout import Episodes, in_one_kernel, prepare, roll_out
 from asymrl.learning.run import training_world
 from asymrl.learning.settings import Settings
@@ -100,6 +101,21 @@ def test_which_policies_suit(others: dict[str, object], suits: bool):
     assert certain is not None
     assert suits_walk(ready(runs.actor), EPISODES, certain, states) == suits
     assert not suits_walk(ready(runs.actor), 3, certain, states)
+
+
+def test_a_world_may_be_an_argument_of_a_compiled_function():
+    env = make("shopping-2")
+
+    @eqx.filter_jit
+    def table(env: World) -> Table:
+        certain = env.certain()
+        assert certain is not None
+        return certain.table(None)
+
+    certain = env.certain()
+    assert certain is not None
+    for one, other in zip(table(env), certain.table(None), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_worlds_with_chance_have_no_table():

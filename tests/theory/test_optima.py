@@ -111,7 +111,8 @@ def test_what_is_not_proven_is_bounded():
 
 
 def test_endless_problems_with_many_beliefs_are_bounded():
-    found = solve(problem("shopping-4"), horizon=math.inf, seconds=5.0)
+    # It ends as soon as the bounds have met, long before that on an idle machine.
+    found = solve(problem("shopping-4"), horizon=math.inf, seconds=60.0)
     assert found.kind == "bounds"
     # Asking first takes at most 8 actions; beyond a hundred nothing is left to gain.
     best = solve(problem("shopping-4")).value

@@ -223,10 +223,11 @@ class FiniteWorld(World):
         if not is_table or self.transitions.longest > 1 or self.observations.longest > 1:
             return None
         S, A = self.ends.shape
-        next_state = np.asarray(self.transitions.column).reshape(S, A)
-        seen_in = np.arange(A) * (S + 1) + np.where(self.ends, S, next_state)
-        seen = np.asarray(self.observations.column)[seen_in]
-        table = Table(next_state.ravel(), seen.ravel(), self.R.ravel(), self.ends.ravel().astype(np.int32))
+        # With jnp, since a world may be an argument of a compiled function.
+        ends, next_state = jnp.asarray(self.ends), jnp.asarray(self.transitions.column).reshape(S, A)
+        seen_in = jnp.arange(A)[None] * (S + 1) + jnp.where(ends, S, next_state)
+        seen, rewards = jnp.asarray(self.observations.column)[seen_in], jnp.asarray(self.rewards, jnp.float32)
+        table = Table(next_state.ravel(), seen.ravel(), rewards.ravel(), ends.ravel().astype(jnp.int32))
         return Certain(
             table=lambda _: table,
             sights=lambda _: jnp.arange(self.observation_space.n),
