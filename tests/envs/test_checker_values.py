@@ -10,7 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.envs import Box, Discrete, FiniteWorld, Record, Signal, Tiger, World, check, make
+from asymrl.envs import (
+    Box,
+    Discrete,
+    FiniteWorld,
+    HeavenHell,
+    MemoryFourRooms,
+    Record,
+    Signal,
+    Tiger,
+    World,
+    check,
+    make,
+)
 from asymrl.envs.certain import Certain, Table
 from tests.envs.line_world import Line, refused
 
@@ -251,21 +263,61 @@ class OnATable(Line):
         place = np.clip(np.arange(5)[:, None] + np.array([[-1, 1]]), 0, 4).ravel()
         ended = (place == 4).astype(np.int32)
         table = Table(place, place, np.full(10, -1.0, np.float32), ended)
-        if self.wrong:
+        if self.wrong in table._fields:
             table = table._replace(**{self.wrong: np.roll(getattr(table, self.wrong), 1) - (self.wrong == "reward")})
+        dtype = jnp.int8 if self.wrong == "at" else jnp.int32
         return Certain(
             table=lambda start: table,
-            sights=lambda start: jnp.arange(5),
-            first=lambda state, seen: (state["place"], seen),
-            at=lambda start, place: {"place": jnp.asarray(place)},
+            sights=lambda start: (jnp.arange(5) + start["place"]) % 5 if self.wrong == "shared" else jnp.arange(5),
+            first=lambda state, seen: (state["place"], 4 if self.wrong == "first" else seen),
+            at=lambda start, place: {"place": jnp.asarray(place, dtype)},
             shared=True,
         )
 
 
-def test_a_table_must_say_what_the_steps_do():
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("place", "says another latent than step and observe in the state with latent"),
+        ("reward", "says another reward than step and observe in the state with latent"),
+        ("ended", "says another terminated than step and observe in the state with latent"),
+        ("sight", "says another observation than step and observe in the state with latent"),
+        ("first", "says another first observation than first_observation in the state with latent"),
+        ("shared", "says another first observation than first_observation in the state with latent"),
+        ("at", "returns another kind of state than reset: ['place'] is int8[], expected int32[]"),
+    ],
+)
+def test_a_table_must_say_what_the_steps_do(wrong: str, message: str):
+    assert message in refused(OnATable(wrong=wrong))
+
+
+def test_worlds_with_and_without_a_table_pass():
     assert "its table says what its steps do" in check(OnATable(), episodes=8, steps=16).passed
     assert not any("table" in rule for rule in check(Line(), episodes=8, steps=16).passed)
-    for wrong, name in (("place", "state"), ("reward", "reward"), ("ended", "end"), ("sight", "observation")):
-        message = refused(OnATable(wrong=wrong))
-        assert f"the table of certain() says another {name} than step and observe in the state with latent" in message
-        assert "action" in message
+
+
+class Foggy(MemoryFourRooms):
+    """Rooms in which nothing is seen but the first time."""
+
+    def __init__(self):
+        super().__init__(7)
+
+    def observe(self, key, state, action, next_state):
+        return jax.tree.map(jnp.zeros_like, super().observe(key, state, action, next_state))
+
+
+class Patient(HeavenHell):
+    """A corridor without an end."""
+
+    def __init__(self):
+        super().__init__(1)
+
+    def step(self, key, state, action):
+        return super().step(key, state, action)._replace(terminated=jnp.bool_(False))
+
+
+def test_a_subclass_that_changes_the_steps_has_no_table():
+    assert MemoryFourRooms(7).certain() is not None
+    assert Foggy().certain() is None
+    assert HeavenHell(1).certain() is not None
+    assert Patient().certain() is None

@@ -10,7 +10,7 @@ import pytest
 
 from asymrl.envs import World, make
 from asymrl.envs.certain import Table
-from asymrl.learning.rollout import Episodes, in_one_kernel, prepare, roll_out
+from asymrl.learning.rollout import Episodes, in_one_kernel, prepare, step_by_step
 from asymrl.learning.run import training_world
 from asymrl.learning.settings import Settings
 from asymrl.learning.walk import suits_walk
@@ -30,7 +30,7 @@ def ready(actors: Actor) -> ReadyActor:
     return eqx.filter_vmap(Actor.prepared)(actors)
 
 
-def both(given: Settings) -> tuple[Episodes, Episodes]:
+def both(given: Settings, episodes: int = EPISODES, interpret: bool = True) -> tuple[Episodes, Episodes]:
     """The episodes of three runs, of which the last is not active: step by step, and by the kernel."""
     env = training_world(given)
     runs = start(env, given, [0, 1, 2])
@@ -41,24 +41,14 @@ def both(given: Settings) -> tuple[Episodes, Episodes]:
 
     @eqx.filter_jit
     def play(actors: Actor) -> tuple[Episodes, Episodes]:
-        (episode, seen), chance, _ = prepare(env, actors.distribution, runs.key, EPISODES, given.time_limit)
-        at_once = in_one_kernel(ready(actors), certain, episode.state, seen, chance, ACTIVE, interpret=True)
-        return roll_out(env, actors, runs.key, ACTIVE, episodes=EPISODES), at_once
+        begun = prepare(env, actors.distribution, runs.key, episodes, given.time_limit)
+        at_once = in_one_kernel(ready(actors), certain, begun, ACTIVE, interpret=interpret)
+        return step_by_step(env, ready(actors), begun, ACTIVE), at_once
 
     return jax.device_get(play(actors))
 
 
-@pytest.mark.parametrize(
-    ("world", "method"),
-    [
-        ("heaven-hell-1", "a2c"),
-        ("shopping-2", "a2c-react-2"),
-        ("memory-four-rooms-5x5", "a2c"),
-        pytest.param("memory-four-rooms-7x9", "a2c-react-4", marks=pytest.mark.slow),
-    ],
-)
-def test_episodes_are_the_same(world: str, method: str):
-    plain, at_once = both(settings(world, method))
+def assert_same(plain: Episodes, at_once: Episodes) -> None:
     np.testing.assert_array_equal(at_once.lengths, plain.lengths)
     np.testing.assert_array_equal(at_once.truncated, plain.truncated)
     assert plain.lengths[:2].max() > 4
@@ -72,6 +62,26 @@ def test_episodes_are_the_same(world: str, method: str):
             assert (one.shape, one.dtype) == (other.shape, other.dtype), name
             np.testing.assert_array_equal(one[0, :2], other[0, :2])
             np.testing.assert_array_equal(one[1:][valid], other[1:][valid])
+
+
+CASES = [
+    ("heaven-hell-1", "a2c", 2),
+    ("shopping-2", "a2c-react-2", 1),
+    ("memory-four-rooms-5x5", "a2c", 2),
+    pytest.param("memory-four-rooms-7x9", "a2c-react-4", 4, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("world", "method", "episodes"), CASES)
+def test_episodes_are_the_same(world: str, method: str, episodes: int):
+    assert_same(*both(settings(world, method), episodes))
+
+
+@pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize(("world", "method", "episodes"), CASES)
+def test_episodes_are_the_same_on_a_gpu(world: str, method: str, episodes: int):
+    """Compiled, with threads that have to wait for each other."""
+    assert_same(*both(settings(world, method), episodes, interpret=False))
 
 
 def test_what_comes_after_the_end_is_finite():

@@ -9,6 +9,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 
+def is_unchanged(world: Any, base: type, *names: str) -> bool:
+    """Whether a world has these methods from `base`, and not from a subclass that does something else."""
+    return all(getattr(type(world), name) is getattr(base, name) for name in names)
+
+
 class Table(NamedTuple):
     """What comes of every action in every place, row `place * actions + action`."""
 

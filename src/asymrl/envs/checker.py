@@ -219,13 +219,18 @@ class _Checker:
         certain = self._call("certain", self.env.certain)
         if certain is None:
             return False
+        start = jax.eval_shape(lambda starts: _at(starts, 0), survey.starts)
+        if problem := _state_problem(start, self._call("certain", jax.eval_shape, certain.at, start, np.int32(0))):
+            self.fail(f"the function at of certain() returns another kind of state than reset: {problem}")
         walked = self._call("certain", walk_on_table, self.env, certain, survey, steps, seed)
-        valid = walked.valid
-        parts = zip(("state", "reward", "end", "observation"), walked.by_table, walked.by_world, strict=True)
-        for name, table, world in parts:
+        if where := _difference(walked.first_by_table, walked.first_by_world, axes=1):
+            place = self.describe(survey.start_latents, *where)
+            self.fail(f"the table of certain() says another first observation than first_observation in {place}")
+        for name in ("latent", "reward", "terminated", "observation"):
             # What is seen after an end belongs to the next episode, and may be left to chance.
-            matters = valid & ~walked.by_world[2] if name == "observation" else valid
-            if where := _difference(_at(table, matters), _at(world, matters), axes=1):
+            matters = walked.valid & ~walked.by_world.terminated if name == "observation" else walked.valid
+            table, world = (_at(getattr(came, name), matters) for came in (walked.by_table, walked.by_world))
+            if where := _difference(table, world, axes=1):
                 (i,) = where
                 place = self.describe(_at(walked.latents, matters), i, int(walked.actions[matters][i]))
                 self.fail(f"the table of certain() says another {name} than step and observe in {place}")

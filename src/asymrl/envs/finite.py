@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Float64, Int, PRNGKeyArray
 
-from asymrl.envs.certain import Certain, Table
+from asymrl.envs.certain import Certain, Table, is_unchanged
 from asymrl.envs.pomdp import NOTHING, Pomdp
 from asymrl.envs.rows import Rows
 from asymrl.envs.spaces import Discrete
@@ -219,7 +219,7 @@ class FiniteWorld(World):
 
     def certain(self) -> Certain | None:
         # A subclass with steps of its own is not what its tables say.
-        is_table = type(self).step is FiniteWorld.step and type(self).observe is FiniteWorld.observe
+        is_table = is_unchanged(self, FiniteWorld, "step", "observe", "advance", "_advance")
         if not is_table or self.transitions.longest > 1 or self.observations.longest > 1:
             return None
         S, A = self.ends.shape

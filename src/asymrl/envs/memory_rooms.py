@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
-from asymrl.envs.certain import Certain, Table
+from asymrl.envs.certain import Certain, Table, is_unchanged
 from asymrl.envs.spaces import Box, Discrete, Indices, Place, Record
 from asymrl.envs.world import DEFAULT_TIME_LIMIT, Action, Signal, Step, World
 
@@ -171,8 +171,11 @@ class MemoryFourRooms(World):
     def observe(self, key: PRNGKeyArray, state: RoomsState, action: Action, next_state: RoomsState) -> dict[str, Array]:
         return self.first_observation(key, next_state)
 
-    def certain(self) -> Certain:
+    def certain(self) -> Certain | None:
         """Within an episode only the agent moves: a place is its cell and heading, and decides what it sees."""
+        names = ("step", "observe", "first_observation", "advance", "_advance")
+        if not is_unchanged(self, MemoryFourRooms, *names):
+            return None
         W, places = self.width, jnp.arange(self.height * self.width * 4)
 
         def at(start: RoomsState, place: Int[Array, ""]) -> RoomsState:

@@ -47,14 +47,25 @@ class Outcome(NamedTuple):
     latent: Any
 
 
+class Came(NamedTuple):
+    """What came of a step."""
+
+    latent: Any
+    reward: Any
+    terminated: Any
+    observation: Any
+
+
 class Walked(NamedTuple):
     """Steps `[step, episode, ...]` in the world, and what its table says about them."""
 
     latents: Any  # before the step
-    actions: Any
-    valid: Any  # whether the episode had not ended before
-    by_world: tuple[Any, ...]  # next latent, reward, end, observation
-    by_table: tuple[Any, ...]
+    actions: np.ndarray  # [step, episode]
+    valid: np.ndarray  # [step, episode], whether the episode had not ended before
+    by_world: Came
+    by_table: Came
+    first_by_world: Any  # observations [episode, ...]
+    first_by_table: Any
 
 
 class Survey(NamedTuple):
@@ -158,27 +169,31 @@ def take(env: World, episodes: int, steps: int, seed: int) -> Survey:
 
 def walk_on_table(env: World, certain: Certain, survey: Survey, steps: int, seed: int) -> Walked:
     """Random actions from the starts of a survey, taken in the world and on its table."""
+    one_for_all = jax.tree.map(lambda leaf: leaf[0], survey.starts)
 
-    def one(key: Any, start: State, first: Any, actions: Any) -> Any:
-        table, sights = certain.table(start), certain.sights(start)
-        columns = tuple(jnp.asarray(column) for column in table)
+    def episode(key: Any, start: State, first: Any, actions: Any) -> Any:
+        whose = one_for_all if certain.shared else start
+        columns, sights = tuple(jnp.asarray(column) for column in certain.table(whose)), certain.sights(whose)
+
+        def seen(sight: Any) -> Any:
+            return jax.tree.map(lambda leaf: leaf[sight], sights)
 
         def step(now: Any, action: Any) -> Any:
             state, place, alive = now
             after = act(env, key, state, action)
             place, sight, reward, ended = (column[place * len(env.action_names) + action] for column in columns)
-            seen = jax.tree.map(lambda leaf: leaf[sight], sights)
-            by_table = (env.latent(certain.at(start, place)), reward, ended > 0, seen)
-            by_world = (after.latent, after.reward, after.terminated, after.observation)
+            by_table = Came(env.latent(certain.at(start, place)), reward, ended > 0, seen(sight))
+            by_world = Came(after.latent, after.reward, after.terminated, after.observation)
             return (after.state, place, alive & ~after.terminated), (env.latent(state), alive, by_world, by_table)
 
-        place, _ = certain.first(start, first)
-        return jax.lax.scan(step, (start, jnp.asarray(place, jnp.int32), True), actions)[1]
+        place, sight = certain.first(start, first)
+        return jax.lax.scan(step, (start, jnp.asarray(place, jnp.int32), True), actions)[1], seen(sight)
 
     actions = np.random.default_rng(seed).integers(len(env.action_names), size=(steps, len(survey.start_keys)))
     given = (survey.start_keys, survey.starts, survey.first_observations, jnp.asarray(actions, jnp.int32))
-    latents, valid, by_world, by_table = host(compiled(jax.vmap(one, (0, 0, 0, 1), 1))(*given))
-    return Walked(latents, actions, valid, by_world, by_table)
+    found, first = host(compiled(jax.vmap(episode, (0, 0, 0, 1), (1, 0)))(*given))
+    latents, valid, by_world, by_table = found
+    return Walked(latents, actions, valid, by_world, by_table, survey.first_observations, first)
 
 
 def actions_to_try(env: World) -> Num[np.ndarray, "action *size"]:

@@ -94,8 +94,40 @@ def roll_out(
     horizon = env.time_limit
     if horizon is None:
         raise ValueError(f"{env.name}: training needs a time limit; make the world with time_limit=100, for example")
-    arrays, static = eqx.partition(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
-    runs, policy = keys.shape[0], actors.distribution
+    ready = eqx.filter_vmap(Actor.prepared)(actors)
+    start = prepare(env, actors.distribution, keys, episodes, horizon)
+    certain = env.certain()
+    if certain is None or greedy or not suits_walk(ready, episodes, certain, start.episode.state):
+        return step_by_step(env, ready, start, active, greedy=greedy)
+    return jax.lax.platform_dependent(
+        cuda=lambda: in_one_kernel(ready, certain, start, active),
+        default=lambda: step_by_step(env, ready, start, active),
+    )
+
+
+class Start(NamedTuple):
+    """What is decided before the first step."""
+
+    episode: Any  # [run, episode, ...]
+    seen: Any  # [run, episode, ...], the first observations
+    chance: Array  # [time, run, episode, ...], in all actions
+    keys: PRNGKeyArray  # [run], for what happens in the world
+
+
+def prepare(env: World, policy: Distribution, keys: PRNGKeyArray, episodes: int, horizon: int) -> Start:
+    """Starts `[run]` times `episodes` episodes."""
+    begin_keys, chance_keys, step_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(3))
+    episode, seen = jax.vmap(lambda key: jax.vmap(env.begin)(jax.random.split(key, episodes)))(begin_keys)
+    chance = jax.vmap(lambda key: policy.chance(key, (horizon, episodes)), out_axes=1)(chance_keys)
+    return Start(episode, seen, chance, step_keys)
+
+
+def step_by_step(
+    env: World, actors: ReadyActor, start: Start, active: Bool[Array, "run"], *, greedy: bool = False
+) -> Episodes:
+    """The episodes of all runs, one step of each after the other, until the last has ended."""
+    (horizon, runs, episodes), policy = start.chance.shape[:3], actors.distribution
+    arrays, static = eqx.partition(actors, eqx.is_array)
 
     def choose(arrays: Any, memory: Any, before: Array, seen: Any, u: Array, wanted: Array) -> tuple[Any, Array, Array]:
         memory, features, parameters = eqx.combine(arrays, static).step(memory, before, seen, wanted)
@@ -105,13 +137,11 @@ def roll_out(
         step_keys = jax.vmap(lambda e: jax.random.fold_in(jax.random.fold_in(key, t), e))(jnp.arange(episodes))
         return jax.vmap(env.advance)(step_keys, episode, policy.to_world(action))
 
-    (episode, seen), chance, step_keys = prepare(env, policy, keys, episodes, horizon)
-    memory = jax.vmap(lambda arrays: eqx.combine(arrays, static).history.memory.initial(episodes))(arrays)
-
     def step(now: Now, wanted: Bool[Array, "run"]) -> tuple[Now, Moment]:
-        memory, features, action = jax.vmap(choose)(arrays, now.memory, now.action, now.seen, chance[now.t], wanted)
+        u = start.chance[now.t]
+        memory, features, action = jax.vmap(choose)(arrays, now.memory, now.action, now.seen, u, wanted)
         episode, (seen, reward, terminated, truncated) = jax.vmap(advance, (0, None, 0, 0))(
-            step_keys, now.t, now.episode, action
+            start.keys, now.t, now.episode, action
         )
         moment = Moment(seen, episode.state, action, jnp.where(now.alive, reward, 0.0), features)
         lengths, cut = now.lengths + now.alive, jnp.where(now.alive, truncated, now.truncated)
@@ -120,62 +150,35 @@ def roll_out(
 
     def steps(loop: tuple[Now, Moment]) -> tuple[Now, Moment]:
         now, tape = loop
-        start, moments, wanted = now.t, [], jnp.any(now.alive, axis=1)
+        t, moments, wanted = now.t, [], jnp.any(now.alive, axis=1)
         for _ in range(STEPS_PER_QUESTION):
             now, moment = step(now, wanted)
             moments.append(moment)
-        return now, _written(tape, moments, start)
+        return now, _written(tape, moments, t)
 
-    def step_by_step() -> Episodes:
-        nothing, none = jnp.zeros((runs, episodes)), policy.none(runs, episodes)
-        features = jnp.zeros((runs, episodes, static.history.memory.size))
-        tape = _empty_tape(horizon, Moment(seen, episode.state, none, nothing, features))
-        alive = jnp.broadcast_to(active[:, None], (runs, episodes))
-        lengths, truncated = nothing.astype(jnp.int32), nothing.astype(bool)
-        now = Now(jnp.int32(0), memory, none, seen, episode, alive, lengths, truncated)
-        now, tape = jax.lax.while_loop(lambda loop: jnp.any(loop[0].alive), steps, (now, tape))
-        return Episodes(*tape, lengths=now.lengths, truncated=now.truncated)
-
-    def at_once() -> Episodes:
-        assert certain is not None
-        return in_one_kernel(eqx.combine(arrays, static), certain, episode.state, seen, chance, active)
-
-    certain = env.certain()
-    if certain is None or greedy or not suits_walk(eqx.combine(arrays, static), episodes, certain, episode.state):
-        return step_by_step()
-    return jax.lax.platform_dependent(cuda=at_once, default=step_by_step)
-
-
-def prepare(
-    env: World, policy: Distribution, keys: PRNGKeyArray, episodes: int, horizon: int
-) -> tuple[Any, Array, PRNGKeyArray]:
-    """What is decided before the first step: the starts `[run, episode]`, the chance `[time, run, episode, ...]` in
-    all actions, and the keys `[run]` for what happens in the world.
-    """
-    begin_keys, chance_keys, step_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(3))
-    begun = jax.vmap(lambda key: jax.vmap(env.begin)(jax.random.split(key, episodes)))(begin_keys)
-    chance = jax.vmap(lambda key: policy.chance(key, (horizon, episodes)), out_axes=1)(chance_keys)
-    return begun, chance, step_keys
+    nothing, none = jnp.zeros((runs, episodes)), policy.none(runs, episodes)
+    features = jnp.zeros((runs, episodes, static.history.memory.size))
+    tape = _empty_tape(horizon, Moment(start.seen, start.episode.state, none, nothing, features))
+    memory = jax.vmap(lambda arrays: eqx.combine(arrays, static).history.memory.initial(episodes))(arrays)
+    alive = jnp.broadcast_to(active[:, None], (runs, episodes))
+    lengths, truncated = nothing.astype(jnp.int32), nothing.astype(bool)
+    now = Now(jnp.int32(0), memory, none, start.seen, start.episode, alive, lengths, truncated)
+    now, tape = jax.lax.while_loop(lambda loop: jnp.any(loop[0].alive), steps, (now, tape))
+    return Episodes(*tape, lengths=now.lengths, truncated=now.truncated)
 
 
 def in_one_kernel(
-    actors: ReadyActor,
-    certain: Certain,
-    states: Any,
-    seen: Any,
-    chance: Float[Array, "time run episode"],
-    active: Bool[Array, "run"],
-    *,
-    interpret: bool = False,
+    actors: ReadyActor, certain: Certain, start: Start, active: Bool[Array, "run"], *, interpret: bool = False
 ) -> Episodes:
-    """The episodes of all runs from these states `[run, episode, ...]` on, each run in a program of its own."""
-    memory, rows = actors.history.memory, _rows(chance.shape[0])
+    """The same where an episode is a walk on a table: each run in a program of its own."""
+    memory, rows = actors.history.memory, _tape_length(start.chance.shape[0])
     window = memory.length if isinstance(memory, Window) else None
 
     def one(actor: ReadyActor, states: Any, seen: Any, chance: Array, active: Array) -> Episodes:
-        start = jax.tree.map(lambda leaf: leaf[0], states)
-        table, sights = certain.table(start), certain.sights(start)
-        if not certain.shared:
+        if certain.shared:
+            any_state = jax.tree.map(lambda leaf: leaf[0], states)
+            table, sights = certain.table(any_state), certain.sights(any_state)
+        else:
             table, sights = jax.vmap(certain.table)(states), jax.vmap(certain.sights)(states)
         first = jax.vmap(certain.first)(states, seen)
         policy = policy_of(actor, sights)
@@ -199,18 +202,18 @@ def in_one_kernel(
     axes = Episodes(1, 1, 1, 1, 1, lengths=0, truncated=0)  # pyright: ignore[reportArgumentType]
     arrays, static = eqx.partition(actors, eqx.is_array)
     return jax.vmap(lambda arrays, *given: one(eqx.combine(arrays, static), *given), (0, 0, 0, 1, 0), axes)(
-        arrays, states, seen, chance, active
+        arrays, start.episode.state, start.seen, start.chance, active
     )
 
 
-def _rows(horizon: int) -> int:
-    """Of a tape. The last question may lead a few steps beyond the horizon; the tape has room for them."""
+def _tape_length(horizon: int) -> int:
+    """The last question may lead a few steps beyond the horizon; a tape has room for them."""
     return -(-horizon // STEPS_PER_QUESTION) * STEPS_PER_QUESTION
 
 
 def _empty_tape(horizon: int, first: Moment) -> Moment:
     """Room for all moments, time first; what was seen and true before the first action stands in it already."""
-    rows = _rows(horizon)
+    rows = _tape_length(horizon)
 
     def room(leaf: Array) -> Array:
         return jnp.zeros((rows, *leaf.shape), leaf.dtype)

@@ -1,0 +1,193 @@
+"""The inside of the kernel that plays whole episodes: see `walk`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from asymrl.models.distributions import NO_ACTION
+
+NOTHING_SEEN = -1  # stands for the zero vectors of a window that reaches back beyond the start
+TILE = 4096  # numbers of a matrix that are read together
+TILES = 4  # read one after the other before the first is used, so that the memory has enough to do
+
+
+def power_of_two(n: int) -> int:
+    """The smallest that is not below n."""
+    return 1 << (n - 1).bit_length()
+
+
+class _Now(NamedTuple):
+    """Where an episode stands between two steps."""
+
+    before: tuple[Array, ...]  # the last actions, as many as the window has
+    seen: tuple[Array, ...]
+    place: Array
+    alive: Array  # 0 or 1, as everything here that is true or false
+    length: Array
+    truncated: Array
+
+
+class Walk:
+    """The inside of the kernel. The policy, the table and the tape are references.
+
+    Episodes are a list everywhere: a matrix that is multiplied with several vectors in turn stays where it was read to,
+    while one that meets a matrix of vectors would be moved between threads.
+    """
+
+    def __init__(
+        self, policy: Any, table: Any, chance: Any, tape: Any, window: int | None, horizon: int, interpret: bool
+    ):
+        self.policy, self.table, self.chance, self.tape = policy, table, chance, tape
+        self.window, self.horizon, self.interpret = window, horizon, interpret
+        self.episodes = range(tape.memory.shape[0])
+        self.size = tape.memory.shape[1]
+        self.actions = policy.taken.shape[0]
+
+    def go(self, active: Array) -> None:
+        """All episodes, until the last has ended."""
+        length, zero = self.window or 1, jnp.int32(0)
+        none, nothing = (jnp.int32(NO_ACTION),) * length, (jnp.int32(NOTHING_SEEN),) * (length - 1)
+        start = [
+            _Now(none, (*nothing, self.tape.sights[0, e]), self.tape.places[0, e], active, zero, zero)
+            for e in self.episodes
+        ]
+
+        def any_alive(loop: tuple[Array, list[_Now]]) -> Array:
+            return sum((now.alive for now in loop[1]), zero) > 0
+
+        _, ends = jax.lax.while_loop(any_alive, self.step, (zero, start))
+        for e, end in enumerate(ends):
+            self.tape.lengths[e] = end.length
+            self.tape.truncated[e] = end.truncated
+
+    def step(self, loop: tuple[Array, list[_Now]]) -> tuple[Array, list[_Now]]:
+        """One step of every episode, also of those that have ended: others may be waiting."""
+        t, nows = loop
+        for e, features in enumerate(self.remember(nows)):
+            self.tape.features[t, e, :] = features
+        after = [self.act(t, e, now, action) for e, (now, action) in enumerate(zip(nows, self.choose(t), strict=True))]
+        return t + 1, after
+
+    def act(self, t: Array, e: int, now: _Now, action: Array) -> _Now:
+        """One episode after an action, and the line of the tape about it."""
+        tape, row = self.tape, now.place * self.actions + action
+        place, seen, reward, ended = (column[(*self.own(column, 1, e), row)] for column in self.table)
+        tape.actions[t, e] = action
+        tape.rewards[t, e] = jnp.where(now.alive > 0, reward, 0.0)
+        tape.places[t + 1, e] = place
+        tape.sights[t + 1, e] = seen
+        truncated = jnp.where(t + 1 >= self.horizon, 1 - ended, 0)
+        return _Now(
+            before=(*now.before[1:], action),
+            seen=(*now.seen[1:], seen),
+            place=place,
+            alive=now.alive * (1 - ended) * (1 - truncated),
+            length=now.length + now.alive,
+            truncated=jnp.where(now.alive > 0, truncated, now.truncated),
+        )
+
+    def remember(self, nows: list[_Now]) -> list[Float[Array, "size"]]:
+        """The features of the histories: one more input, or all of the window."""
+        nothing, hs = jnp.zeros(self.size, jnp.float32), []
+        for i in range(self.window or 1):
+            if self.window is not None and i == 0:
+                hs, of_memory = [nothing for _ in nows], [[nothing] * 3 for _ in nows]
+            else:
+                hs = [self.tape.memory[e, :] for e in self.episodes]
+                of_memory = self.product(self.tape.memory, self.policy.hidden_weight, 3)
+            inputs = [self.inputs(e, now.before[i], now.seen[i]) for e, now in enumerate(nows)]
+            hs = [self.gates(*given) for given in zip(inputs, hs, of_memory, strict=True)]
+            self.publish(self.tape.memory, hs)
+        return hs
+
+    def inputs(self, e: int, before: Array, seen: Array) -> list[Float[Array, "size"]]:
+        """What the memory takes in, for each gate."""
+        acted, saw = before != NO_ACTION, seen != NOTHING_SEEN
+        before, seen = jnp.maximum(before, 0), jnp.maximum(seen, 0)
+        own = self.own(self.policy.seen, 2, e)
+        return [
+            jnp.where(acted, self.policy.taken[before, gate], 0.0)
+            + jnp.where(saw, self.policy.seen[(*own, seen, gate)], 0.0)
+            + self.policy.bias[gate]
+            for gate in self.parts()
+        ]
+
+    @staticmethod
+    def own(ref: Any, axes: int, e: int) -> tuple[int, ...]:
+        """Where to look for an episode: at its own entry, if there is an axis more than all episodes would share."""
+        return (e,) if len(ref.shape) > axes else ()
+
+    def parts(self) -> list[slice]:
+        return [slice(i * self.size, (i + 1) * self.size) for i in range(3)]
+
+    def gates(self, inputs: list[Array], h: Array, of_memory: list[Array]) -> Float[Array, "size"]:
+        """The gated recurrent unit, as in `recurrence.gru_gates`."""
+        biases = (self.policy.hidden_bias[gate] for gate in self.parts())
+        h_r, h_z, h_n = (part + bias for part, bias in zip(of_memory, biases, strict=True))
+        i_r, i_z, i_n = inputs
+        r, z = jax.nn.sigmoid(i_r + h_r), jax.nn.sigmoid(i_z + h_z)
+        n = jnp.tanh(i_n + r * h_n)
+        return (1 - z) * n + z * h
+
+    def choose(self, t: Array) -> list[Int[Array, ""]]:
+        """An action for each episode."""
+        inputs = self.tape.memory
+        for (weight, bias), hidden in zip(self.policy.layers, self.tape.hidden, strict=True):
+            outputs = self.product(inputs, weight)
+            self.publish(hidden, [jnp.maximum(each + bias[:], 0.0) for (each,) in outputs])
+            inputs = hidden
+        return [self.draw(inputs[e, :], self.chance[t, e]) for e in self.episodes]
+
+    def draw(self, x: Float[Array, "inputs"], u: Float[Array, ""]) -> Int[Array, ""]:
+        """An action drawn by inversion, as in `distributions.Categorical.choose`."""
+        logits = jnp.sum(self.policy.last[:, :] * x[None], axis=1) + self.policy.last_bias[:]
+        shares = jnp.exp(logits - jnp.max(logits))
+        shares = shares / jnp.sum(shares)
+        n = jnp.arange(logits.shape[0])
+        up_to = jnp.sum(jnp.where(n[None, :] <= n[:, None], shares[None, :], 0.0), axis=1)
+        return jnp.sum(((up_to <= u) & (n < self.actions - 1)).astype(jnp.int32))
+
+    def product(self, xs: Any, weight: Any, parts: int = 1) -> list[list[Float[Array, "outputs"]]]:
+        """`x @ weight` for each row of a reference, the columns cut into parts of equal size."""
+        K, N = weight.shape[0], weight.shape[1] // parts
+        rows = max(1, min(K, TILE // weight.shape[1]))
+        rows = rows if K % rows == 0 else power_of_two(rows) // 2
+        tiles = min(TILES, K // rows)
+        columns = [slice(i * N, (i + 1) * N) for i in range(parts)]
+
+        def several(i: Array, sums: list[list[Array]]) -> list[list[Array]]:
+            here = [_slice((i * tiles + k) * rows, rows) for k in range(tiles)]
+            read = [([xs[e, some] for e in self.episodes], [weight[some, part] for part in columns]) for some in here]
+            for vectors, matrices in read:
+                sums = [
+                    [total + x[:, None] * w for total, w in zip(totals, matrices, strict=True)]
+                    for totals, x in zip(sums, vectors, strict=True)
+                ]
+            return sums
+
+        zeros = [[jnp.zeros((rows, N), jnp.float32)] * parts for _ in self.episodes]
+        sums = jax.lax.fori_loop(0, K // (rows * tiles), several, zeros)
+        return [[jnp.sum(total, axis=0) for total in totals] for totals in sums]
+
+    def publish(self, where: Any, values: list[Array]) -> None:
+        """Writes vectors that all threads read next, once they have read what stood there."""
+        self.wait()
+        for e, value in enumerate(values):
+            where[e, :] = value
+        self.wait()
+
+    def wait(self) -> None:
+        if not self.interpret:
+            from jax.experimental.pallas import triton
+
+            triton.debug_barrier()
+
+
+def _slice(start: Array, size: int) -> Any:
+    from jax.experimental import pallas as pl
+
+    return pl.ds(start, size)
