@@ -5,20 +5,23 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from asymrl.learning.settings import Settings
 from asymrl.runs.files import StorageError
-from asymrl.sweeps.cells import Cell, cells_of
+from asymrl.sweeps.cells import Cell, batch_of, cells_of
 from asymrl.sweeps.display import SweepDisplay
 from asymrl.sweeps.driver import run_sweep
 from asymrl.sweeps.engine import Advanced, Event, Failed, Finished, Kept, Noted, Pace, is_device_lost
 from asymrl.sweeps.local import LocalEngine
 from asymrl.sweeps.planner import fixed_size, plan
-from asymrl.sweeps.processes import ProcessEngine, Trouble, shared_device, train_batch
+from asymrl.sweeps.processes import ProcessEngine, Trouble, _Floor, _Waiting, shared_device, train_batch
+from asymrl.sweeps.training import Task
 from tests.sweeps.conftest import assert_same_curves, curves
 
 TINY = Settings(
@@ -190,3 +193,23 @@ def test_mps_runs_as_long_as_the_sweep(monkeypatch: pytest.MonkeyPatch, tmp_path
         assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
         assert "CUDA_MPS_PIPE_DIRECTORY" not in environment
     assert len(log.read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize(("urgent", "priorities"), [(None, "011"), (lambda task: len(task.batch) == 2, "101")])
+def test_who_is_served_first(monkeypatch: pytest.MonkeyPatch, urgent: Callable[[Task], bool] | None, priorities: str):
+    """Those that start first, or those that are said to be urgent."""
+    places = []
+
+    class Recorded:
+        Pipe = staticmethod(multiprocessing.Pipe)
+
+        def Process(self, *, target: Any, args: Any, daemon: bool) -> Any:
+            places.append(args[-1])
+            return SimpleNamespace(start=lambda: None)
+
+    engine = ProcessEngine(3, urgent=urgent)
+    floor = _Floor(engine, {}, lambda event: None)
+    monkeypatch.setattr(floor, "_context", Recorded())
+    floor.waiting.extend(_Waiting(Task(batch_of(CELLS[:size]), size)) for size in (1, 2, 1))
+    floor.start()
+    assert [place.environment["CUDA_MPS_CLIENT_PRIORITY"] for place in places] == list(priorities)

@@ -63,7 +63,16 @@ class Reproduce(Running):
         if wanted.from_results is not None:
             return wanted.draw(wanted.from_results, wanted.out or Path("figures"))
         out = wanted.out or Path("results") / ("grid" if self.part == "grid" else "curves")
-        status = run_cells(out, wanted.cells(), wanted, again="the same command", probes=wanted._probes())
+        from asymrl.paper.evaluation import has_short_episodes
+
+        status = run_cells(
+            out,
+            wanted.cells(),
+            wanted,
+            again="the same command",
+            probes=wanted._probes(),
+            urgent=has_short_episodes,
+        )
         if self.no_draw or status > 1:
             return status
         return collect(out) or wanted.draw(out, out) or status

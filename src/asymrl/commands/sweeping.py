@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,9 +40,17 @@ class Running:
 
 
 def run_cells(
-    out: Path, cells: Sequence[Cell], how: Running, *, again: str, probes: Mapping[str, Any] | None = None
+    out: Path,
+    cells: Sequence[Cell],
+    how: Running,
+    *,
+    again: str,
+    probes: Mapping[str, Any] | None = None,
+    urgent: Callable[[str, str], bool] | None = None,
 ) -> int:
     """Runs a sweep, reports on it, and returns the exit status.
+
+    `urgent`: which worlds and methods are served first where processes share a device.
 
     0: all cells are finished. 1: some failed, or something could not be written. 3: out of time, cells are left.
     128 + n: interrupted by signal n.
@@ -53,7 +61,7 @@ def run_cells(
 
     display = SweepDisplay()
     try:
-        engine, size_of, devices = _engine(how, display)
+        engine, size_of, devices = _engine(how, display, urgent)
         outcome = run_sweep(
             out, cells, engine, size_of, display=display, minutes=how.minutes, probes=probes, devices=devices
         )
@@ -85,7 +93,7 @@ def _print_failures(failures: Mapping[str, str]) -> None:
         print(f"failed: {'; '.join(cells[:MOST_SHOWN])}{more}: {reason}")
 
 
-def _engine(how: Running, display: Any) -> tuple[Any, Any, int]:
+def _engine(how: Running, display: Any, urgent: Callable[[str, str], bool] | None) -> tuple[Any, Any, int]:
     """The engine, how it sizes batches, and how many devices it has."""
     from asymrl.sweeps.engine import Pace
     from asymrl.sweeps.planner import Sizes, fixed_size
@@ -109,7 +117,10 @@ def _engine(how: Running, display: Any) -> tuple[Any, Any, int]:
     if how.processes is not None:
         from asymrl.sweeps.processes import ProcessEngine
 
-        engine = ProcessEngine(how.processes, pace=pace, devices=len(devices), platform=devices[0].platform)
+        first = None if urgent is None else lambda task: urgent(task.batch.first.world, task.batch.first.method)
+        engine = ProcessEngine(
+            how.processes, pace=pace, devices=len(devices), platform=devices[0].platform, urgent=first
+        )
     return engine, sizes if how.batch is None else fixed_size(how.batch), len(devices)
 
 

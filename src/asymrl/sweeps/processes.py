@@ -129,11 +129,16 @@ class ProcessEngine:
         pace: Pace = Pace(),  # noqa: B008  it is frozen
         devices: int = 1,
         platform: str | None = None,
+        urgent: Callable[[Task], bool] | None = None,
     ):
-        """`processes`: at a time, on all `devices` together; `platform`: what kind these are."""
+        """`processes`: at a time, on all `devices` together; `platform`: what kind these are.
+
+        `urgent`: which batches are served first where processes share a device; None: those that start first.
+        """
         if processes < 1:
             raise ValueError(f"{processes} processes: at least one is needed")
         self.processes, self.pace, self.devices, self.platform = processes, pace, devices, platform
+        self.urgent = urgent
 
     def run(self, tasks: Sequence[Task], report: Callable[[Event], None], stop: Callable[[], bool]) -> None:
         with shared_device() as environment:
@@ -166,7 +171,7 @@ class _Floor:
             used = collections.Counter(child.device for child in self.children.values())
             device = min(range(self.engine.devices), key=lambda i: used[i])
             here, there = self._context.Pipe()
-            place = Place(device, self.engine.platform, self._environment(), pause)
+            place = Place(device, self.engine.platform, self._environment(task), pause)
             arguments = (there, task, self.engine.pace, place)
             process = self._context.Process(target=train_batch, args=arguments, daemon=True)
             process.start()
@@ -174,9 +179,14 @@ class _Floor:
             self._started += 1
             self.children[here] = _Child(task, device, losses, process)
 
-    def _environment(self) -> dict[str, str]:
-        """The longest batches come first; those that start first are served first, so that nobody waits for them."""
-        urgent = self._started < max(1, self.engine.processes // URGENT_SHARE)
+    def _environment(self, task: Task) -> dict[str, str]:
+        """The longest batches come first; unless told otherwise, those that start first are served first, so that
+        nobody waits for them.
+        """
+        if self.engine.urgent is None:
+            urgent = self._started < max(1, self.engine.processes // URGENT_SHARE)
+        else:
+            urgent = self.engine.urgent(task)
         return {**self.environment, "CUDA_MPS_CLIENT_PRIORITY": "0" if urgent else "1"}
 
     def listen(self) -> None:
