@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WORLD, METHOD = "heaven-hell-3", "a2c-asym-hs"
-SOLVED = 0.95  # mean return of the last 100 episodes; the best possible is 1, chance is 0
+SOLVED = 0.999  # mean return of the last 100 episodes: all of them. With less, some hundred is lucky long before
 CHOSEN = {"steps": 4_000_000, "stop_return": SOLVED}  # the rest is the paper's
 
 
@@ -29,7 +29,7 @@ class Demo:
         from asymrl.training import new_folder, settings_for
 
         print(f"Training {METHOD} on {WORLD}: the critic reads history and state, the actor the history alone.")
-        print(f"It stops when the last 100 episodes earn {SOLVED} on average (chance: 0, best: 1).\n", flush=True)
+        print("It stops when all of the last 100 episodes have ended in heaven.\n", flush=True)
         settings = settings_for(WORLD, METHOD, **CHOSEN)
         folder = new_folder(Batch.product([settings], [self.seed]), free_folder(WORLD, METHOD, self.folder))
         try:
