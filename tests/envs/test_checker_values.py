@@ -316,6 +316,19 @@ class Patient(HeavenHell):
         return super().step(key, state, action)._replace(terminated=jnp.bool_(False))
 
 
+def test_chance_at_the_start_and_after_the_end_is_no_hindrance():
+    """Two rooms that look different, of which only one is left: the next episode may begin in either."""
+    T = np.zeros((2, 2, 2))
+    T[0, :, 0], T[1, 0, 0], T[1, 1, 1] = 1.0, 1.0, 1.0
+    D = np.array([[True, False], [False, False]])
+    O, R = np.tile(np.eye(2), (2, 1, 1)), np.where(D, 1.0, -0.1)
+    T[D] = 0.5
+    world = FiniteWorld.from_tables("two-rooms", T, O, R, np.full(2, 0.5), D, first_O=np.eye(2))
+    assert "its table says what its steps do" in check(world, episodes=8, steps=16).passed
+    noisy = FiniteWorld.from_tables("foggy-rooms", T, 0.9 * O + 0.05, R, np.full(2, 0.5), D, first_O=np.eye(2))
+    assert noisy.certain() is None
+
+
 def test_a_subclass_that_changes_the_steps_has_no_table():
     assert MemoryFourRooms(7).certain() is not None
     assert Foggy().certain() is None

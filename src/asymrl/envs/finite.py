@@ -42,6 +42,7 @@ class FiniteWorld(World):
     state_names: tuple[str, ...] = eqx.field(static=True)
     names_of_actions: tuple[str, ...] = eqx.field(static=True)
     observation_names: tuple[str, ...] = eqx.field(static=True)
+    sure: bool = eqx.field(static=True)  # whether nothing is random between the start of an episode and its end
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class FiniteWorld(World):
         self.state_names = tuple(state_names)
         self.names_of_actions = tuple(action_names)
         self.observation_names = tuple(observation_names)
+        self.sure = self.transitions.longest == 1 and observations.longest == 1
 
     @classmethod
     def from_tables(
@@ -220,13 +222,15 @@ class FiniteWorld(World):
     def certain(self) -> Certain | None:
         # A subclass with steps of its own is not what its tables say.
         is_table = is_unchanged(self, FiniteWorld, "step", "observe", "advance", "_advance")
-        if not is_table or self.transitions.longest > 1 or self.observations.longest > 1:
+        if not (is_table and self.sure):
             return None
         S, A = self.ends.shape
         # With jnp, since a world may be an argument of a compiled function.
         ends, next_state = jnp.asarray(self.ends), jnp.asarray(self.transitions.column).reshape(S, A)
         seen_in = jnp.arange(A)[None] * (S + 1) + jnp.where(ends, S, next_state)
-        seen, rewards = jnp.asarray(self.observations.column)[seen_in], jnp.asarray(self.rewards, jnp.float32)
+        # After an end any of the observations will do: nobody acts on it.
+        entry = jnp.asarray(self.observations.first)[seen_in]
+        seen, rewards = jnp.asarray(self.observations.column)[entry], jnp.asarray(self.rewards, jnp.float32)
         table = Table(next_state.ravel(), seen.ravel(), rewards.ravel(), ends.ravel().astype(jnp.int32))
         return Certain(
             table=lambda _: table,

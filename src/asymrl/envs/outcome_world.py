@@ -112,6 +112,7 @@ class OutcomeWorld(FiniteWorld):
         self.state_names = tuple(state_names)
         self.names_of_actions = tuple(action_names)
         self.observation_names = tuple(observation_names)
+        self.sure = False
         number = np.arange(rewards.size)
         self.outcomes = Rows.from_entries(outcomes.row, number, outcomes.probability, S * A, rewards.size)
         ended = ends.ravel()[outcomes.row]
