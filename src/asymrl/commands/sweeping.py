@@ -117,9 +117,9 @@ def _engine(how: Running, display: Any, urgent: Callable[[str, str], bool] | Non
     if how.processes is not None:
         from asymrl.sweeps.processes import ProcessEngine
 
-        first = None if urgent is None else lambda task: urgent(task.batch.first.world, task.batch.first.method)
+        goes_first = None if urgent is None else lambda task: urgent(task.batch.first.world, task.batch.first.method)
         engine = ProcessEngine(
-            how.processes, pace=pace, devices=len(devices), platform=devices[0].platform, urgent=first
+            how.processes, pace=pace, devices=len(devices), platform=devices[0].platform, urgent=goes_first
         )
     return engine, sizes if how.batch is None else fixed_size(how.batch), len(devices)
 

@@ -1,0 +1,76 @@
+"""How long the episodes of an update take: step by step and, on an NVIDIA GPU, in one kernel.
+
+    python benchmarks/acting.py [--worlds heaven-hell-3 memory-four-rooms-7x7] [--method a2c] [--runs 20]
+
+Both ways play the same episodes from the same starts; it is also counted how many runs agree. Worlds that leave
+something to chance after their start are played step by step only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+
+from asymrl.learning.program import Program, compiler_options, keys_of, precision
+from asymrl.learning.rollout import Episodes, in_one_kernel, prepare, step_by_step
+from asymrl.learning.settings import Settings
+from asymrl.models.agent import Actor, ReadyActor
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure."""
+
+    worlds: list[str] = field(default_factory=lambda: ["heaven-hell-3", "shopping-6", "memory-four-rooms-7x7"])
+    method: str = "a2c"
+    runs: int = 20
+    repeats: int = 20
+
+
+def timed(play: Callable[[ReadyActor], Episodes], actors: ReadyActor, repeats: int) -> tuple[float, Episodes]:
+    """Milliseconds of a call, compilation apart, and the episodes."""
+    arrays, static = eqx.partition(actors, eqx.is_array)
+    compiled = jax.jit(lambda arrays: play(eqx.combine(arrays, static)), compiler_options=compiler_options())
+    episodes = jax.block_until_ready(compiled(arrays))
+    begin = time.perf_counter()
+    for _ in range(repeats):
+        episodes = compiled(arrays)
+    jax.block_until_ready(episodes)
+    return 1e3 * (time.perf_counter() - begin) / repeats, jax.device_get(episodes)
+
+
+def measure(world: str, options: Options) -> str:
+    """A row of the table."""
+    settings = Settings(world=world, method=options.method, steps=10**6)
+    program = Program(settings)
+    env, runs = program.env, program.start(range(options.runs))
+    certain, active = env.certain(), jnp.ones(options.runs, bool)
+    with precision(settings):
+        start = prepare(env, runs.actor.distribution, keys_of(runs), settings.episodes, settings.time_limit)
+        ready = eqx.filter_vmap(Actor.prepared)(runs.actor)
+        plain, episodes = timed(lambda a: step_by_step(env, a, start, active), ready, options.repeats)
+        row = f"| {world} | {episodes.lengths.max()} | {plain:.2f} |"
+        if certain is None or jax.default_backend() != "gpu":
+            return f"{row} | |"
+        kernel, again = timed(lambda a: in_one_kernel(a, certain, start, active), ready, options.repeats)
+    agree = int(np.sum((episodes.lengths == again.lengths).all(axis=1)))
+    return f"{row} {kernel:.2f} | {agree} |"
+
+
+def main(options: Options) -> None:
+    print(f"jax {jax.__version__}, {jax.devices()[0].device_kind}, {options.runs} runs of {options.method}")
+    print("| world | longest episode | step by step, ms | in one kernel, ms | runs that agree |")
+    print("|---|---:|---:|---:|---:|", flush=True)
+    for world in options.worlds:
+        print(measure(world, options), flush=True)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))

@@ -1,0 +1,67 @@
+"""Where the time of an update goes on a device: its kernels, by their names, from JAX's profiler.
+
+    python benchmarks/kernel_times.py [--world heaven-hell-3] [--time-limit 100] [--runs 20]
+
+On a GPU the kernels of ours are called `kernel`; those of the library say what they multiply.
+"""
+
+from __future__ import annotations
+
+import collections
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import tyro
+
+from asymrl.learning.program import Program, stack_numbers
+from asymrl.learning.settings import Settings
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure."""
+
+    world: str = "heaven-hell-3"
+    method: str = "a2c-asym-hs"
+    time_limit: int = 100
+    runs: int = 20
+    updates: int = 20
+    shown: int = 20
+    """Kernels of each stream, the slowest first."""
+
+
+def main(options: Options) -> None:
+    settings = Settings(world=options.world, method=options.method, time_limit=options.time_limit, steps=10**9)
+    program, numbers = Program(settings), stack_numbers([settings] * options.runs)
+    runs = jax.block_until_ready(program.train(program.start(range(options.runs)), numbers, options.updates))
+    begin = time.perf_counter()
+    runs = jax.block_until_ready(program.train(runs, numbers, options.updates))
+    alone = 1e3 * (time.perf_counter() - begin) / options.updates
+    print(f"{options.world}, {options.method}, {options.runs} runs: {alone:.3f} ms per update, without the profiler")
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            jax.block_until_ready(program.train(runs, numbers, options.updates))
+        (trace,) = Path(folder).rglob("*.xplane.pb")
+        data = jax.profiler.ProfileData.from_file(str(trace))
+        for plane in data.planes:
+            if plane.name.startswith("/device"):
+                for line in plane.lines:
+                    show(f"{plane.name} {line.name}", list(line.events), options)
+
+
+def show(name: str, events: list, options: Options) -> None:
+    """A stream's kernels, in milliseconds and calls per update."""
+    times, calls = collections.Counter(), collections.Counter()
+    for event in events:
+        times[event.name] += event.duration_ns / 1e6 / options.updates
+        calls[event.name] += 1
+    print(f"{name}: {sum(times.values()):.3f} ms per update")
+    for kernel, milliseconds in times.most_common(options.shown):
+        print(f"  {milliseconds:8.4f} ms  x {calls[kernel] / options.updates:6.1f}  {kernel[:90]}")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))
