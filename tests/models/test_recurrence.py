@@ -10,7 +10,7 @@ from jax.test_util import check_grads
 
 from asymrl.models import kernels
 from asymrl.models.layers import look_up
-from asymrl.models.recurrence import gru_gates, gru_sequence
+from asymrl.models.recurrence import FEW, gru_gates, gru_sequence
 from tests.oracles.networks import gru_forward
 
 T, E, SIZE, INPUTS = 5, 2, 4, 3
@@ -20,13 +20,19 @@ def draw(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape)
 
 
-def gru(size: int = SIZE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def gru(steps: int = T) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Projected inputs, the weight of the memory, and its bias."""
-    return draw(0, T, E, 3 * size), draw(1, size, 3 * size) / size**0.5, draw(2, 3 * size)
+    return draw(0, steps, E, 3 * SIZE), draw(1, SIZE, 3 * SIZE) / SIZE**0.5, draw(2, 3 * SIZE)
 
 
-def test_the_unit_is_that_of_the_reference():
-    xs, input_weight, input_bias = draw(3, T, E, INPUTS), draw(4, INPUTS, 3 * SIZE), draw(5, 3 * SIZE)
+@pytest.fixture(params=[1, T, FEW + 1])
+def steps(request: pytest.FixtureRequest) -> int:
+    """Of a sequence: few are written out, more are a loop."""
+    return request.param
+
+
+def test_the_unit_is_that_of_the_reference(steps: int):
+    xs, input_weight, input_bias = draw(3, steps, E, INPUTS), draw(4, INPUTS, 3 * SIZE), draw(5, 3 * SIZE)
     _, weight, bias = gru()
     weights = {
         "gru.input_weight": input_weight,
@@ -38,21 +44,21 @@ def test_the_unit_is_that_of_the_reference():
     hs = np.asarray(gru_sequence(projected, weight, bias, None))
     for e in range(E):
         h = np.zeros(SIZE)
-        for t in range(T):
+        for t in range(steps):
             h, _ = gru_forward(weights, xs[t, e], h)
             np.testing.assert_allclose(hs[t, e], h, rtol=1e-5, atol=1e-6)
 
 
-def test_its_gradient_is_the_numerical_one():
+def test_its_gradient_is_the_numerical_one(steps: int):
     with jax.enable_x64(True):
-        given = tuple(jnp.asarray(x) for x in gru())
+        given = tuple(jnp.asarray(x) for x in gru(steps))
         check_grads(lambda *given: gru_sequence(*given, None), given, order=1, modes=["rev"], rtol=1e-6, atol=1e-6)
 
 
-def test_known_memories_give_the_same_gradient():
+def test_known_memories_give_the_same_gradient(steps: int):
     """Also when the gradient of the result is different at every time."""
     with jax.enable_x64(True):
-        given, above = tuple(jnp.asarray(x) for x in gru()), jnp.asarray(draw(6, T, E, SIZE))
+        given, above = tuple(jnp.asarray(x) for x in gru(steps)), jnp.asarray(draw(6, steps, E, SIZE))
         hs, pull = jax.vjp(lambda *given: gru_sequence(*given, None), *given)
         again, pull_known = jax.vjp(lambda known, *given: gru_sequence(*given, known), hs, *given)
         np.testing.assert_array_equal(again, hs)

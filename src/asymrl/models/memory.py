@@ -193,20 +193,33 @@ class Window(Memory):
     def projection(self) -> tuple[Float[Array, "inputs width"], Float[Array, "width"]]:
         return self.inner.projection()
 
-    def initial(self, episodes: int) -> Float[Array, "before episode width"]:
-        # What is left of a zero vector after the projection is the bias.
+    def initial(self, episodes: int) -> Carry:
+        """The memories that began 1, 2, ... inputs ago, up to `length - 1`, having taken in nothing but zeros."""
+        nothing = self._zeros(episodes)
+
+        def longer(carry: Carry, x: Array) -> tuple[Carry, Carry]:
+            carry, _ = self.inner.advance(carry, x)
+            return carry, carry
+
+        return jax.lax.scan(longer, self.inner.initial(episodes), nothing)[1]
+
+    def advance(
+        self, carry: Carry, projected: Float[Array, "episode width"]
+    ) -> tuple[Carry, Float[Array, "episode size"]]:
+        """All memories take in the input, so that no input is taken in twice by any, and the oldest is read."""
+        begun = self.inner.initial(projected.shape[0])
+        carry = jax.tree.map(lambda new, old: jnp.concatenate([new[None], old]), begun, carry)
+        carry, features = jax.vmap(lambda one: self.inner.advance(one, projected))(carry)
+        return jax.tree.map(lambda leaf: leaf[:-1], carry), features[-1]
+
+    def _zeros(self, episodes: int) -> Float[Array, "before episode width"]:
+        """The inputs before the first: what is left of a zero vector after the projection is the bias."""
         _, bias = self.projection()
         return jnp.broadcast_to(bias, (self.length - 1, episodes, bias.shape[0]))
 
-    def advance(
-        self, carry: Float[Array, "before episode width"], projected: Float[Array, "episode width"]
-    ) -> tuple[Float[Array, "before episode width"], Float[Array, "episode size"]]:
-        window = jnp.concatenate([carry, projected[None]])
-        return window[1:], self.inner.follow(window)[-1]
-
     def follow(self, projected: Float[Array, "time episode width"]) -> Float[Array, "time episode size"]:
         T, E, width = projected.shape
-        padded = jnp.concatenate([self.initial(E), projected])
+        padded = jnp.concatenate([self._zeros(E), projected])
         windows = jnp.stack([padded[i : i + T] for i in range(self.length)])
         last = self.inner.follow(windows.reshape(self.length, T * E, width))[-1]
         return last.reshape(T, E, self.size)

@@ -16,6 +16,8 @@ from jaxtyping import Array, Float
 
 from asymrl.models import kernels
 
+FEW = 8  # inputs of a sequence, as in the window of a reactive agent, whose steps are written out one by one
+
 
 class Gates(NamedTuple):
     """What happened inside the unit, kept for the backward pass."""
@@ -69,6 +71,8 @@ def gru_sequence(
 
 def _walk(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
     """Memories and gates, step by step."""
+    if projected.shape[0] <= FEW:
+        return _walk_few(projected, weight, bias)
 
     def step(h: Array, x: Array) -> tuple[Array, tuple[Array, Gates]]:
         h, gates = gru_gates(x, h, weight, bias)
@@ -76,6 +80,21 @@ def _walk(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
 
     start = jnp.zeros((projected.shape[1], weight.shape[0]), projected.dtype)
     return jax.lax.scan(step, start, projected, unroll=2)[1]
+
+
+def _walk_few(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
+    """The same, written out: the first step has no memory to multiply, which in a short window is much of the work."""
+    first, *others = projected
+    h, gates = gru_gates(first, jnp.zeros_like(first[..., : weight.shape[0]]), weight, bias, _product_of_zeros)
+    steps = [(h, gates)]
+    for x in others:
+        h, gates = gru_gates(x, h, weight, bias)
+        steps.append((h, gates))
+    return jax.tree.map(lambda *each: jnp.stack(each), *steps)
+
+
+def _product_of_zeros(h: Array, weight: Array) -> Array:
+    return jnp.zeros((*h.shape[:-1], weight.shape[1]), h.dtype)
 
 
 def _before(hs: Array) -> Array:
@@ -116,7 +135,9 @@ def _walk_back(
         return dh * z + through, jnp.concatenate([d_reset, d_update, d_new], axis=-1)
 
     steps = (gradient, reset, update, new, hidden_new, before)
-    return jax.lax.scan(step, jnp.zeros_like(gradient[0]), steps, reverse=True, unroll=2)[1]
+    # Of a few steps that are written out, the compiler leaves out what the first would hand to one before it.
+    unroll = gradient.shape[0] if gradient.shape[0] <= FEW else 2
+    return jax.lax.scan(step, jnp.zeros_like(gradient[0]), steps, reverse=True, unroll=unroll)[1]
 
 
 def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array | None]:
@@ -129,7 +150,8 @@ def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array
     d_reset, d_update, d_new = jnp.split(d_projected, 3, axis=-1)
     size, width = weight.shape
     d_gates = jnp.concatenate([d_reset, d_update, d_new * gates.reset], axis=-1).reshape(-1, width)
-    d_weight = before.reshape(-1, size).T @ d_gates
+    rows = slice(gradient.shape[1] if gradient.shape[0] <= FEW else 0, None)  # before the first input all was zero
+    d_weight = before.reshape(-1, size)[rows].T @ d_gates[rows]
     return d_projected, d_weight, d_gates.sum(0), None if known is None else jnp.zeros_like(known)
 
 
