@@ -91,11 +91,10 @@ def test_scores_are_normalised_between_random_and_best():
         normalised(np.zeros(1), "heaven-hell-7")
 
 
-@pytest.mark.slow
 def test_all_agree_with_rliable(scores: np.ndarray):
-    # pip install rliable "pandas<3": what it builds on does not know pandas 3 yet.
-    metrics = pytest.importorskip("rliable.metrics", exc_type=ImportError)
-    library = pytest.importorskip("rliable.library", exc_type=ImportError)
+    # Imported here: it brings half a dozen packages with it.
+    from rliable import library, metrics
+
     others = np.random.default_rng(6).normal(size=(12, 3))
     assert interquartile_mean(scores) == pytest.approx(metrics.aggregate_iqm(scores))
     assert probability_of_improvement(scores, others) == pytest.approx(
@@ -104,15 +103,20 @@ def test_all_agree_with_rliable(scores: np.ndarray):
     thresholds = np.linspace(-6, 6, 25)
     profiles, _ = library.create_performance_profile({"a": scores}, thresholds, reps=10)
     np.testing.assert_allclose(performance_profile(scores, thresholds), profiles["a"])
-    # Both are drawn at random: with 4000 repetitions the bounds of an interval of width w vary by about w / 60.
+    # Both are drawn at random: with 4000 repetitions the bounds of an interval of width w vary by about w / 60,
+    # and its differences by w / 42. Five times that would be bad luck indeed.
     _, intervals = library.get_interval_estimates(
-        {"a": scores}, lambda x: np.asarray([metrics.aggregate_iqm(x)]), reps=4000
+        {"a": scores},
+        lambda x: np.asarray([metrics.aggregate_iqm(x)]),
+        reps=4000,
     )
     ours = bootstrap(scores, repetitions=4000)
     width = ours.high - ours.low
-    np.testing.assert_allclose([ours.low, ours.high], intervals["a"][:, 0], atol=width / 12)
+    np.testing.assert_allclose([ours.low, ours.high], intervals["a"][:, 0], atol=width / 8)
     _, intervals = library.get_interval_estimates(
-        {"a": (scores, others)}, lambda x, y: np.asarray([metrics.probability_of_improvement(x, y)]), reps=1000
+        {"a": [scores, others]},
+        lambda x, y: np.asarray([metrics.probability_of_improvement(x, y)]),
+        reps=1000,
     )
     ours = improvement_interval(scores, others, repetitions=1000)
-    np.testing.assert_allclose([ours.low, ours.high], intervals["a"][:, 0], atol=(ours.high - ours.low) / 6)
+    np.testing.assert_allclose([ours.low, ours.high], intervals["a"][:, 0], atol=(ours.high - ours.low) / 4)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 
 import hypothesis.strategies as st
+import jax
 import pytest
 from hypothesis import given
 
 from asymrl.learning.settings import Settings
 from asymrl.sweeps.cells import Cell, cells_of, product
+from asymrl.sweeps.compiled import CompiledCache
 from asymrl.sweeps.engine import halves
-from asymrl.sweeps.planner import Measured, choose_size, even_sizes, fixed_size, plan
+from asymrl.sweeps.planner import Measured, Sizes, choose_size, even_sizes, fixed_size, plan
 
 
 def machine(fastest: int, bytes_per_run: int = 10):
@@ -34,6 +37,21 @@ def test_batches_grow_while_they_get_faster():
     measure, tried = machine(fastest=300)
     assert choose_size(5000, measure, math.inf, 24) == 384
     assert tried == [24, 96, 384, 1536]
+
+
+def test_measuring_ends_with_the_time_for_it():
+    measure, tried = machine(fastest=300)
+    assert choose_size(5000, measure, math.inf, 24, lambda: len(tried) == 2) == 96
+    assert tried == [24, 96]
+    assert choose_size(5000, measure, math.inf, 24, lambda: True) == 24
+    assert tried == [24, 96]
+
+
+def test_a_cpu_has_two_runs_per_core_and_measures_nothing():
+    (device,) = jax.local_devices(backend="cpu")[:1]
+    sizes = Sizes(CompiledCache(), device, 1, lambda said: pytest.fail(f"measured: {said}"))
+    cells = product(["tiger"], ["a2c"], {}, range(100), lambda *_: {})
+    assert sizes(cells, lambda: False) == 2 * (os.cpu_count() or 1)
 
 
 def test_batches_stay_within_memory():

@@ -25,7 +25,7 @@ Part = Literal["curves", "critics", "grid"]
 QUICK = {
     "curves": {"env": ("heaven-hell-3",), "methods": METHODS[:3], "seeds": 2, "steps": 800_000},
     "critics": {"env": ("heaven-hell-4",), "methods": METHODS[:3], "seeds": 2, "steps": 800_000},
-    "grid": {"env": ("heaven-hell-3",), "methods": ("a2c-asym-hs",), "seeds": 1, "steps": 80_000},
+    "grid": {"env": ("heaven-hell-3",), "methods": ("a2c-asym-hs",), "seeds": 1, "steps": 50_000},
 }
 
 
@@ -49,8 +49,8 @@ class Reproduce(Running):
     quick: Flag = False
     """A version for a quarter of an hour on a laptop: one world, two seeds, 800 000 steps; a short grid."""
     out: Path | None = None
-    """Folder of the runs and figures. None: results/curves, for critics too, or results/grid; for figures that are only
-    drawn, figures."""
+    """Folder of the runs and figures. None: runs in results/curves, for critics too, or in results/grid, those of
+    --quick in results/quick; figures in figures."""
     from_results: Path | None = None
     """Train nothing; draw from the tables in this folder."""
     until: int | None = None
@@ -60,22 +60,16 @@ class Reproduce(Running):
 
     def run(self) -> int:
         wanted = self._complete()
+        figures = wanted.out or Path("figures")
         if wanted.from_results is not None:
-            return wanted.draw(wanted.from_results, wanted.out or Path("figures"))
-        out = wanted.out or Path("results") / ("grid" if self.part == "grid" else "curves")
+            return wanted.draw(wanted.from_results, figures)
+        out = wanted.out or Path("results") / ("quick" if self.quick else "grid" if self.part == "grid" else "curves")
         from asymrl.paper.evaluation import has_short_episodes
 
-        status = run_cells(
-            out,
-            wanted.cells(),
-            wanted,
-            again="the same command",
-            probes=wanted._probes(),
-            urgent=has_short_episodes,
-        )
+        status = run_cells(out, wanted.cells(), wanted, probes=wanted._probes(), urgent=has_short_episodes)
         if self.no_draw or status > 1:
             return status
-        return collect(out) or wanted.draw(out, out) or status
+        return collect(out) or wanted.draw(out, figures) or status
 
     def _complete(self) -> Reproduce:
         """With what was not given filled in."""
@@ -117,12 +111,14 @@ class Reproduce(Running):
         """Figures and numbers from the tables in a folder."""
         from asymrl.runs.files import RunError
 
+        parts = {"curves": self._draw_curves, "critics": self._draw_critics, "grid": self._draw_grid}
         try:
-            {"curves": self._draw_curves, "critics": self._draw_critics, "grid": self._draw_grid}[self.part](
-                source, out
-            )
+            out.mkdir(parents=True, exist_ok=True)
+            parts[self.part](source, out)
         except RunError as error:
-            raise UsageError(str(error)) from error
+            raise UsageError(f"{source}: {error}") from error
+        except OSError as error:
+            raise UsageError(f"{error.filename or out}: can not be written: {error.strerror}") from error
         return 0
 
     def _rows(self, source: Path, name: str = "results") -> pl.DataFrame:
@@ -201,6 +197,5 @@ def _shown(row: dict[str, object], name: str) -> str:
 
 
 def _write_csv(table: pl.DataFrame, path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table.write_csv(path, float_precision=4)
+    table.write_csv(path, float_precision=6)
     return path

@@ -54,7 +54,9 @@ class Sweep(Running):
             cells = wanted.cells()
         except ValueError as error:
             raise UsageError(str(error)) from error
-        return run_cells(wanted.out, cells, wanted, again=f"the same command, or --collect for {wanted.out}")
+        status = run_cells(wanted.out, cells, wanted)
+        print(f"What is finished becomes a table with: asymrl sweep --collect --out {wanted.out}")
+        return status
 
     def cells(self) -> list[Cell]:
         """The cells that are asked for. Raises ValueError if they can't be."""

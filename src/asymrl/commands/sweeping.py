@@ -44,7 +44,6 @@ def run_cells(
     cells: Sequence[Cell],
     how: Running,
     *,
-    again: str,
     probes: Mapping[str, Any] | None = None,
     urgent: Callable[[str, str], bool] | None = None,
 ) -> int:
@@ -74,10 +73,10 @@ def run_cells(
     )
     _print_failures(outcome.failures)
     if outcome.interrupted is not None:
-        print(f"Stopped. To go on: {again}")
+        print("Stopped. To go on: the same command")
         return 128 + outcome.interrupted
     if outcome.out_of_time:
-        print(f"Out of time. To go on: {again}")
+        print("Out of time. To go on: the same command")
         return OUT_OF_TIME
     return 1 if outcome.failures else 0
 

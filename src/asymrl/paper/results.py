@@ -24,11 +24,22 @@ LAST = 0.1  # the share of training whose mean return is the final performance
 
 
 def read_table(folder: Path, name: str = "results") -> pl.DataFrame:
-    """A table of a folder of results. Raises RunError if it is not there."""
+    """A table of a folder of results. Raises RunError if it is not there or damaged."""
     path = folder / f"{name}.parquet"
+    if not folder.is_dir():
+        raise RunError("there is no such folder")
+    if name == "probes" and not path.is_file() and (folder / "results.parquet").is_file():
+        raise RunError(
+            "nothing was measured in its runs while they were trained; `asymrl reproduce critics` does, in a new --out"
+        )
     if not path.is_file():
-        raise RunError(f"{path}: not there; put the results together with `asymrl sweep --collect --out {folder}`")
-    table = pl.read_parquet(path)
+        raise RunError(f"no {path.name}; put the results together with `asymrl sweep --collect --out {folder}`")
+    try:
+        table = pl.read_parquet(path)
+    except pl.exceptions.PolarsError as error:
+        raise RunError(
+            f"{path.name} is damaged ({error}); `asymrl sweep --collect --out {folder}` writes it anew"
+        ) from error
     return table.with_columns(pl.col("world", "method").cast(pl.String))
 
 
@@ -49,7 +60,9 @@ def chosen(
     if steps is not None:
         rows = rows.filter(pl.col("steps") == steps)
     if rows.is_empty():
-        raise RunError(f"the results have no runs of {', '.join(worlds)} with {', '.join(methods)}")
+        only = "" if seeds is None else f", of the first {seeds} seeds"
+        only += "" if steps is None else f", of {steps:,} steps"
+        raise RunError(f"no runs of {', '.join(worlds)} with {', '.join(methods)}{only}")
     return rows if steps is not None else _of_one_length(rows)
 
 
@@ -78,14 +91,17 @@ def up_to(table: pl.DataFrame, steps: int) -> tuple[pl.DataFrame, dict[tuple[str
 
 
 def with_tuned_settings(table: pl.DataFrame) -> pl.DataFrame:
-    """Only the runs with the settings that the paper tuned, where it did."""
+    """Only the runs with the settings that the paper tuned, where it did. Raises RunError if there are none."""
     keep = pl.lit(False)
     for world, method in table.select("world", "method").unique(maintain_order=True).rows():
         here = (pl.col("world") == world) & (pl.col("method") == method)
         for name, value in (tuned(world, method) or {}).items():
             here = here & ((pl.col(name) - value).abs() < 1e-9)
         keep = keep | here
-    return table.filter(keep)
+    rows = table.filter(keep)
+    if rows.is_empty():
+        raise RunError("no runs with the settings that the paper tuned; for others, `asymrl reproduce grid`")
+    return rows
 
 
 def final_returns(table: pl.DataFrame) -> pl.DataFrame:

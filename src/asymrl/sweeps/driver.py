@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +14,10 @@ from asymrl.sweeps.cells import Cell, batch_of, cells_of
 from asymrl.sweeps.display import Flight, Status, SweepDisplay
 from asymrl.sweeps.engine import Advanced, Engine, Event, Failed, Finished, Halved, Kept, Noted
 from asymrl.sweeps.ledger import SweepFolder, label
-from asymrl.sweeps.planner import plan
+from asymrl.sweeps.planner import SizeOf, plan
 from asymrl.sweeps.probes import Probe
 from asymrl.sweeps.sessions import Session, record
 from asymrl.sweeps.training import Task
-
-SizeOf = Callable[[Sequence[Cell]], int]
 
 
 @dataclass(frozen=True)
@@ -99,10 +97,14 @@ class _Driver:
             saved = list(self.folder.saved(missing, self.finished, self.display.say))
             in_flight = {cell for each in saved for cell in cells_of(each.batch)}
             rest = [cell for cell in missing if cell not in in_flight]
-            tasks = plan(rest, saved, size_of, probes=probes, devices=devices)
+
+            def ended() -> bool:
+                return stop.received is not None or self._is_out_of_time()
+
+            tasks = plan(rest, saved, size_of, probes=probes, devices=devices, ended=ended)
             before = sum(task.batch.total_steps - task.steps_left for task in tasks)
             if tasks:
-                engine.run(tasks, self._report, lambda: stop.received is not None or self._is_out_of_time())
+                engine.run(tasks, self._report, ended)
             self.display.show(self.status, now=True)
         left = self.status.cells - self.status.cells_done - self.status.failed
         seconds = time.monotonic() - self.begin

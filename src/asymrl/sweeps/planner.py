@@ -14,12 +14,16 @@ from asymrl.sweeps.in_flight import Saved
 from asymrl.sweeps.probes import Probe
 from asymrl.sweeps.training import BatchTraining, Task
 
-UNMEASURED = {"cpu": 24}  # so many runs make one batch without a measurement, which costs a compilation
-UNMEASURED_ELSEWHERE = 256
+RUNS_PER_CORE = 2  # in a batch on a CPU; the weights of more do not stay in its caches
+UNMEASURED = 256  # elsewhere: so many make one batch without a measurement, which costs a compilation
 GROWTH = 4  # each measurement is of a batch so much larger than the one before
 WORTHWHILE = 1.1  # times the speed: a larger batch is worth its memory and its longer wait for the slowest run
 MEMORY_SHARE = 0.8  # of what is free may be planned for
 PROBE_SECONDS = 3.0
+
+
+SizeOf = Callable[[Sequence[Cell], Callable[[], bool]], int]
+"""How many cells of a group may be one batch; what is measured for it is broken off once the second says so."""
 
 
 class Measured(NamedTuple):
@@ -29,7 +33,17 @@ class Measured(NamedTuple):
     bytes_needed: int | None
 
 
-def choose_size(cells: int, measure: Callable[[int], Measured], memory: float, unmeasured: int) -> int:
+def _never() -> bool:
+    return False
+
+
+def choose_size(
+    cells: int,
+    measure: Callable[[int], Measured],
+    memory: float,
+    unmeasured: int,
+    ended: Callable[[], bool] = _never,
+) -> int:
     """How many runs of a group a batch should have.
 
     Larger batches are tried as long as they fit in memory and are faster as a whole.
@@ -39,11 +53,14 @@ def choose_size(cells: int, measure: Callable[[int], Measured], memory: float, u
         measure: tries out a batch of a size.
         memory: bytes that a batch may use.
         unmeasured: up to so many cells are one batch anyway.
+        ended: whether there is no time to try out more.
     """
     if cells <= unmeasured:
         return cells
+    if ended():
+        return unmeasured
     size, best = unmeasured, measure(unmeasured)
-    while size < cells:
+    while size < cells and not ended():
         larger = min(size * GROWTH, cells)
         per_run = (best.bytes_needed or 0) / size
         if per_run * larger > memory:
@@ -66,10 +83,11 @@ def even_sizes(cells: int, most: int, at_least: int = 1) -> tuple[int, int]:
 def plan(
     cells: Iterable[Cell],
     saved: Sequence[Saved],
-    size_of: Callable[[Sequence[Cell]], int],
+    size_of: SizeOf,
     *,
     probes: Mapping[str, Probe] | None = None,
     devices: int = 1,
+    ended: Callable[[], bool] = _never,
 ) -> list[Task]:
     """Tasks for the cells: those in flight first, then the longest first, so that none is left alone at the end.
 
@@ -79,6 +97,7 @@ def plan(
         size_of: how many cells of a group may be one batch.
         probes: by the name of the world in which they measure.
         devices: that share the work of each group, if it is more than one batch for one of them.
+        ended: whether there is no time to measure anything.
     """
     probes = probes or {}
     tasks = [Task(each.batch, len(each.batch), each, probes.get(each.batch.first.world)) for each in saved]
@@ -86,7 +105,7 @@ def plan(
     for group in by_shape(cells).values():
         # Runs of equal length end together, and do not wait for each other.
         group = sorted(group, key=lambda cell: -cell.settings.steps)
-        most = size_of(group)
+        most = size_of(group, ended)
         count, size = even_sizes(len(group), most, devices if len(group) > most else 1)
         probe = probes.get(group[0].settings.world)
         new += [
@@ -108,8 +127,9 @@ class Sizes:
         """`at_once`: batches that share the memory of the device."""
         self._cache, self._device, self._at_once, self._say = cache, device, at_once, say
 
-    def __call__(self, group: Sequence[Cell]) -> int:
-        unmeasured = UNMEASURED.get(self._device.platform, UNMEASURED_ELSEWHERE)
+    def __call__(self, group: Sequence[Cell], ended: Callable[[], bool]) -> int:
+        if self._device.platform == "cpu":
+            return RUNS_PER_CORE * (os.cpu_count() or 1)
 
         def measure(size: int) -> Measured:
             found = measure_batch(group[:size], self._cache, self._device)
@@ -118,7 +138,7 @@ class Sizes:
             self._say(f"{name}: {size} runs at once make {found.steps_per_second:,.0f} steps/s{memory}")
             return found
 
-        return choose_size(len(group), measure, free_memory(self._device) / self._at_once, unmeasured)
+        return choose_size(len(group), measure, free_memory(self._device) / self._at_once, UNMEASURED, ended)
 
 
 def measure_batch(cells: Sequence[Cell], cache: CompiledCache, device: Any) -> Measured:
@@ -134,15 +154,15 @@ def measure_batch(cells: Sequence[Cell], cache: CompiledCache, device: Any) -> M
 
 
 def free_memory(device: Any) -> float:
-    """Bytes that a sweep may plan for on a device."""
-    stats = device.memory_stats() if device.platform != "cpu" else None
+    """Bytes that a sweep may plan for on an accelerator."""
+    stats = device.memory_stats()
     if stats and "bytes_limit" in stats:
         return MEMORY_SHARE * (stats["bytes_limit"] - stats.get("bytes_in_use", 0))
     return MEMORY_SHARE * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def fixed_size(size: int) -> Callable[[Sequence[Cell]], int]:
+def fixed_size(size: int) -> SizeOf:
     """Always this many."""
     if size < 1:
         raise ValueError(f"batch {size}: a batch needs at least one run")
-    return lambda group: size
+    return lambda group, ended: size

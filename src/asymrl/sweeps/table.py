@@ -82,18 +82,22 @@ def runs_table(found: Sequence[Results]) -> pl.DataFrame:
 
 
 def probes_table(found: Sequence[Results]) -> pl.DataFrame:
-    """What was measured during training: `timestep`, the name of the number, and its value."""
+    """What was measured during training: `timestep`, the name of the number, and its value.
+
+    A run that ends before the others of its batch stays as it is, and is left out from then on.
+    """
     own, tables = settings_shown(found), []
     for results in found:
         if not results.probe:
             continue
         timesteps, values = results.probe["probe_timesteps"], results.probe["probe_values"]
         names = results.about["probe_columns"]
-        points, runs, count = values.shape
-        columns = _labels(results, own, np.tile(np.repeat(np.arange(runs), count), points))
-        columns["timestep"] = pl.Series(np.repeat(timesteps.reshape(-1), count).astype(np.int32))
-        columns["probe"] = pl.Series(names * (points * runs), dtype=pl.Categorical)
-        columns["value"] = pl.Series(values.reshape(-1).astype(np.float32))
+        is_new = np.diff(timesteps, axis=0, prepend=-1) > 0
+        rows = np.nonzero(is_new)[1]
+        columns = _labels(results, own, np.repeat(rows, len(names)))
+        columns["timestep"] = pl.Series(np.repeat(timesteps[is_new], len(names)).astype(np.int32))
+        columns["probe"] = pl.Series(names * len(rows), dtype=pl.Categorical)
+        columns["value"] = pl.Series(values[is_new].reshape(-1).astype(np.float32))
         tables.append(pl.DataFrame(columns))
     return _joined(tables, own, "probes") if tables else pl.DataFrame()
 
