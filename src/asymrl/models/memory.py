@@ -201,7 +201,7 @@ class Window(Memory):
             carry, _ = self.inner.advance(carry, x)
             return carry, carry
 
-        return jax.lax.scan(longer, self.inner.initial(episodes), nothing)[1]
+        return jax.lax.scan(longer, self.inner.initial(episodes), nothing, unroll=True)[1]
 
     def advance(
         self, carry: Carry, projected: Float[Array, "episode width"]
