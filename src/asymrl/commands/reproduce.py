@@ -117,6 +117,8 @@ class Reproduce(Running):
             parts[self.part](source, out)
         except RunError as error:
             raise UsageError(f"{source}: {error}") from error
+        except BrokenPipeError:  # whoever reads what is printed has gone
+            raise
         except OSError as error:
             raise UsageError(f"{error.filename or out}: can not be written: {error.strerror}") from error
         return 0
