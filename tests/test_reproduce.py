@@ -117,6 +117,25 @@ def test_a_run_that_was_repeated_for_longer_counts_once(tmp_path: Path, monkeypa
     assert sorted(path.name for path in source.iterdir()) == before
 
 
+def test_what_is_there_is_not_trained_again_and_figures_stay_out_of_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    source = made_folder(Path("results/curves"), curve_cells(["cleaner"], METHODS[:2], range(2)))
+    assert cli.main(["reproduce", "curves", "--env", "cleaner", "--methods", "a2c", "--seeds", "2"]) == 0
+    assert "2 of 2 cells are finished; 0 steps" in capsys.readouterr().out
+    assert pl.read_csv("figures/curves.csv")["method"].to_list() == ["a2c"]
+    assert not list(source.glob("*.csv")) + list(source.glob("*.png"))
+
+
+def test_where_runs_are_kept(monkeypatch: pytest.MonkeyPatch):
+    kept = []
+    monkeypatch.setattr("asymrl.commands.reproduce.run_cells", lambda out, *_, **__: kept.append(out) or 3)
+    for arguments in (["curves"], ["critics"], ["grid"], ["curves", "--quick"], ["curves", "--quick", "--out", "mine"]):
+        assert cli.main(["reproduce", *arguments]) == 3
+    assert list(map(str, kept)) == ["results/curves", "results/curves", "results/grid", "results/quick", "mine"]
+
+
 SHIPPED = Path(__file__).parents[1]
 ROW = re.compile(r"^\| ([\w-]+) \| (a2c[\w-]*) \| ([\d.]+) M \| (-?[\d.]+) ± ([\d.]+) \|", re.MULTILINE)
 
