@@ -16,6 +16,7 @@ from asymrl.paper.evaluation import curve_cells, grid_cells
 from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS
 from asymrl.paper.results import comparison, final_returns, read_table, with_tuned_settings, worlds_of_all
+from asymrl.paper.selection import leaders, ranking
 from asymrl.sweeps.cells import by_shape
 from asymrl.sweeps.ledger import SweepFolder
 from asymrl.sweeps.table import collect_folder
@@ -166,8 +167,25 @@ def test_the_grid_from_results(tmp_path: Path):
     source = made_folder(tmp_path, grid_cells(["heaven-hell-3"], ["a2c-asym-hs"], range(2), steps=1000))
     only = ["--env", "heaven-hell-3"]
     assert cli.main(["reproduce", "grid", *only, "--from-results", str(source), "--out", str(source)]) == 0
-    (row,) = pl.read_csv(source / "grid.csv").to_dicts()
-    assert (row["settings"], row["rank_of_paper"], row["paper_entropy_weight"]) == (45, 1, 0.1)
+    table = pl.read_csv(source / "grid.csv")
+    assert table["rank"].to_list() == list(range(1, 46))
+    assert table["final"].to_list() == pytest.approx([1.425] * 45)  # all alike
+    (paper,) = table.filter(pl.col("chosen_by") == "the paper").to_dicts()
+    assert [paper[name] for name in ("actor_rate", "critic_rate", "entropy_weight")] == [0.001, 0.001, 0.1]
+    assert table["chosen_by"].drop_nulls().sort().to_list() == ["the paper", "us"]
+
+
+def test_the_shipped_grid_is_whole_and_says_what_the_page_says():
+    table = read_table(SHIPPED / "results" / "grid")
+    runs = table.group_by("actor_rate", "critic_rate", "entropy_weight", "seed").agg(pl.col("timestep").max())
+    assert len(runs) == 900
+    assert (runs["timestep"] > 1_970_000).all()
+    best, paper, *_ = ranking(table).to_dicts()
+    assert (best["chosen_by"], paper["chosen_by"]) == ("us", "the paper")
+    page = (SHIPPED / "docs" / "reproduction.md").read_text()
+    for row in leaders(ranking(table)).to_dicts():
+        numbers = f"| {row['final']:.3f} ± {row['final_error']:.3f} | {row['fall']:.2f} ± {row['fall_error']:.2f} |"
+        assert f"| {row['actor_rate']:g} | {row['critic_rate']:g} | {row['entropy_weight']:g} {numbers}" in page
 
 
 def test_quick_is_small_and_can_be_changed():

@@ -48,6 +48,15 @@ def test_numbers_of_a_candidate():
     assert found.speed == pytest.approx(15 / 8)
 
 
+def test_a_fall_is_one_of_means_over_a_tenth():
+    """A single bad point of a hundred is chance; ten of them in a row are a collapse."""
+    returns = np.ones((2, 100))
+    returns[:, 50] = 0.0
+    assert candidate((1.0,), returns).fall == pytest.approx(0.1)
+    returns[:, 45:55] = 0.0
+    assert candidate((1.0,), returns).fall == pytest.approx(1.0)
+
+
 def test_nothing_can_not_win():
     with pytest.raises(ValueError, match="no candidates"):
         select([])

@@ -158,11 +158,11 @@ class Reproduce(Running):
 
     def _draw_grid(self, source: Path, out: Path) -> None:
         from asymrl.paper import figures
-        from asymrl.paper.selection import winners
+        from asymrl.paper.selection import leaders, ranking
 
         table = self._rows(source)
-        numbers = winners(table)
-        _print_table(numbers)
+        numbers = ranking(table)
+        _print_table(leaders(numbers))
         print(_write_csv(numbers, out / "grid.csv"))
         print(figures.save(figures.grid_overview(table), out / "grid"))
 
@@ -194,6 +194,8 @@ def _shown(row: dict[str, object], name: str) -> str:
         return ""
     if not isinstance(value, float):
         return str(value)
+    if name.endswith(("_rate", "_weight")):
+        return f"{value:g}"
     text = f"{value:.3f}" if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
     return text if low is None else f"{text} [{low:.3f}, {high:.3f}]"
 

@@ -210,7 +210,7 @@ def _grid_row(
                     continue
                 marks = ("★" if (a, c, w) == winner else "") + ("p" if np.allclose((a, c, w), paper) else "")
                 dark = (value - low) < 0.6 * (high - low)
-                text = f"{value:.2f}" + (f"\n{marks}" if marks else "")
+                text = f"{value:z.2f}" + (f"\n{marks}" if marks else "")
                 ax.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
         ax.set_xticks(range(len(critic)), [f"{c:g}" for c in critic], fontsize=7)
         ax.set_yticks(range(len(actor)), [f"{a:g}" for a in actor], fontsize=7)

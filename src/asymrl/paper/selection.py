@@ -25,7 +25,8 @@ class Candidate(NamedTuple):
     """Mean return over the last tenth of training."""
     final_error: float
     fall: float
-    """How far the return of a run fell below its own best so far, at most: nothing for a run that only improves."""
+    """How far the return of a run fell below its own best so far, at most: nothing for a run that only improves.
+    Returns are means over a tenth of training here, too: those of a hundred episodes fall by chance alone."""
     fall_error: float
     speed: float
     """Mean return over the whole of training: higher for those who learn sooner."""
@@ -34,9 +35,9 @@ class Candidate(NamedTuple):
 def candidate(setting: tuple[float, ...], returns: Float[np.ndarray, "run point"]) -> Candidate:
     """The summary of learning curves at common, equally spaced timesteps."""
     last = max(1, round(LAST * returns.shape[1]))
-    final, final_error = mean_and_standard_error(returns[:, -last:].mean(axis=1))
-    falls = (np.maximum.accumulate(returns, axis=1) - returns).max(axis=1)
-    fall, fall_error = mean_and_standard_error(falls)
+    smooth = np.lib.stride_tricks.sliding_window_view(returns, last, axis=1).mean(axis=-1)
+    final, final_error = mean_and_standard_error(smooth[:, -1])
+    fall, fall_error = mean_and_standard_error((np.maximum.accumulate(smooth, axis=1) - smooth).max(axis=1))
     # A single run tells nothing about the spread; then only exact equals are as good.
     errors = np.nan_to_num([final_error, fall_error])
     return Candidate(setting, float(final), float(errors[0]), float(fall), float(errors[1]), float(returns.mean()))
@@ -63,26 +64,26 @@ def candidates_of(table: pl.DataFrame) -> list[Candidate]:
     return [candidate(tuple(float(x) for x in setting), curves(rows).values) for setting, rows in groups.items()]
 
 
-def winners(table: pl.DataFrame) -> pl.DataFrame:
-    """Our winner beside the paper's, for each world and method in the results of a grid."""
+def ranking(table: pl.DataFrame) -> pl.DataFrame:
+    """Every setting in the results of a grid, best final return first, with our choice and the paper's marked.
+
+    Rows are ordered by world, method and `rank`; `chosen_by` is "us", "the paper", "both" or empty.
+    """
     rows = []
     for (world, method), part in table.partition_by(["world", "method"], as_dict=True, maintain_order=True).items():
         found = candidates_of(part)
         ours = select(found)
         theirs = tuple((tuned(world, method) or {}).values())
-        paper = next((each for each in found if np.allclose(each.setting, theirs)), None) if theirs else None
-        rows.append(
-            {
-                "world": world,
-                "method": method,
-                "settings": len(found),
-                **dict(zip(SEARCHED, ours.setting, strict=True)),
-                "final": ours.final,
-                "final_error": ours.final_error,
-                **{f"paper_{name}": value for name, value in zip(SEARCHED, theirs or (None,) * 3, strict=True)},
-                "paper_final": paper and paper.final,
-                "paper_final_error": paper and paper.final_error,
-                "rank_of_paper": paper and 1 + sum(each.final > paper.final for each in found),
-            }
-        )
-    return pl.DataFrame(rows, infer_schema_length=None)
+        for rank, each in enumerate(sorted(found, key=lambda each: -each.final), start=1):
+            by_paper = bool(theirs) and np.allclose(each.setting, theirs)
+            choices = {(True, True): "both", (True, False): "us", (False, True): "the paper"}
+            chosen = choices.get((each is ours, by_paper))
+            numbers = {name: value for name, value in each._asdict().items() if name != "setting"}
+            settings = dict(zip(SEARCHED, each.setting, strict=True))
+            rows.append({"world": world, "method": method, "rank": rank, **settings, **numbers, "chosen_by": chosen})
+    return pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"chosen_by": pl.String})
+
+
+def leaders(ranks: pl.DataFrame, count: int = 5) -> pl.DataFrame:
+    """The first ones of a ranking for each world and method, and those that were chosen wherever they are."""
+    return ranks.filter((pl.col("rank") <= count) | pl.col("chosen_by").is_not_null())
