@@ -74,7 +74,8 @@ def ranking(table: pl.DataFrame) -> pl.DataFrame:
         found = candidates_of(part)
         ours = select(found)
         theirs = tuple((tuned(world, method) or {}).values())
-        for rank, each in enumerate(sorted(found, key=lambda each: -each.final), start=1):
+        for each in sorted(found, key=lambda each: -each.final):
+            rank = 1 + sum(other.final > each.final for other in found)
             by_paper = bool(theirs) and np.allclose(each.setting, theirs)
             choices = {(True, True): "both", (True, False): "us", (False, True): "the paper"}
             chosen = choices.get((each is ours, by_paper))
