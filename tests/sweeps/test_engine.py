@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 
 from asymrl.learning.settings import Settings
 from asymrl.runs.files import RunError
+from asymrl.sweeps import training as training_module
 from asymrl.sweeps.cells import Cell, batch_of, cells_of
-from asymrl.sweeps.compiled import CompiledCache
+from asymrl.sweeps.compiled import Compiled, CompiledCache
 from asymrl.sweeps.display import SweepDisplay
 from asymrl.sweeps.driver import run_sweep
 from asymrl.sweeps.engine import Advanced, Finished, Kept, Pace
 from asymrl.sweeps.in_flight import Saved
+from asymrl.sweeps.lanes import fewer_lanes
 from asymrl.sweeps.ledger import SweepFolder
 from asymrl.sweeps.local import LocalEngine
 from asymrl.sweeps.planner import fixed_size, measure_batch
@@ -29,6 +32,7 @@ TINY = Settings(
 )
 WIDTH = 2
 CELLS = [Cell(TINY, seed) for seed in range(4)]
+LONG = Cell(replace(TINY, steps=3000), 1)
 
 
 class Steps:
@@ -178,3 +182,48 @@ def test_threads_end_with_the_sweep(cache: Cache, compiled: Any, tmp_path: Path)
     run_sweep(tmp_path, CELLS, engine, fixed_size(WIDTH), display=SweepDisplay())
     assert threading.active_count() == before
     assert_same_curves(curves(tmp_path), curves(tmp_path))
+
+
+def test_a_long_run_goes_on_without_the_short_one_beside_it(
+    compiled: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It does what it would have done otherwise, up to last digits, is kept whole, and probes still see both."""
+    wide = Task(batch_of([CELLS[0], LONG]), WIDTH)
+    otherwise = finish(BatchTraining(wide, compiled)).results()
+    monkeypatch.setattr(training_module, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(training_module, "HELPED", np.inf)
+    training = BatchTraining(replace(wide, probe=Steps()), compiled, call_seconds=1e-4)
+    while training.lanes == WIDTH:
+        training.advance()
+        assert training.is_active()
+    assert training.active().tolist() == [False, True]
+    training.advance()
+    path = tmp_path / "saved.npz"
+    path.write_bytes(training.saved().to_bytes())
+    resumed = finish(BatchTraining(replace(wide, saved=Saved.read(path)), compiled, call_seconds=1e-4)).results()
+    results = finish(training).results()
+    for found in (results, resumed):
+        np.testing.assert_array_equal(found.curve[0], otherwise.curve[0])
+        np.testing.assert_allclose(found.curve[1], otherwise.curve[1], rtol=1e-4)
+    timesteps, values = results.probe["probe_timesteps"], results.probe["probe_values"]
+    np.testing.assert_array_equal(timesteps, values[..., 0])
+    assert timesteps[-1].tolist() == results.timesteps.tolist()
+
+
+def test_lanes_become_fewer_only_if_that_pays(cache: Cache, compiled: Any, monkeypatch: pytest.MonkeyPatch):
+    def lanes_in_the_end(program: Any, *cells: Cell) -> int:
+        return finish(BatchTraining(Task(batch_of(cells), program.count), program, call_seconds=1e-4)).lanes
+
+    assert lanes_in_the_end(compiled, CELLS[0], LONG) == WIDTH  # a minute can not be saved
+    monkeypatch.setattr(training_module, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(training_module, "HELPED", 0.0)
+    assert lanes_in_the_end(compiled, LONG) == 1
+    four = Compiled(TINY.shape(), 4, compiled.device, cache)
+    assert lanes_in_the_end(four, *CELLS[:2], Cell(replace(TINY, steps=2400), 2), LONG) == 2  # no help, so not again
+
+
+@pytest.mark.parametrize(
+    ("width", "active", "fewer"), [(60, 60, 60), (60, 31, 60), (60, 30, 30), (60, 16, 30), (60, 7, 8), (5, 1, 1)]
+)
+def test_lanes_are_halved_as_often_as_the_runs_fit(width: int, active: int, fewer: int):
+    assert fewer_lanes(width, active) == fewer

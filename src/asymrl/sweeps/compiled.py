@@ -20,7 +20,8 @@ from asymrl.learning.settings import Settings
 class Compiled:
     """Trains `count` runs of one shape on one device. Compiling happens here, not at the first call."""
 
-    def __init__(self, shape: Settings, count: int, device: Any):
+    def __init__(self, shape: Settings, count: int, device: Any, others: CompiledCache | None = None):
+        """`others`: where to look for the programs of fewer runs, and to keep them."""
         self.program, self.count, self.device = program(shape), count, device
         sharding = SingleDeviceSharding(device)
 
@@ -36,6 +37,11 @@ class Compiled:
         self._train = lowered.compile()
         env, settings = self.program.env, self.program.settings
         self._start = eqx.filter_jit(eqx.filter_vmap(lambda seed: new_run(env, settings, seed)))
+        self._others = CompiledCache() if others is None else others
+
+    def narrower(self, count: int) -> Compiled:
+        """The same for fewer runs, compiled when it is first asked for."""
+        return self._others.get(self.program.settings, count, self.device)
 
     def bytes_needed(self) -> int | None:
         """Memory of the runs and of what training them needs besides, or None if the compiler does not say."""
@@ -79,5 +85,5 @@ class CompiledCache:
             own = self._locks.setdefault(key, threading.Lock())
         with own:
             if key not in self._made:
-                self._made[key] = Compiled(settings.shape(), count, device)
+                self._made[key] = Compiled(settings.shape(), count, device, self)
             return self._made[key]
