@@ -169,10 +169,23 @@ def test_the_grid_from_results(tmp_path: Path):
     assert cli.main(["reproduce", "grid", *only, "--from-results", str(source), "--out", str(source)]) == 0
     table = pl.read_csv(source / "grid.csv")
     assert table["rank"].to_list() == [1] * 45  # all are alike
-    assert table["final"].to_list() == pytest.approx([1.4] * 45, abs=0.01)
+    assert table["final"].to_list() == pytest.approx([1.425] * 45)
     (paper,) = table.filter(pl.col("chosen_by") == "the paper").to_dicts()
     assert [paper[name] for name in ("actor_rate", "critic_rate", "entropy_weight")] == [0.001, 0.001, 0.1]
     assert table["chosen_by"].drop_nulls().sort().to_list() == ["the paper", "us"]
+
+
+def test_a_grid_that_is_not_whole_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    cells = grid_cells(["heaven-hell-3"], ["a2c-asym-hs"], range(1), steps=1000)[:3]
+    source = made_folder(tmp_path, [*cells, *curve_cells(["cleaner"], ["a2c-asym-hs"], range(1), steps=1000)])
+    assert cli.main(["reproduce", "grid", "--from-results", str(source), "--out", str(source)]) == 0
+    said = capsys.readouterr().out
+    assert "heaven-hell-3 a2c-asym-hs: 3 of 45 settings" in said
+    assert "cleaner a2c-asym-hs: 1 of 45 settings" in said
+    assert pl.read_csv(source / "grid.csv")["world"].unique().to_list() == ["heaven-hell-3"]
+    only = ["--env", "cleaner", "--from-results", str(source)]
+    assert cli.main(["reproduce", "grid", *only, "--out", str(source)]) == 2
+    assert "was run with one setting" in capsys.readouterr().err
 
 
 def test_the_shipped_grid_is_whole_and_says_what_the_page_says():

@@ -158,9 +158,11 @@ class Reproduce(Running):
 
     def _draw_grid(self, source: Path, out: Path) -> None:
         from asymrl.paper import figures
-        from asymrl.paper.selection import leaders, ranking
+        from asymrl.paper.selection import leaders, ranking, searched
 
-        table = self._rows(source)
+        table, missing = searched(self._rows(source))
+        for said in missing:
+            print(said)
         numbers = ranking(table)
         _print_table(leaders(numbers))
         print(_write_csv(numbers, out / "grid.csv"))

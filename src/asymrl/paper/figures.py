@@ -65,8 +65,9 @@ def _world_panel(ax: Axes, table: pl.DataFrame, world: str, methods: Sequence[st
         if who == "best" and score.low < score.high:
             ax.axhspan(score.low, score.high, color=GREY, alpha=0.18, linewidth=0, zorder=1)
         else:
-            # Of a policy that is known by an upper bound only, the bound is what must be beaten.
-            ax.axhline(score.high, color=GREY, linewidth=0.9, linestyle=style, zorder=1)
+            # Of a policy that is known by an upper bound only, the bound is what must be beaten. The line is drawn over
+            # the curves: those of methods that learn nothing lie on it.
+            ax.axhline(score.high, color=GREY, linewidth=0.9, linestyle=style, zorder=4)
     _finish(ax, world, float(table["steps"].max()))  # pyright: ignore[reportArgumentType]
 
 

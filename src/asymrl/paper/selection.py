@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,10 +10,11 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.paper.results import LAST
-from asymrl.paper.tuned import tuned
+from asymrl.paper.results import LAST, final_returns
+from asymrl.paper.tuned import grid, tuned
 from asymrl.report.curves import curves
 from asymrl.report.statistics import mean_and_standard_error
+from asymrl.runs.files import RunError
 
 SEARCHED = ("actor_rate", "critic_rate", "entropy_weight")
 
@@ -32,11 +34,13 @@ class Candidate(NamedTuple):
     """Mean return over the whole of training: higher for those who learn sooner."""
 
 
-def candidate(setting: tuple[float, ...], returns: Float[np.ndarray, "run point"]) -> Candidate:
-    """The summary of learning curves at common, equally spaced timesteps."""
-    last = max(1, round(LAST * returns.shape[1]))
-    smooth = np.lib.stride_tricks.sliding_window_view(returns, last, axis=1).mean(axis=-1)
-    final, final_error = mean_and_standard_error(smooth[:, -1])
+def candidate(
+    setting: tuple[float, ...], returns: Float[np.ndarray, "run point"], finals: Float[np.ndarray, "run"]
+) -> Candidate:
+    """The summary of learning curves at common, equally spaced timesteps, and of what each run reached in the end."""
+    tenth = max(1, round(LAST * returns.shape[1]))
+    smooth = np.lib.stride_tricks.sliding_window_view(returns, tenth, axis=1).mean(axis=-1)
+    final, final_error = mean_and_standard_error(finals)
     fall, fall_error = mean_and_standard_error((np.maximum.accumulate(smooth, axis=1) - smooth).max(axis=1))
     # A single run tells nothing about the spread; then only exact equals are as good.
     errors = np.nan_to_num([final_error, fall_error])
@@ -61,7 +65,28 @@ def select(candidates: Sequence[Candidate]) -> Candidate:
 def candidates_of(table: pl.DataFrame) -> list[Candidate]:
     """The candidates in the results of one world and method."""
     groups = table.partition_by(list(SEARCHED), as_dict=True, maintain_order=True)
-    return [candidate(tuple(float(x) for x in setting), curves(rows).values) for setting, rows in groups.items()]
+    return [
+        candidate(tuple(float(x) for x in setting), curves(rows).values, final_returns(rows)["final"].to_numpy())
+        for setting, rows in groups.items()
+    ]
+
+
+def searched(table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """The rows of worlds and methods that were run with several settings. Also which of the grids are not whole.
+
+    Raises:
+        RunError: if there are none: then there is nothing to choose from.
+    """
+    count, parts, missing = pl.struct(SEARCHED).n_unique().alias("count"), [], []
+    for world, method, settings in table.group_by("world", "method", maintain_order=True).agg(count).rows():
+        whole = math.prod(map(len, grid(world).values()))
+        if settings > 1:
+            parts.append(table.filter(pl.col("world") == world, pl.col("method") == method))
+        if settings < whole:
+            missing.append(f"{world} {method}: {settings} of {whole} settings")
+    if not parts:
+        raise RunError("every world and method was run with one setting; `asymrl reproduce grid` trains 45")
+    return pl.concat(parts), missing
 
 
 def ranking(table: pl.DataFrame) -> pl.DataFrame:
