@@ -166,7 +166,7 @@ class Reproduce(Running):
         numbers = ranking(table)
         _print_table(leaders(numbers))
         print(_write_csv(numbers, out / "grid.csv"))
-        print(figures.save(figures.grid_overview(table), out / "grid"))
+        print(figures.save(figures.grid_overview(numbers), out / "grid"))
 
 
 _WHOLE = {

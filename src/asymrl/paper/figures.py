@@ -17,6 +17,7 @@ from asymrl.envs.scores import scores
 from asymrl.names import METHODS, PAPER_WORLDS
 from asymrl.paper.fork import PAIRS, TITLES, exact_values
 from asymrl.paper.results import final_returns, in_paper_order, score_matrix, worlds_of_all
+from asymrl.paper.selection import SEARCHED
 from asymrl.report.curves import COLOURS, DPI, OTHER_COLOUR, curves
 from asymrl.report.statistics import bootstrap, performance_profile, profile_band
 
@@ -27,6 +28,7 @@ REFERENCES = {
     "uninformed": ("never gathers information", (0, (4, 2, 1, 2))),
 }
 GREY = "#777777"
+DARK = "#333333"  # of lines that must be seen on curves
 CRITICS = {"a2c": "V(h)  a2c", "a2c-asym-s": "V(s)  a2c-asym-s", "a2c-asym-hs": "V(h, s)  a2c-asym-hs"}
 
 
@@ -67,7 +69,7 @@ def _world_panel(ax: Axes, table: pl.DataFrame, world: str, methods: Sequence[st
         else:
             # Of a policy that is known by an upper bound only, the bound is what must be beaten. The line is drawn over
             # the curves: those of methods that learn nothing lie on it.
-            ax.axhline(score.high, color=GREY, linewidth=0.9, linestyle=style, zorder=4)
+            ax.axhline(score.high, color=DARK, linewidth=0.9, linestyle=style, zorder=4)
     _finish(ax, world, float(table["steps"].max()))  # pyright: ignore[reportArgumentType]
 
 
@@ -95,7 +97,7 @@ def _method_line(method: str) -> Line2D:
 def _reference_lines(worlds: Sequence[str]) -> list[Line2D]:
     known = [found.undiscounted for world in worlds if (found := scores(world)) is not None]
     return [
-        Line2D([], [], color=GREY, linewidth=1, linestyle=style, label=label)
+        Line2D([], [], color=DARK, linewidth=1, linestyle=style, label=label)
         for who, (label, style) in REFERENCES.items()
         if any(who in each for each in known)
     ]
@@ -176,43 +178,41 @@ def aggregates(table: pl.DataFrame) -> Figure | None:
     return figure
 
 
-def grid_overview(table: pl.DataFrame) -> Figure:
-    """A grid search at a glance: final returns of all settings, the winner and the paper's choice marked."""
-    from asymrl.paper.selection import candidates_of, select
-    from asymrl.paper.tuned import tuned
+def grid_overview(ranks: pl.DataFrame) -> Figure:
+    """A grid search at a glance: final returns of all settings, our choice and the paper's marked.
 
-    parts = table.partition_by(["world", "method"], as_dict=True, maintain_order=True)
+    Args:
+        ranks: the settings, as `selection.ranking` gives them.
+    """
+    parts = ranks.partition_by(["world", "method"], as_dict=True, maintain_order=True)
     rows = len(parts)
     weights = max(part["entropy_weight"].n_unique() for part in parts.values())
     figure = Figure(figsize=(2.0 * weights + 1.2, 2.25 * rows + 0.4), layout="constrained")
     panels = figure.subplots(rows, weights, squeeze=False)
     for line, ((world, method), part) in zip(panels, parts.items(), strict=True):
-        found = candidates_of(part)
-        values = {each.setting: each.final for each in found}
-        paper = tuple((tuned(str(world), str(method)) or {}).values())
-        _grid_row(line, values, select(found).setting, paper)
+        _grid_row(line, part)
         line[0].set_title(f"{world}, {method}\n{line[0].get_title(loc='left')}", fontsize=8.5, loc="left")
     figure.supxlabel("mean return over the last tenth of training; ★ our choice, p the paper's", fontsize=8.5)
     return figure
 
 
-def _grid_row(
-    panels: Any, values: dict[tuple[float, ...], float], winner: tuple[float, ...], paper: tuple[float, ...]
-) -> None:
-    actor, critic, weight = (sorted({setting[i] for setting in values}) for i in range(3))
-    low, high = min(values.values()), max(values.values())
+def _grid_row(panels: Any, ranks: pl.DataFrame) -> None:
+    marks = {"us": "\n★", "the paper": "\np", "both": "\n★p", None: ""}
+    found = {
+        tuple(setting): (final, by) for *setting, final, by in ranks.select(*SEARCHED, "final", "chosen_by").rows()
+    }
+    actor, critic, weight = (ranks[name].unique().sort().to_list() for name in SEARCHED)
+    low, high = min(final for final, _ in found.values()), max(final for final, _ in found.values())
     for ax, w in zip(panels, weight, strict=False):
-        shown = np.asarray([[values.get((a, c, w), np.nan) for c in critic] for a in actor])
+        shown = np.asarray([[found.get((a, c, w), (np.nan,))[0] for c in critic] for a in actor])
         ax.imshow(shown, vmin=low, vmax=high, cmap="viridis", origin="lower", aspect="auto")
         for i, a in enumerate(actor):
             for j, c in enumerate(critic):
-                value = values.get((a, c, w))
-                if value is None:
+                if (a, c, w) not in found:
                     continue
-                marks = ("★" if (a, c, w) == winner else "") + ("p" if np.allclose((a, c, w), paper) else "")
-                dark = (value - low) < 0.6 * (high - low)
-                text = f"{value:z.2f}" + (f"\n{marks}" if marks else "")
-                ax.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
+                final, by = found[a, c, w]
+                colour = "white" if final - low < 0.6 * (high - low) else "black"
+                ax.text(j, i, f"{final:z.2f}{marks[by]}", ha="center", va="center", fontsize=8, color=colour)
         ax.set_xticks(range(len(critic)), [f"{c:g}" for c in critic], fontsize=7)
         ax.set_yticks(range(len(actor)), [f"{a:g}" for a in actor], fontsize=7)
         ax.set_title(f"entropy weight {w:g}", fontsize=8.5, loc="left")
