@@ -52,7 +52,7 @@ class BatchTraining:
         self._pace: float | None = None  # steps of a run per update, in the last call
         self._series = _series(task)
         self._wider: float | None = None  # seconds per update before the lanes became fewer, until that has shown
-        self._narrows = True
+        self._narrows = True  # until it did not help
 
     @property
     def snapshot(self) -> Snapshot:
@@ -87,25 +87,28 @@ class BatchTraining:
         self._seconds += took
         self._clock.look(begin + took, int(self.snapshot.timesteps.sum()))
         gained = self.snapshot.timesteps - before.timesteps
-        self._pace = float(gained[active].mean()) / updates
+        self._pace = float(gained[active].mean()) / updates if active.any() else None
         factor = np.clip(self._call_seconds / max(took, 1e-6), 0.25, 16.0)
         self._updates = max(1, int(updates * factor))
         if not self.is_active():
             self._measure(last=True)
         elif len(self._clock.looks) > 2:  # the first call says little about the speed
-            self._narrow(took, took / updates, gained)
+            self._narrow(took, updates, gained)
 
-    def _narrow(self, took: float, update_took: float, gained: Int[np.ndarray, "run"]) -> None:
-        """Goes on in fewer lanes, if the time that this should save is worth it, and if the last time it helped."""
+    def _narrow(self, took: float, updates: int, gained: Int[np.ndarray, "run"]) -> None:
+        """Goes on in fewer lanes, if the time that this should save is worth it, and if the last time it helped.
+
+        The last call took so many seconds for so many updates, in which each run gained so many steps.
+        """
         if self._wider is not None:
-            self._narrows, self._wider = update_took < HELPED * self._wider, None
+            self._narrows, self._wider = took / updates < HELPED * self._wider, None
         rows = np.flatnonzero(self.active())
         width = fewer_lanes(self.lanes, len(rows))
         left = self._wanted[rows] - self.snapshot.timesteps[rows]
         seconds_left = took * float(np.max(left / np.maximum(gained[rows], 1)))
         saved = seconds_left * (1 - width / self.lanes)
         if self._narrows and width < self.lanes and saved > WORTH_SECONDS:
-            self._wider = update_took
+            self._wider = took / updates
             self._lanes.narrow(width, rows)
 
     def _updates_now(self) -> int:
