@@ -16,8 +16,8 @@ test-slow: .venv/dev
 
 # Damaged .pomdp files, two million: by our own mutations, and guided by coverage where atheris can be installed.
 fuzz: .venv/dev
-	$(BIN)/python -m tests.files.fuzz
-	$(INSTALL) atheris && $(BIN)/python -m tests.files.fuzz --engine atheris
+	$(BIN)/python -m tests.adapters.files.fuzz
+	$(INSTALL) atheris && $(BIN)/python -m tests.adapters.files.fuzz --engine atheris
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -105,10 +105,10 @@ class Speed:
 
 def measure_ours(options: Options) -> Speed:
     """Trains one run, whose updates have an episode from each environment."""
-    from asymrl.gym.foreign import from_gymnasium
-    from asymrl.learning.host import HostProgram
+    from asymrl.adapters.gym.foreign import from_gymnasium
     from asymrl.learning.program import stack_numbers
     from asymrl.learning.settings import Settings
+    from asymrl.learning.stepped import HostProgram
 
     watch = Stopwatch()
     world = from_gymnasium(lambda: cart_pole(watch), name="cart-pole", time_limit=500)

@@ -22,12 +22,12 @@ import polars as pl
 import tyro
 
 from asymrl.learning.run import METRICS
-from asymrl.names import METHODS, PAPER_WORLDS
 from asymrl.paper.evaluation import grid_cells
 from asymrl.sweeps.cells import batch_of, by_shape
 from asymrl.sweeps.ledger import SweepFolder
 from asymrl.sweeps.results import Results
 from asymrl.sweeps.table import collect_folder
+from asymrl.worlds.names import METHODS, PAPER_WORLDS
 
 GRID = 45  # settings per world and method
 

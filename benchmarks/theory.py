@@ -26,14 +26,14 @@ import optax
 import tyro
 
 from asymrl import theory
-from asymrl.envs import FiniteWorld, make
-from asymrl.envs.pomdp import Pomdp
+from asymrl.audit.actor import TrainedActor, trained_actor
 from asymrl.learning.run import new_run, training_world
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import NO_ACTION, Actor
-from asymrl.theory.actor import TrainedActor, trained_actor
-from asymrl.theory.optima import solve
-from asymrl.theory.verdict import examine
+from asymrl.solvers.optima import solve
+from asymrl.solvers.verdict import examine
+from asymrl.worlds import FiniteWorld, make
+from asymrl.worlds.pomdp import Pomdp
 
 EPISODES, STEPS, UPDATES = 64, 40, 300  # of imitation
 SHARPER = 4.0  # what the logits of a run are multiplied by for the more deterministic policy

@@ -24,7 +24,7 @@ from asymrl.learning.program import Program, stack_numbers
 from asymrl.learning.run import Run, new_run, parameters, training_world
 from asymrl.learning.settings import Settings
 from asymrl.models.layers import Embedding
-from asymrl.names import METHODS, PAPER_WORLDS
+from asymrl.worlds.names import METHODS, PAPER_WORLDS
 from worlds import human
 
 

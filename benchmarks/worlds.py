@@ -21,8 +21,8 @@ import tyro
 from jaxtyping import Array, PRNGKeyArray
 
 import asymrl
-from asymrl.envs import World
-from asymrl.names import GYMNASIUM_NAMES
+from asymrl.worlds import World
+from asymrl.worlds.names import GYMNASIUM_NAMES
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from asymrl.envs import Discrete, Step, World
+from asymrl.worlds import Discrete, Step, World
 
 
 class Corridor(World):

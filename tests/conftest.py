@@ -22,7 +22,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 from jaxtyping import install_import_hook
 
 with install_import_hook("asymrl", "beartype.beartype"):
-    import asymrl.envs  # noqa: F401
+    import asymrl.worlds  # noqa: F401
 import hypothesis
 import jax
 

@@ -11,22 +11,22 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from asymrl.gym.registration import register_worlds
+from asymrl.adapters.gym.registration import register_worlds
 
 if TYPE_CHECKING:
-    from asymrl import envs as envs
-    from asymrl import gym as gym
     from asymrl import theory as theory
-    from asymrl.envs.elsewhere import register as register
-    from asymrl.envs.gymnax import from_gymnax as from_gymnax
-    from asymrl.envs.registry import make as make
-    from asymrl.gym.foreign import from_gymnasium as from_gymnasium
+    from asymrl import worlds as worlds
+    from asymrl.adapters import gym as gym
+    from asymrl.adapters.elsewhere import register as register
+    from asymrl.adapters.gym.foreign import from_gymnasium as from_gymnasium
+    from asymrl.adapters.gymnax import from_gymnax as from_gymnax
     from asymrl.learning.settings import Settings as Settings
     from asymrl.runs.policy import Policy as Policy
     from asymrl.training import Result as Result
     from asymrl.training import load as load
     from asymrl.training import resume as resume
     from asymrl.training import train as train
+    from asymrl.worlds.registry import make as make
 
 __version__ = "0.1.0"
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "Result",
     "Settings",
     "__version__",
-    "envs",
     "from_gymnasium",
     "from_gymnax",
     "gym",
@@ -44,16 +43,17 @@ __all__ = [
     "resume",
     "theory",
     "train",
+    "worlds",
 ]
 
 _HOME = {
-    "envs": "asymrl.envs",
-    "gym": "asymrl.gym",
+    "worlds": "asymrl.worlds",
+    "gym": "asymrl.adapters.gym",
     "theory": "asymrl.theory",
-    "make": "asymrl.envs.registry:make",
-    "register": "asymrl.envs.elsewhere:register",
-    "from_gymnasium": "asymrl.gym.foreign:from_gymnasium",
-    "from_gymnax": "asymrl.envs.gymnax:from_gymnax",
+    "make": "asymrl.worlds.registry:make",
+    "register": "asymrl.adapters.elsewhere:register",
+    "from_gymnasium": "asymrl.adapters.gym.foreign:from_gymnasium",
+    "from_gymnax": "asymrl.adapters.gymnax:from_gymnax",
     "Policy": "asymrl.runs.policy:Policy",
     "Settings": "asymrl.learning.settings:Settings",
     "train": "asymrl.training:train",

@@ -23,11 +23,11 @@ from asymrl.runs.options import checked_values, settings_from_file
 if TYPE_CHECKING:
     import polars as pl
 
-    from asymrl.envs.world import World
     from asymrl.learning.run import Run
     from asymrl.models.agent import Actor, Critic
     from asymrl.runs.listeners import Listener
     from asymrl.runs.trainer import Outcome, Pace
+    from asymrl.worlds.world import World
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def train(
 
 def _known_by_name(world: World, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Registers a world under its own name; the name, and the settings with the world's time limit and discount."""
-    from asymrl.envs.elsewhere import register, with_limit
-    from asymrl.envs.world import World
+    from asymrl.adapters.elsewhere import register, with_limit
+    from asymrl.worlds.world import World
 
     if not isinstance(world, World):
         raise TypeError(f"{world!r} is no world; give a name such as 'heaven-hell-3', a World, or Settings")

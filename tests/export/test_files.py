@@ -14,14 +14,14 @@ import onnx
 import onnxruntime
 import pytest
 
-from asymrl.envs import make
+from asymrl.adapters.gym import Environment
 from asymrl.export import numpy_policy
 from asymrl.export.describe import describe
 from asymrl.export.files import save_npz, save_onnx
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
-from asymrl.gym import Environment
 from asymrl.runs.policy import ActorPolicy
+from asymrl.worlds import make
 from tests.export.twins import TIME_LIMIT, about, exported, small_actor
 
 

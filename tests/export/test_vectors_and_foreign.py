@@ -10,17 +10,17 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from asymrl.envs import World, make
-from asymrl.envs.gymnax import GymnaxWorld
-from asymrl.envs.host import HostWorld
+from asymrl.adapters.gym.foreign import from_gymnasium
+from asymrl.adapters.gymnax import GymnaxWorld
 from asymrl.export.interface import actions_of
 from asymrl.export.verify import largest_difference
-from asymrl.gym.foreign import from_gymnasium
 from asymrl.models.agent import Actor
 from asymrl.runs.policy import ActorPolicy
+from asymrl.worlds import World, make
+from asymrl.worlds.host import HostWorld
+from tests.adapters.gym.foreign_envs import Aim, Guess, Medley
+from tests.adapters.gym.slider import Slider
 from tests.export.twins import TIME_LIMIT, exported, small_actor
-from tests.gym.foreign_envs import Aim, Guess, Medley
-from tests.gym.slider import Slider
 
 ENDINGS = [".npz", ".onnx"]
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import jax
 
-from asymrl.envs import World
 from asymrl.export.describe import describe
 from asymrl.export.files import About, save_npz, save_onnx
 from asymrl.export.interface import actions_of, reading_of
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.models.agent import Actor, Architecture
+from asymrl.worlds import World
 
 TIME_LIMIT = 12
 

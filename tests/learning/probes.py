@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asymrl.envs.finite import FiniteWorld
+from asymrl.worlds.finite import FiniteWorld
 
 LEFT, RIGHT = 0, 1
 DISCOUNT = 0.8

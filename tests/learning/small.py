@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asymrl.envs.spaces import Discrete
-from asymrl.envs.world import World
 from asymrl.learning.program import stack_numbers
 from asymrl.learning.run import Run, new_run
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.memory import Gru, Window
+from asymrl.worlds.spaces import Discrete
+from asymrl.worlds.world import World
 from tests.oracles.networks import Network, Weights
 from tests.oracles.update import Learner, Rules
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.learn import actor_gradient, critic_gradient, lesson
+from asymrl.learning.a2c import actor_gradient, critic_gradient, lesson
 from asymrl.learning.rollout import Episodes
 from asymrl.learning.run import training_world
 from tests.learning.small import member, start, tiny

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Int
 
-from asymrl.envs import make
-from asymrl.envs.heaven_hell import HeavenHell
-from asymrl.learning.learn import lesson, values_and_estimates
+from asymrl.learning.a2c import lesson, values_and_estimates
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.program import Program, stack_numbers, update
 from asymrl.learning.rollout import Episodes, roll_out
 from asymrl.learning.run import Run, new_run, training_world
 from asymrl.learning.settings import Settings
-from asymrl.names import METHODS, WORLDS
+from asymrl.worlds import make
+from asymrl.worlds.heaven_hell import HeavenHell
+from asymrl.worlds.names import METHODS, WORLDS
 from tests.learning.small import assert_same, member, start, tiny
 
 SETTINGS = tiny(world="heaven-hell-1", time_limit=8, critic_rate=1e-2, actor_rate=1e-2)

@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.envs.finite import FiniteWorld
-from asymrl.envs.heaven_hell import HeavenHell
-from asymrl.envs.world import World
 from asymrl.learning.program import update
 from asymrl.learning.rollout import Episodes, roll_out
 from asymrl.learning.run import Run, training_world
 from asymrl.models.agent import NO_ACTION
-from asymrl.names import METHODS, WORLDS
+from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.heaven_hell import HeavenHell
+from asymrl.worlds.names import METHODS, WORLDS
+from asymrl.worlds.world import World
 from tests.learning.small import arrays, member, numbers, start, tiny
 
 EPISODES, TIME_LIMIT = 3, 10

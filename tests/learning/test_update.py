@@ -13,8 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.envs.spaces import Discrete
-from asymrl.envs.world import World
 from asymrl.learning.counting import Losses
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.program import learn, stack_numbers
@@ -23,7 +21,9 @@ from asymrl.learning.rollout import Episodes
 from asymrl.learning.run import Run, training_world
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import NO_ACTION, Actor
-from asymrl.names import METHODS
+from asymrl.worlds.names import METHODS
+from asymrl.worlds.spaces import Discrete
+from asymrl.worlds.world import World
 from tests.learning.small import learner_of, member, rules_of, start, tiny, weights_of
 from tests.oracles.networks import Episode
 from tests.oracles.update import Learner

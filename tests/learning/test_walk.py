@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.envs import World, make
-from asymrl.envs.certain import Table
 from asymrl.learning.rollout import Episodes, in_one_kernel, prepare, step_by_step
 from asymrl.learning.run import training_world
 from asymrl.learning.settings import Settings
 from asymrl.learning.walk import suits_walk
 from asymrl.models.agent import Actor, ReadyActor
+from asymrl.worlds import World, make
+from asymrl.worlds.certain import Table
 from tests.learning.small import start, tiny
 
 EPISODES = 2

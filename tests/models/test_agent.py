@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.envs import Indices, Record, make
-from asymrl.envs.world import World
 from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic
 from asymrl.models.features import GridState, convolve, observation_features
 from asymrl.models.layers import Embedding, Linear, Mlp
 from asymrl.models.memory import Gru
+from asymrl.worlds import Indices, Record, make
+from asymrl.worlds.world import World
 
 T, E = 5, 2
 SMALL = Architecture(memory_size=8, hidden=(8,))

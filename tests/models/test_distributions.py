@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from asymrl.envs.spaces import Box, Discrete, Indices
 from asymrl.models.distributions import NO_ACTION, Categorical, Gaussian, distribution
+from asymrl.worlds.spaces import Box, Discrete, Indices
 
 
 def test_sampling_inverts_the_distribution():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asymrl.envs.pomdp import NOTHING, Pomdp
+from asymrl.worlds.pomdp import NOTHING, Pomdp
 
 History = tuple[tuple[int | None, int], ...]
 Act = Callable[[History], np.ndarray]

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from asymrl.names import METHODS, PAPER_WORLDS
 from asymrl.paper import budget, grid, tuned
+from asymrl.worlds.names import METHODS, PAPER_WORLDS
 
 
 @pytest.mark.parametrize("world", PAPER_WORLDS)

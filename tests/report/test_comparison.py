@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from asymrl.envs import make
 from asymrl.report.comparison import Scores, choose, could_tell, on_privilege, rows_of, scores_of, table
 from asymrl.report.reasons import reasons
+from asymrl.worlds import make
 
 LOW, HIGH = np.array([0.1, 0.2, 0.3, 0.2]), np.array([1.1, 1.2, 1.3, 1.2])
 MIXED = np.array([0.15, 0.25, 0.1, 0.3])

@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from asymrl.envs import scores
 from asymrl.learning.settings import Settings
 from asymrl.report.curves import curves, learning_curve, save_learning_curve
 from asymrl.report.summary import summary
 from asymrl.runs.batch import Batch
 from asymrl.runs.progress import Snapshot
+from asymrl.worlds import scores
 from tests.runs.test_display import snapshot
 
 

@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from asymrl.envs.pictures import look
+from asymrl.render import style
 from asymrl.report.panels import MOST_BARS, agent_panel
 from asymrl.runs.playback import Playback
 
@@ -42,8 +42,8 @@ def test_the_next_action_stands_out():
     for bar in bars.patches:
         assert isinstance(bar, Rectangle)
         width.setdefault(to_hex(bar.get_facecolor()).upper(), []).append(bar.get_width())
-    np.testing.assert_allclose(width[look.BLUE], [0.05])
-    np.testing.assert_allclose(width[look.SKY], [0.9, 0.05])
+    np.testing.assert_allclose(width[style.BLUE], [0.05])
+    np.testing.assert_allclose(width[style.SKY], [0.9, 0.05])
 
 
 def test_values_are_shown_up_to_now_and_returns_only_at_the_end():
@@ -53,13 +53,13 @@ def test_values_are_shown_up_to_now_and_returns_only_at_the_end():
         return {
             str(line.get_color()): np.asarray(line.get_ydata()).tolist()
             for line in curves
-            if line.get_color() in (look.BLUE, look.VERMILION)
+            if line.get_color() in (style.BLUE, style.VERMILION)
         }
 
-    assert lines(1) == {look.BLUE: [0.5, 0.6]}
+    assert lines(1) == {style.BLUE: [0.5, 0.6]}
     over = lines(4)
-    assert over[look.BLUE] == [0.5, 0.6, 0.7, 0.8]
-    np.testing.assert_allclose(over[look.VERMILION], [0.729, 0.81, 0.9, 1.0])
+    assert over[style.BLUE] == [0.5, 0.6, 0.7, 0.8]
+    np.testing.assert_allclose(over[style.VERMILION], [0.729, 0.81, 0.9, 1.0])
     assert "critic V(h, s)" in words(drawn(playback(), NAMES, 4))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from asymrl.commands.train import Train
+from asymrl.cli.train import Train
 from asymrl.learning.run import METRICS
 from asymrl.runs.options import checked_values
 from tests.runs.conftest import Commands, Uninterrupted

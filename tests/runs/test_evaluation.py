@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.envs import World, make
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Architecture
 from asymrl.runs.evaluation import Estimate, Evaluation, Yardstick, evaluate_runs, over_seeds, play, yardstick
+from asymrl.worlds import World, make
 
 STEPS = 6
 EPISODES = 900

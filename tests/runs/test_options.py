@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from asymrl import cli
-from asymrl.commands.train import Train
+from asymrl.cli.train import Train
 from asymrl.learning.settings import Settings
 from asymrl.training import settings_for
 

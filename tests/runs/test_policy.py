@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asymrl
-from asymrl.gym import Environment
+from asymrl.adapters.gym import Environment
 from asymrl.runs.files import RunError
 from asymrl.runs.loaded import load
 from asymrl.runs.policy import ActorPolicy

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import tyro
 
-from asymrl.commands.reproduce import Reproduce
-from asymrl.commands.sweep import Sweep, read_config
+from asymrl.cli.reproduce import Reproduce
+from asymrl.cli.sweep import Sweep, read_config
 from asymrl.learning.settings import Settings
 from asymrl.sweeps.ledger import SweepFolder
 from asymrl.sweeps.table import collect_folder

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.envs import FiniteWorld, make
-from asymrl.envs.pomdp import Pomdp
 from asymrl.theory.policies import Policy
+from asymrl.worlds import FiniteWorld, make
+from asymrl.worlds.pomdp import Pomdp
 
 
 def random_world(seed: int, S: int = 3, A: int = 2, O: int = 2, *, shows_first: bool = False) -> FiniteWorld:

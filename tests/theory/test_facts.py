@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from asymrl import theory
-from asymrl.envs.pomdp import Pomdp
+from asymrl.paper.fork_theory import fork_values
+from asymrl.solvers.optima import solve
 from asymrl.theory import gradients, variance
 from asymrl.theory.counting import count
-from asymrl.theory.fork import fork_values
-from asymrl.theory.optima import solve
+from asymrl.worlds.pomdp import Pomdp
 from tests.oracles.trajectories import random_policy
 from tests.theory.worlds import heard_the_priest, load_unload, problem
 

@@ -7,8 +7,8 @@ import pytest
 
 from asymrl import theory
 from asymrl.cli import main
-from asymrl.envs import FiniteWorld, make
 from asymrl.theory.signals import alone, examine_signal, labels, with_history
+from asymrl.worlds import FiniteWorld, make
 from tests.oracles.trajectories import random_policy
 from tests.theory.worlds import heard_the_priest
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from asymrl.envs import FiniteWorld, make
-from asymrl.envs.heaven_hell import EAST, NORTH, WEST
-from asymrl.envs.pomdp import Pomdp
 from asymrl.theory.policies import Controller
+from asymrl.worlds import FiniteWorld, make
+from asymrl.worlds.heaven_hell import EAST, NORTH, WEST
+from asymrl.worlds.pomdp import Pomdp
 
 
 def problem(name: str) -> Pomdp:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.envs.host import HostWorld
-from asymrl.envs.spaces import Box, Space
-from asymrl.envs.world import World
+from asymrl.worlds.host import HostWorld
+from asymrl.worlds.spaces import Box, Space
+from asymrl.worlds.world import World
 
 
 def actions_of(env: World) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.envs.host import HostWorld
+from asymrl.adapters.gym.single import Environment
 from asymrl.export.numpy_policy import NumpyPolicy
-from asymrl.gym.single import Environment
 from asymrl.runs.policy import ActorPolicy, draw
+from asymrl.worlds.host import HostWorld
 
 TOLERANCE = 1e-5
 

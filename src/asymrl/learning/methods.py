@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from asymrl.names import METHODS
+from asymrl.worlds.names import METHODS
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.envs.host import HostWorld
-from asymrl.envs.world import World
+from asymrl.learning.a2c import actor_gradient, critic_gradient, descend, entropy_weight, lesson
 from asymrl.learning.counting import RUN_AXIS, Losses, count, means, write_point
-from asymrl.learning.learn import actor_gradient, critic_gradient, descend, entropy_weight, lesson
 from asymrl.learning.rollout import Episodes, roll_out
 from asymrl.learning.run import Run, new_run, new_runs, training_world
 from asymrl.learning.settings import Numbers, Settings
+from asymrl.worlds.host import HostWorld
+from asymrl.worlds.world import World
 
 SHORTEST = 16  # the learning pass is compiled for this length and its doubles, up to the time limit
 
@@ -239,7 +239,7 @@ def _program(shape: Settings) -> Program:
     env = training_world(shape)
     if isinstance(env, HostWorld):
         # Imported here: it builds on this module.
-        from asymrl.learning.host import HostProgram
+        from asymrl.learning.stepped import HostProgram
 
         return HostProgram(shape, env)
     return Program(shape, env)

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
-from asymrl.envs.certain import Certain
-from asymrl.envs.world import World
 from asymrl.learning.walk import policy_of, suits_walk, walk
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.models.distributions import NO_ACTION, Distribution
 from asymrl.models.memory import Window
+from asymrl.worlds.certain import Certain
+from asymrl.worlds.world import World
 
 # Asking the device whether all episodes have ended costs about as much as a step, so several steps share a question.
 STEPS_PER_QUESTION = 4

@@ -9,11 +9,11 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from asymrl.envs.host import HostWorld
-from asymrl.envs.registry import make
-from asymrl.envs.world import World
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
+from asymrl.worlds.host import HostWorld
+from asymrl.worlds.registry import make
+from asymrl.worlds.world import World
 
 Optimiser = optax.OptState
 

@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from asymrl.envs.certain import Certain, Table
 from asymrl.learning.walk_kernel import Walk, power_of_two
 from asymrl.models.agent import ReadyActor
 from asymrl.models.distributions import Categorical
 from asymrl.models.kernels import suits_recurrence, triton_call
 from asymrl.models.memory import Gru, Memory, Window
+from asymrl.worlds.certain import Certain, Table
 
 WARPS = 8  # with 4 it takes half as long again; with 16 little less or more, and nothing else fits beside it
 WIDTHS = (32, 64, 128, 256, 512)  # of hidden layers

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Num, PRNGKeyArray
 
-from asymrl.envs.spaces import Space
 from asymrl.models.attention import Attention
 from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, Gaussian, distribution
 from asymrl.models.features import action_features, kind_of, observation_features, state_features
 from asymrl.models.layers import Features, Mlp
 from asymrl.models.memory import Carry, Gru, Lstm, Memory, Rnn, Stack, Window
+from asymrl.worlds.spaces import Space
 
 MEMORIES = ("gru", "lstm", "rnn", "attention")
 HEADS = {"categorical": (512, 256), "feature-vector": (512, 256), "gridverse": (512,)}

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from asymrl.envs.spaces import Box, Discrete, Space
+from asymrl.worlds.spaces import Box, Discrete, Space
 
 NO_ACTION = -1  # stands before the first action of an episode; its features are zeros
 

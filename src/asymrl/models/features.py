@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from asymrl.envs.spaces import Box, Discrete, Indices, Place, Record, Space
 from asymrl.models.layers import Embedding, Features, look_up
+from asymrl.worlds.spaces import Box, Discrete, Indices, Place, Record, Space
 
 EMBEDDING_SIZE = 64
 GRID_EMBEDDING_SIZE = 8

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from asymrl.names import METHODS
 from asymrl.paper.fork import PAIRS, exact_values
 from asymrl.paper.results import LAST, in_paper_order
 from asymrl.report.statistics import bootstrap, mean
+from asymrl.worlds.names import METHODS
 
 
 def final_values(probes: pl.DataFrame, n: int = 4) -> pl.DataFrame:

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.names import METHODS, PAPER_WORLDS
 from asymrl.paper.tuned import tuned
 from asymrl.report.statistics import (
     bootstrap,
@@ -19,6 +18,7 @@ from asymrl.report.statistics import (
     normalised,
 )
 from asymrl.runs.files import RunError
+from asymrl.worlds.names import METHODS, PAPER_WORLDS
 
 LAST = 0.1  # the share of training whose mean return is the final performance
 

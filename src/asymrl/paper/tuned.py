@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asymrl.names import PAPER_WORLDS
+from asymrl.worlds.names import PAPER_WORLDS
 
 # Both learning rates were searched over these.
 RATES = (0.0001, 0.0003, 0.001)

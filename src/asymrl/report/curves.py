@@ -14,8 +14,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from asymrl.envs.scores import Score
-from asymrl.names import METHODS
+from asymrl.worlds.names import METHODS
+from asymrl.worlds.scores import Score
 
 # Colours that people with any kind of colour vision can tell apart (Okabe and Ito), one for each method.
 COLOURS: dict[str, str] = dict(zip(METHODS, ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7"), strict=True))
@@ -65,7 +65,7 @@ def draw_curve(axes: Axes, metrics: pl.DataFrame, *, label: str, colour: str) ->
 
 def draw_references(axes: Axes, world: str) -> None:
     """Lines where a random policy and the best known one stand; a band where the best is known only by bounds."""
-    from asymrl.theory.references import known_returns  # its solvers take a while to load
+    from asymrl.solvers.references import known_returns  # its solvers take a while to load
 
     known = known_returns(world)
     if known is None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.envs.pictures import look
-from asymrl.envs.pictures.look import Axes
+from asymrl.render import style
+from asymrl.render.style import Axes
 from asymrl.runs.playback import Playback
 
 MOST_BARS = 8  # of a world with more actions, only the likeliest are shown
@@ -32,7 +32,7 @@ def agent_panel(playback: Playback, action_names: Sequence[str], t: int) -> Call
                 _draw_policy(ax, playback.policy[t], int(playback.actions[t]), action_names)
         else:
             _title(ax, POLICY_TOP, "policy π(a; h)")
-            _write(ax, 0.4, (POLICY_BOTTOM + POLICY_TOP) / 2, "the episode has ended", colour=look.MUTED, ha="center")
+            _write(ax, 0.4, (POLICY_BOTTOM + POLICY_TOP) / 2, "the episode has ended", colour=style.MUTED, ha="center")
         _draw_critic(ax, playback, t)
 
     return draw
@@ -49,17 +49,17 @@ def _draw_policy(ax: Axes, shares: np.ndarray, chosen: int, names: Sequence[str]
     bars.set_ylim(rows - 0.5, -0.5)
     for row, a in enumerate(shown):
         share, is_next = float(shares[a]), a == chosen
-        bars.barh(row, 1, height=0.76, color=look.PAPER, zorder=1)
-        bars.barh(row, share, height=0.76, color=look.BLUE if is_next else look.SKY, zorder=2)
+        bars.barh(row, 1, height=0.76, color=style.PAPER, zorder=1)
+        bars.barh(row, share, height=0.76, color=style.BLUE if is_next else style.SKY, zorder=2)
         y = POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows
         _write(ax, EDGE, y, names[a], bold=is_next)
         inside = share > 0.75
-        colour = look.PAPER if inside and is_next else look.INK
+        colour = style.PAPER if inside and is_next else style.INK
         x = left + (1 - left) * share + (-0.02 if inside else 0.02)
         _write(ax, x, y, f"{share:.2f}", bold=is_next, colour=colour, ha="right" if inside else "left")
     some = f", top {len(shown)}" if len(shown) < len(names) else ""
     _title(ax, POLICY_TOP, f"policy π(a; h){some}")
-    _note(ax, POLICY_TOP, f"next: {names[chosen]}", look.BLUE)
+    _note(ax, POLICY_TOP, f"next: {names[chosen]}", style.BLUE)
 
 
 def _draw_vector(ax: Axes, policy: np.ndarray, chosen: np.ndarray, names: Sequence[str]) -> None:
@@ -72,9 +72,9 @@ def _draw_vector(ax: Axes, policy: np.ndarray, chosen: np.ndarray, names: Sequen
     lines.set_ylim(rows - 0.5, -0.5)
     for row in range(min(len(means), MOST_BARS)):
         low, high = np.clip([means[row] - spreads[row], means[row] + spreads[row]], -2, 2)
-        lines.plot([-1, 1], [row, row], color=look.FAINT, linewidth=1, zorder=1)
-        lines.plot([low, high], [row, row], color=look.SKY, linewidth=5, zorder=2, solid_capstyle="butt")
-        lines.plot(np.clip(chosen[row], -2, 2), row, "o", color=look.BLUE, markersize=5, zorder=3)
+        lines.plot([-1, 1], [row, row], color=style.FAINT, linewidth=1, zorder=1)
+        lines.plot([low, high], [row, row], color=style.SKY, linewidth=5, zorder=2, solid_capstyle="butt")
+        lines.plot(np.clip(chosen[row], -2, 2), row, "o", color=style.BLUE, markersize=5, zorder=3)
         y = POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows
         _write(ax, EDGE, y, names[row])
     _title(ax, POLICY_TOP, "policy π(a; h), ± spread")
@@ -92,17 +92,17 @@ def _draw_critic(ax: Axes, playback: Playback, t: int) -> None:
     """The critic's values so far; at the end, also the returns that really followed."""
     T = len(playback.actions)
     values = ax.inset_axes((0, CRITIC_BOTTOM, 1, CRITIC_TOP - CRITIC_BOTTOM))
-    values.set_facecolor(look.PAPER)
+    values.set_facecolor(style.PAPER)
     values.set_xlim(0, max(T - 1, 1))
     values.set_ylim(*_limits(playback))
-    values.axhline(0, color=look.FAINT, linewidth=0.8, zorder=1)
-    values.plot(playback.values[: t + 1], color=look.BLUE, linewidth=1.8, zorder=3, solid_capstyle="round")
+    values.axhline(0, color=style.FAINT, linewidth=0.8, zorder=1)
+    values.plot(playback.values[: t + 1], color=style.BLUE, linewidth=1.8, zorder=3, solid_capstyle="round")
     if t < T:
-        values.plot(t, playback.values[t], "o", color=look.BLUE, markersize=5, zorder=4, clip_on=False)
-        _note(ax, CRITIC_TOP, look.signed(float(playback.values[t])), look.BLUE)
+        values.plot(t, playback.values[t], "o", color=style.BLUE, markersize=5, zorder=4, clip_on=False)
+        _note(ax, CRITIC_TOP, style.signed(float(playback.values[t])), style.BLUE)
     else:
-        values.plot(playback.returns_to_go(), color=look.VERMILION, linewidth=1.0, zorder=2)
-        _note(ax, CRITIC_TOP, "return that followed", look.VERMILION)
+        values.plot(playback.returns_to_go(), color=style.VERMILION, linewidth=1.0, zorder=2)
+        _note(ax, CRITIC_TOP, "return that followed", style.VERMILION)
     _scales(values)
     _title(ax, CRITIC_TOP, f"critic {playback.critic}")
 
@@ -121,16 +121,22 @@ def _scales(ax: Axes) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     ax.yaxis.set_major_locator(MaxNLocator(4))
     ax.tick_params(
-        length=2.5, width=0.6, color=look.FAINT, labelcolor=look.MUTED, labelsize=7.0, pad=2, labelfontfamily=look.FONT
+        length=2.5,
+        width=0.6,
+        color=style.FAINT,
+        labelcolor=style.MUTED,
+        labelsize=7.0,
+        pad=2,
+        labelfontfamily=style.FONT,
     )
-    ax.set_xlabel("step", fontsize=7.5, color=look.MUTED, labelpad=1.5, fontfamily=look.FONT)
+    ax.set_xlabel("step", fontsize=7.5, color=style.MUTED, labelpad=1.5, fontfamily=style.FONT)
     for side, spine in ax.spines.items():
         spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(look.FAINT)
+        spine.set_color(style.FAINT)
 
 
 def _title(ax: Axes, top: float, text: str) -> None:
-    _write(ax, EDGE, top + TITLE_ABOVE, text, colour=look.MUTED, size=look.BODY)
+    _write(ax, EDGE, top + TITLE_ABOVE, text, colour=style.MUTED, size=style.BODY)
 
 
 def _note(ax: Axes, top: float, text: str, colour: str) -> None:
@@ -138,11 +144,11 @@ def _note(ax: Axes, top: float, text: str, colour: str) -> None:
 
 
 def _write(
-    ax: Axes, x: float, y: float, text: str, *, colour: str = look.INK, size: float = look.SMALL, bold: bool = False,
+    ax: Axes, x: float, y: float, text: str, *, colour: str = style.INK, size: float = style.SMALL, bold: bool = False,
     ha: Any = "left",
 ) -> None:  # fmt: skip
     """Text at a place in the panel."""
     ax.text(
-        x, y, text, transform=ax.transAxes, fontfamily=look.FONT, fontsize=size, color=colour,
+        x, y, text, transform=ax.transAxes, fontfamily=style.FONT, fontsize=size, color=colour,
         fontweight="bold" if bold else "normal", ha=ha, va="center_baseline", parse_math=False, zorder=6,
     )  # fmt: skip

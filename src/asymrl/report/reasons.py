@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from asymrl.envs.finite import FiniteWorld
-from asymrl.envs.world import World
+from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.world import World
 
 POLICY = "eps-optimal:0.5"
 # Few enough states for a look at whole episodes in seconds, and for one at their beginnings.
@@ -13,8 +13,8 @@ NODES, SECONDS = 30_000, 4.0
 
 def reasons(env: World) -> str:
     """What the exact analysis says about critics in this world, or why it can not say it quickly."""
-    from asymrl.theory.reach import BEGINNING, analyse_what_fits
-    from asymrl.theory.verdict import examine
+    from asymrl.solvers.reach import BEGINNING, analyse_what_fits
+    from asymrl.solvers.verdict import examine
 
     if not isinstance(env, FiniteWorld):
         return "The theory has no say here: it needs a world with finitely many states and observations."

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from asymrl.envs.world import DEFAULT_TIME_LIMIT
 from asymrl.runs.batch import Batch
 from asymrl.runs.display import grouped, plus_minus
 from asymrl.runs.progress import Snapshot, mean_and_error
+from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 MOST_SEEDS_SHOWN = 10
 
@@ -57,7 +57,7 @@ def comparable(batch: Batch) -> bool:
 
 def _references(world: str, reached: float) -> list[str]:
     """What a random and the best known policy get, and how far between them the runs are."""
-    from asymrl.theory.references import known_returns  # its solvers take a while to load
+    from asymrl.solvers.references import known_returns  # its solvers take a while to load
 
     known = known_returns(world)
     if known is None:

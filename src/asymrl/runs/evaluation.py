@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.envs.host import HostWorld
-from asymrl.envs.scores import scores
-from asymrl.envs.world import DEFAULT_TIME_LIMIT, World
-from asymrl.learning import host
+from asymrl.learning import stepped
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor
+from asymrl.worlds.host import HostWorld
+from asymrl.worlds.scores import scores
+from asymrl.worlds.world import DEFAULT_TIME_LIMIT, World
 
 SIDE_BY_SIDE, SIDE_BY_SIDE_IN_PYTHON = 100, 10
 
@@ -100,7 +100,7 @@ def _play(
     env: World, actors: Actor, keys: PRNGKeyArray, discounts: Float[Array, "run"], greedy: bool
 ) -> tuple[Array, Array, Array, Array]:
     everyone = jnp.ones(keys.shape[0], bool)
-    episodes = host.play(env, actors, keys, everyone, episodes=side_by_side(env), greedy=greedy)
+    episodes = stepped.play(env, actors, keys, everyone, episodes=side_by_side(env), greedy=greedy)
     rewards = jnp.asarray(episodes.rewards)  # zero after the end of an episode
     weights = discounts[None, :, None] ** jnp.arange(rewards.shape[0])[:, None, None]
     return rewards.sum(0), (weights * rewards).sum(0), episodes.lengths, episodes.truncated

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asymrl.names import split_file
 from asymrl.runs import checkpoint
 from asymrl.runs.batch import Batch
 from asymrl.runs.files import UNFINISHED, Lock, RunError, write_whole
+from asymrl.worlds.names import split_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -151,7 +151,7 @@ def file_checksum(world: str) -> str | None:
     """The SHA-256 of the file that a world comes from, or None for a world with a name."""
     if (file := split_file(world)) is None:
         return None
-    from asymrl.files import FileError, checksum
+    from asymrl.adapters.files import FileError, checksum
 
     try:
         return checksum(file[0])

@@ -6,12 +6,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from asymrl.envs.world import World
 from asymrl.learning.run import Run, training_world
 from asymrl.learning.settings import Settings
 from asymrl.runs.batch import Batch
 from asymrl.runs.files import RunError
 from asymrl.runs.folder import RunFolder
+from asymrl.worlds.world import World
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import fields
 from typing import Any, Literal
 
 from asymrl.learning.settings import Settings
-from asymrl.names import is_from_elsewhere, split_file
 from asymrl.runs.files import RunError
+from asymrl.worlds.names import is_from_elsewhere, split_file
 
 SETTINGS = tuple(field.name for field in fields(Settings))
 
@@ -44,7 +44,7 @@ def settings_from_file(world: str) -> dict[str, Any]:
     """
     if split_file(world) is None and not is_from_elsewhere(world):
         return {}
-    from asymrl.envs.registry import make
+    from asymrl.worlds.registry import make
 
     env = make(world)
     return {"discount": env.discount, "time_limit": env.time_limit or Settings.time_limit}

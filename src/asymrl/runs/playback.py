@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from asymrl.envs.world import World
-from asymrl.learning.host import play
 from asymrl.learning.rollout import Episodes
 from asymrl.learning.settings import Settings
+from asymrl.learning.stepped import play
 from asymrl.models.agent import Actor, Critic
+from asymrl.worlds.world import World
 
 
 class Playback(NamedTuple):

@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from asymrl.envs.host import HostWorld
-from asymrl.envs.world import World
-from asymrl.gym.spaces import to_world
+from asymrl.adapters.gym.spaces import to_world
 from asymrl.models.agent import Actor
 from asymrl.models.distributions import Gaussian
 from asymrl.models.memory import Carry
 from asymrl.runs.loaded import load
 from asymrl.runs.selection import select
+from asymrl.worlds.host import HostWorld
+from asymrl.worlds.world import World
 
 
 class ActorPolicy:

@@ -8,10 +8,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from asymrl.envs.world import World
 from asymrl.learning.counting import recent_means
 from asymrl.learning.run import Run
 from asymrl.learning.settings import Settings
+from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
     from asymrl.runs.loaded import LoadedRun

@@ -4,8 +4,8 @@
     >>> analysis = asymrl.theory.analyse("tiger", horizon=4)
     >>> analysis.V(())
 
-Only `asymrl.theory.actor`, which makes policies of trained runs, and `asymrl.theory.auditing` with
-`asymrl.theory.critic_network`, which judge trained critics, know more of the project than the worlds; `audit` is
+Only `asymrl.audit.actor`, which makes policies of trained runs, and `asymrl.audit.auditing` with
+`asymrl.audit.critic_network`, which judge trained critics, know more of the project than the worlds; `audit` is
 therefore imported when it is first asked for.
 """
 
@@ -29,12 +29,12 @@ from asymrl.theory.policies import uniform as uniform
 from asymrl.theory.policies import window as window
 
 if TYPE_CHECKING:
-    from asymrl.theory.auditing import audit as audit
+    from asymrl.audit.auditing import audit as audit
 
 
 def __getattr__(name: str) -> Any:
     if name != "audit":
         raise AttributeError(f"module 'asymrl.theory' has no attribute {name!r}")
-    from asymrl.theory.auditing import audit
+    from asymrl.audit.auditing import audit
 
     return audit

@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 
-from asymrl.envs.finite import FiniteWorld
-from asymrl.envs.pomdp import Pomdp
-from asymrl.envs.registry import make
 from asymrl.theory import bias, gradients, variance
 from asymrl.theory.beliefs import belief_of, describe
 from asymrl.theory.conditions import StateValue, state_value
@@ -25,6 +22,9 @@ from asymrl.theory.lookup import Lookup
 from asymrl.theory.policies import History, Policy, PolicyLike, as_policy
 from asymrl.theory.state_values import StateValues
 from asymrl.theory.values import Values
+from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.pomdp import Pomdp
+from asymrl.worlds.registry import make
 
 CriticLike = str | Float64[np.ndarray, "pairs"]
 

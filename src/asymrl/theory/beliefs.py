@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
-from asymrl.envs.pomdp import Pomdp
+from asymrl.worlds.pomdp import Pomdp
 
 GRAIN = 1e-12  # beliefs that differ by less are the same belief
 

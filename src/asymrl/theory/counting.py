@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asymrl.envs.pomdp import Pomdp
+from asymrl.worlds.pomdp import Pomdp
 
 NODES = 600_000  # with a few outcomes per state and action, all that is computed of them fits into 1 GB
 EDGES = 20_000_000  # outcomes of all nodes' states and actions; those of one time are held several times over

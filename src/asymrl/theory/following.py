@@ -8,7 +8,6 @@ import math
 import numpy as np
 from jaxtyping import Float64
 
-from asymrl.envs.pomdp import Pomdp
 from asymrl.theory.counting import NODES, TooLargeError, count
 from asymrl.theory.graph import EXACT, MEMORY, Graph
 from asymrl.theory.histories import follow_likeliest
@@ -17,6 +16,7 @@ from asymrl.theory.policies import Policy
 from asymrl.theory.stationary import close, close_from
 from asymrl.theory.unroll import unroll
 from asymrl.theory.values import Values, state_bounds
+from asymrl.worlds.pomdp import Pomdp
 
 BELIEF_NODES = 50_000  # classes of histories that are looked for before the product chain is used instead
 ENDLESS_NODES = 20_000

@@ -15,8 +15,8 @@ import scipy.sparse as sparse
 from jaxtyping import Bool, Float64, Int
 from scipy.sparse.linalg import splu
 
-from asymrl.envs.pomdp import Pomdp
 from asymrl.theory.policies import History
+from asymrl.worlds.pomdp import Pomdp
 
 EXACT = "belief"  # nodes whose histories share belief and memory
 WHOLE = "history"  # nodes that are one history each

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from asymrl.envs.pomdp import Pomdp
 from asymrl.theory.counting import NODES, TooLargeError
 from asymrl.theory.graph import WHOLE, Graph
 from asymrl.theory.policies import History, Policy, as_policy
 from asymrl.theory.unroll import unroll
+from asymrl.worlds.pomdp import Pomdp
 
 
 def realisable(

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 
-from asymrl.envs.pomdp import TOLERANCE, Pomdp
 from asymrl.theory.beliefs import fingerprint
 from asymrl.theory.policies import Policy
+from asymrl.worlds.pomdp import TOLERANCE, Pomdp
 
 
 @dataclass(frozen=True, eq=False)

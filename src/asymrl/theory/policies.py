@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 
-from asymrl.envs.pomdp import Pomdp
+from asymrl.worlds.pomdp import Pomdp
 
 History = tuple[tuple[int | None, int], ...]
 """(action, observation) pairs; where the first observation is drawn from the state, the first pair is (None, o)."""

@@ -11,11 +11,11 @@ import scipy.sparse as sparse
 from jaxtyping import Float64, Int
 from scipy.sparse.linalg import spsolve
 
-from asymrl.envs.finite import FiniteWorld
 from asymrl.theory import variance
 from asymrl.theory.analysis import Analysis
 from asymrl.theory.graph import MEMORY
 from asymrl.theory.values import Values
+from asymrl.worlds.finite import FiniteWorld
 
 
 @dataclass(frozen=True)

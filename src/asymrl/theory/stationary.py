@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Int
 
-from asymrl.envs.pomdp import Pomdp
 from asymrl.theory.beliefs import describe, outcomes_of
 from asymrl.theory.counting import TooLargeError
 from asymrl.theory.graph import EXACT, MEMORY, Graph, spelled
 from asymrl.theory.layers import Layer, Root, beginning, following, probabilities
 from asymrl.theory.policies import History, Policy
+from asymrl.worlds.pomdp import Pomdp
 
 STATIONARY_NODES = 100_000
 

@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from asymrl.envs.pomdp import Pomdp
 from asymrl.theory.beliefs import describe, outcomes_of
 from asymrl.theory.counting import EDGES, NODES, TooLargeError, needed
 from asymrl.theory.graph import EXACT, MEMORY, WHOLE, Graph, spelled
 from asymrl.theory.layers import Layer, Root, beginning, classes, gathered, probabilities, reached
 from asymrl.theory.policies import Policy
+from asymrl.worlds.pomdp import Pomdp
 
 
 def unroll(

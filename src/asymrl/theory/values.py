@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sparse
 from jaxtyping import Float64
 
-from asymrl.envs.pomdp import Pomdp
 from asymrl.theory.graph import MEMORY, Graph
+from asymrl.worlds.pomdp import Pomdp
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Other people's environments as worlds, and our worlds as other people's environments."""

@@ -1,0 +1,174 @@
+"""gymnax environments, and any class with their protocol, as worlds. Their state is the latent."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import PRNGKeyArray
+
+from asymrl.worlds.spaces import Box, Discrete, Record, Space
+from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Step, World
+
+
+class Seen(NamedTuple):
+    """A state of the environment, with what it shows."""
+
+    state: Any
+    observation: Any
+
+
+class GymnaxWorld(World):
+    """An environment with gymnax's functions, `reset_env`, `step_env` and spaces, as a world.
+
+    The latent state is the environment's state, all its numbers in one vector.
+    """
+
+    name: str = eqx.field(static=True)
+    discount: float = eqx.field(static=True)
+    time_limit: int | None = eqx.field(static=True)
+    env: Any = eqx.field(static=True)
+    params: Any
+    actions: Discrete | Box = eqx.field(static=True)
+    observations: Space = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+    restore: Any = eqx.field(static=True)
+
+    def __init__(self, env: Any, params: Any = None, *, name: str | None = None, discount: float = 0.99,
+                 time_limit: int | None = None):  # fmt: skip
+        """Wraps an environment; its own limit of steps is an end of the episode like any other."""
+        params = env.default_params if params is None else params
+        self.env, self.params = env, params
+        self.name = name or str(getattr(env, "name", type(env).__name__))
+        self.discount = discount
+        own = getattr(params, "max_steps_in_episode", None)
+        self.time_limit = time_limit or (int(own) if own is not None else DEFAULT_TIME_LIMIT)
+        actions = space_of(env.action_space(params), f"{self.name}: the action")
+        if not isinstance(actions, Discrete | Box):
+            raise ValueError(f"{self.name}: actions of the kind {type(actions).__name__} have no policy here")
+        self.actions = actions
+        self.observations = space_of(env.observation_space(params), f"{self.name}: the observation")
+        # A bound method can be compiled only once its object is complete.
+        _, state = jax.jit(lambda key: self._reset(key))(jax.random.key(0))
+        for leaf in jax.tree.leaves(state):
+            if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+                raise ValueError(f"{self.name}: its state holds a random key, which can not be a latent state")
+        vector, self.restore = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), state))
+        self.size = int(vector.size)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        if isinstance(self.actions, Discrete):
+            return tuple(map(str, range(self.actions.n)))
+        return tuple(f"a{i}" for i in range(math.prod(self.actions.shape)))
+
+    @property
+    def action_space(self) -> Discrete | Box:
+        return self.actions
+
+    @property
+    def observation_space(self) -> Space:
+        return self.observations
+
+    @property
+    def latent_space(self) -> Box:
+        return Box((self.size,))
+
+    def reset(self, key: PRNGKeyArray) -> Seen:
+        observation, state = self._reset(key)
+        return Seen(state, self._shown(observation))
+
+    def step(self, key: PRNGKeyArray, state: Seen, action: Any) -> Step:
+        if isinstance(self.actions, Box):
+            action = action.reshape(self.env.action_space(self.params).shape)
+        found = self.env.step_env(key, state.state, action, self.params)
+        observation, after, reward, done = found[:4]
+        # Dtypes may differ between reset and step; those of reset hold.
+        after = jax.tree.map(lambda new, old: jnp.asarray(new, jnp.asarray(old).dtype), after, state.state)
+        reward = jnp.asarray(reward, jnp.float32).reshape(())
+        return Step(Seen(after, self._shown(observation)), reward, jnp.asarray(done, bool).reshape(()))
+
+    def first_observation(self, key: PRNGKeyArray, state: Seen) -> Any:
+        return state.observation
+
+    def observe(self, key: PRNGKeyArray, state: Seen, action: Any, next_state: Seen) -> Any:
+        return next_state.observation
+
+    def latent(self, state: Seen) -> Any:
+        return ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), state.state))[0]
+
+    def from_latent(self, latent: Any) -> Seen:
+        _, like = jax.eval_shape(self._reset, jax.random.key(0))
+        state = jax.tree.map(
+            lambda leaf, kind: jnp.asarray(leaf, kind.dtype), self.restore(jnp.asarray(latent, jnp.float32)), like
+        )
+        return Seen(state, self._shown(self._observation_of(state)))
+
+    def _reset(self, key: PRNGKeyArray) -> tuple[Any, Any]:
+        observation, state = self.env.reset_env(key, self.params)
+        return observation, jax.tree.map(jnp.asarray, state)
+
+    def _observation_of(self, state: Any) -> Any:
+        """What a state shows, where the environment has a function for it."""
+        wanted = inspect.signature(self.env.get_obs).parameters
+        given = {"params": self.params, "key": jax.random.key(0)}
+        return self.env.get_obs(state, **{name: value for name, value in given.items() if name in wanted})
+
+    def _shown(self, observation: Any) -> Any:
+        def shaped(space: Space, value: Any) -> Any:
+            if isinstance(space, Record):
+                return {name: shaped(part, value[name]) for name, part in space.items()}
+            return jnp.asarray(value, space.dtype).reshape(space.shape)
+
+        return shaped(self.observations, observation)
+
+
+def space_of(space: Any, where: str) -> Space:
+    """A gymnax space in our terms: what has `n` is Discrete, what has `low` and `high` a Box, `spaces` a record."""
+    if hasattr(space, "spaces"):
+        parts = dict(space.spaces).items()
+        return Record(tuple((name, space_of(part, f"{where} {name!r}")) for name, part in parts))
+    if hasattr(space, "n"):
+        return Discrete(int(space.n))
+    if hasattr(space, "low") and hasattr(space, "high"):
+        shape = tuple(space.shape)
+        size = math.prod(shape)
+        bounds = (np.broadcast_to(np.asarray(end, np.float32), shape).ravel() for end in (space.low, space.high))
+        return Box((size,), *(tuple(map(float, end)) for end in bounds))
+    raise ValueError(f"{where}: spaces of the kind {type(space).__name__} can not be used")
+
+
+def from_gymnax(env: Any, params: Any = None, **options: Any) -> GymnaxWorld:
+    """A world made from a gymnax environment, or from any object with its functions.
+
+    Args:
+        env: with `reset_env(key, params)`, `step_env(key, state, action, params)`, `action_space(params)`,
+            `observation_space(params)` and `default_params`.
+        params: of the environment; by default its own.
+        **options: `name`, `discount`, `time_limit`.
+    """
+    missing = [
+        part for part in ("reset_env", "step_env", "action_space", "observation_space") if not hasattr(env, part)
+    ]
+    if missing:
+        raise ValueError(f"{type(env).__name__} has no {', '.join(missing)}: it does not have gymnax's protocol")
+    return GymnaxWorld(env, params, **options)
+
+
+def make_gymnax(name: str, **options: Any) -> GymnaxWorld:
+    """The environment that gymnax knows by this name."""
+    try:
+        import gymnax  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise ValueError(f'world gymnax:{name}: no gymnax ({error}); pip install "asymrl[gymnax]"') from error
+    try:
+        env, params = gymnax.make(name)
+    except ValueError as error:
+        raise ValueError(f"world gymnax:{name}: {error}") from error
+    return GymnaxWorld(env, params, name=f"gymnax:{name}", **options)

@@ -1,0 +1,1 @@
+"""Trained actors and critics under exact arithmetic."""

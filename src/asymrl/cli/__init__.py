@@ -1,0 +1,3 @@
+"""The command `asymrl`."""
+
+from asymrl.cli.command import main as main

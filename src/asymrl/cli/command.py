@@ -1,0 +1,113 @@
+"""The command `asymrl`: chooses a command, runs it, and turns errors of the user into one line."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated
+
+import tyro
+
+from asymrl import __version__
+from asymrl.cli.check import Check
+from asymrl.cli.compare import Compare
+from asymrl.cli.demo import Demo
+from asymrl.cli.doctor import Doctor
+from asymrl.cli.envs import Envs
+from asymrl.cli.evaluate import Evaluate
+from asymrl.cli.export import Export
+from asymrl.cli.render import Render
+from asymrl.cli.reproduce import Reproduce
+from asymrl.cli.resume import Resume
+from asymrl.cli.sweep import Sweep
+from asymrl.cli.theory import Theory
+from asymrl.cli.train import Train
+from asymrl.cli.usage import UsageError
+from asymrl.runs.cache import use_compilation_cache
+
+COMMANDS = {
+    "train": Train,
+    "resume": Resume,
+    "sweep": Sweep,
+    "compare": Compare,
+    "reproduce": Reproduce,
+    "evaluate": Evaluate,
+    "render": Render,
+    "export": Export,
+    "theory": Theory,
+    "envs": Envs,
+    "check": Check,
+    "doctor": Doctor,
+    "demo": Demo,
+}
+DESCRIPTION = (
+    "Agents that act on what they have seen, with critics that train on what is true.\n"
+    "`asymrl COMMAND --help` explains a command; `asymrl --version` prints the version."
+)
+
+Command = (
+    Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Resume, tyro.conf.subcommand("resume")]
+    | Annotated[Sweep, tyro.conf.subcommand("sweep")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
+    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
+    | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+    | Annotated[Render, tyro.conf.subcommand("render")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
+    | Annotated[Theory, tyro.conf.subcommand("theory")]
+    | Annotated[Envs, tyro.conf.subcommand("envs")]
+    | Annotated[Check, tyro.conf.subcommand("check")]
+    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+    | Annotated[Demo, tyro.conf.subcommand("demo")]
+)
+
+USAGE_ERROR, INTERRUPTED, OUTPUT_CLOSED = 2, 130, 141  # as the shell and other commands have it
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line `argv` (by default that of the process) and returns its exit status.
+
+    0: done. 1: the command found a fault. 2: the command line was wrong, as a line on stderr says. An exception
+    that is none of the user's making leaves with its traceback.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    shown_before, warnings.formatwarning = warnings.formatwarning, _as_a_line
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
+    except UsageError as error:
+        print(f"asymrl: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has left (`asymrl envs | head -1`). What is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OUTPUT_CLOSED
+    finally:
+        warnings.formatwarning = shown_before
+
+
+def _as_a_line(message: Warning | str, *_: object, **__: object) -> str:
+    """A warning as users of the command want it: without the line of our source that gave it."""
+    return f"asymrl: {message}\n"
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments[:1] == ["--version"]:
+        print(f"asymrl {__version__}")
+        return 0
+    first = arguments[0] if arguments else "--help"
+    if not first.startswith("-") and first not in COMMANDS:
+        close = difflib.get_close_matches(first, COMMANDS, n=1, cutoff=0.5)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"unknown command {first!r}. {hint}Commands: {', '.join(COMMANDS)}.")
+    command = tyro.cli(Command, prog="asymrl", description=DESCRIPTION, args=arguments or ["--help"])
+    if isinstance(command, Train):
+        command = command.completed(arguments[1:])
+    use_compilation_cache()
+    return command.run()

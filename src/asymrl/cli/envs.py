@@ -1,0 +1,139 @@
+"""`asymrl envs`: which worlds there are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from asymrl.cli.usage import world_named
+from asymrl.worlds.names import GYMNASIUM_NAMES, PAPER_WORLDS, WORLDS
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from asymrl.worlds import World
+    from asymrl.worlds.spaces import Space
+
+NARROWEST, WIDE = 76, 114  # columns that the table needs, and those it needs with the names in Gymnasium
+
+NOTES = """\
+Sizes: a number of indices, R^n for a vector of n floats, HxW for a grid.
+Returns: undiscounted, in 100 steps; ~ is simulated, a .. b are proven bounds.
+Any size: heaven-hell-N, shopping-N, memory-four-rooms-HxW (H and W odd).
+Options: behind a colon, as in cleaner:maze_seed=7 or tiger:episodic=true."""
+
+
+@dataclass(frozen=True)
+class Envs:
+    """List the worlds: sizes, discount, time limit, returns of a random and the best policy."""
+
+    worlds: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="WORLD")] = ()
+    """Only these, of any size and with any options, such as heaven-hell-6. By default those with a name."""
+
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Print JSON for other programs instead of a table."""
+
+    def run(self) -> int:
+        worlds = [_describe(name) for name in self.worlds or WORLDS]
+        if self.json:
+            print(json.dumps(worlds, indent=1))
+            return 0
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        console.width = max(console.width, NARROWEST)  # a number cut short would be a wrong number
+        console.print(_table(worlds, wide=console.width >= WIDE))
+        console.print(f"\n{NOTES}", style="dim")
+        return 0
+
+
+def _describe(name: str) -> dict[str, Any]:
+    from asymrl.solvers.references import known_returns
+
+    env = world_named(name)
+    known = known_returns(name)
+    returns = {} if known is None else {who: asdict(score) for who, score in known.undiscounted.items()}
+    return {
+        "name": name,
+        "gymnasium": f"asymrl/{GYMNASIUM_NAMES[name]}-v0" if name in GYMNASIUM_NAMES else None,
+        "in_paper": name in PAPER_WORLDS,
+        "kind": _kind(env),
+        "states": _size(env.latent_space),
+        "actions": _size(env.action_space),
+        "observations": _observations(env),
+        "discount": env.discount,
+        "time_limit": env.time_limit,
+        "returns": returns,
+    }
+
+
+def _kind(env: World) -> str:
+    """The paper's three kinds of representation."""
+    from asymrl.worlds import Discrete, Record
+
+    if isinstance(env.latent_space, Discrete):
+        return "categorical"
+    return "gridverse" if isinstance(env.latent_space, Record) else "feature-vector"
+
+
+def _size(space: Space) -> Any:
+    """A number for indices, a shape for an array, a shape for each part of a record."""
+    from asymrl.worlds import Discrete, Record
+
+    if isinstance(space, Discrete):
+        return space.n
+    if isinstance(space, Record):
+        return {name: _size(part) for name, part in space.items()}
+    return list(space.shape)
+
+
+def _observations(env: World) -> Any:
+    """Like `_size`, but as in the paper the symbol that some finite worlds show at reset is not counted."""
+    from asymrl.worlds import FiniteWorld
+
+    return len(env.observation_names) if isinstance(env, FiniteWorld) else _size(env.observation_space)
+
+
+def _table(worlds: list[dict[str, Any]], *, wide: bool) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if wide else 0, 0, 0), show_edge=False)
+    table.add_column("world", no_wrap=True, style="bold")
+    for column in ("|S|", "|A|", "|O|", "discount", "limit", "random", "best"):
+        table.add_column(column, justify="right", no_wrap=True)
+    if wide:
+        table.add_column("in Gymnasium", no_wrap=True)
+    group = None
+    for world in worlds:
+        heading = world["kind"] if world["in_paper"] or world["gymnasium"] is None else f"{world['kind']}, for theory"
+        if heading != group:
+            if group is not None:
+                table.add_row()
+            table.add_row(f"[italic]{heading}[/italic]", style="dim")
+            group = heading
+        cells = [world["name"], _short(world["states"]), str(world["actions"]), _short(world["observations"])]
+        cells += [f"{world['discount']:g}", str(world["time_limit"])]
+        cells += [format_score(world["returns"].get(who)) for who in ("random", "best")]
+        table.add_row(*cells, *([world["gymnasium"] or ""] if wide else []))
+    return table
+
+
+def _short(size: Any) -> str:
+    if isinstance(size, int):
+        return str(size)
+    if isinstance(size, dict):
+        return "x".join(map(str, size["grid"][:2]))
+    return f"R^{size[0]}"
+
+
+def format_score(entry: dict[str, Any] | None) -> str:
+    """A return with two decimals: a number, an estimate, or an interval."""
+    if entry is None:
+        return "not computed"
+    low, high = (f"{entry[end]:.2f}".rstrip("0").rstrip(".") for end in ("low", "high"))
+    shown = low if low == high else f"{low} .. {high}"
+    return f"~{shown}" if entry["kind"] == "Monte-Carlo" else shown

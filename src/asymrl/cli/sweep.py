@@ -1,0 +1,142 @@
+"""`asymrl sweep`: worlds x methods x settings x seeds, in a folder that knows what is still missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from asymrl.cli.sweeping import Running, collect, run_cells
+from asymrl.cli.usage import UsageError, read_toml
+from asymrl.paper import tuned
+
+if TYPE_CHECKING:
+    from asymrl.sweeps.cells import Cell
+
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+
+
+@dataclass(frozen=True)
+class Sweep(Running):
+    """Train every world with every method, every setting and every seed; run again, it does what is missing.
+
+    Settings that are not given are those that the paper tuned for the world and method, then the defaults of
+    `asymrl train`. What is given here wins over the --config file.
+    """
+
+    env: tuple[str, ...] = ()
+    """Names of worlds."""
+    methods: tuple[str, ...] = ()
+    """Names of methods."""
+    seeds: int | None = None
+    """How many seeds: 0, 1, ... None: 20."""
+    first_seed: int = 0
+    """The first of them."""
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE,...")] = ()
+    """Settings and their values to try, such as actor_rate=0.001,0.0003 steps=2000000."""
+    out: Path | None = None
+    """Folder of the sweep."""
+    config: Path | None = None
+    """A TOML file with env, methods, seeds, out, and a table [set] with lists of values."""
+    collect: Flag = False
+    """Train nothing; put what is finished together into one table, OUT/results.parquet."""
+
+    def run(self) -> int:
+        wanted = self._with_config()
+        if wanted.out is None:
+            raise UsageError("--out: say in which folder the sweep is kept")
+        if wanted.collect:
+            return collect(wanted.out)
+        try:
+            cells = wanted.cells()
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        status = run_cells(wanted.out, cells, wanted)
+        print(f"What is finished becomes a table with: asymrl sweep --collect --out {wanted.out}")
+        return status
+
+    def cells(self) -> list[Cell]:
+        """The cells that are asked for. Raises ValueError if they can't be."""
+        from asymrl.sweeps.cells import product
+
+        if not self.env or not self.methods:
+            raise UsageError("name worlds with --env and methods with --methods, or give a --config file")
+        axes = dict(axis(text) for text in self.set)
+        count = 20 if self.seeds is None else self.seeds
+        if count < 1:
+            raise UsageError("no seeds: train at least one run")
+        seeds = range(self.first_seed, self.first_seed + count)
+        return product(self.env, self.methods, axes, seeds, _known_settings)
+
+    def _with_config(self) -> Sweep:
+        if self.config is None:
+            return self
+        found = read_config(self.config)
+        axes = tuple(f"{name}={','.join(map(_text, _listed(values)))}" for name, values in found.pop("set", {}).items())
+        given = {text.partition("=")[0] for text in self.set}
+        changes: dict[str, Any] = {
+            name: Path(value) if name == "out" else tuple(value) if isinstance(value, list) else value
+            for name, value in found.items()
+            if getattr(self, name) == getattr(Sweep(), name)
+        }
+        kept = tuple(axis for axis in axes if axis.partition("=")[0] not in given)
+        return replace(self, **changes, set=(*kept, *self.set))
+
+
+def _known_settings(world: str, method: str) -> dict[str, Any]:
+    """What the world's own file says, or the paper tuned for the world and method."""
+    from asymrl.runs.options import settings_from_file
+
+    return {**settings_from_file(world), **(tuned(world, method) or {})}
+
+
+CONFIG = {"env": list, "methods": list, "seeds": int, "first_seed": int, "out": str, "set": dict}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """What a TOML file says about a sweep. Raises UsageError if it can not be read, or says something else."""
+    values = read_toml(path)
+    for name, value in values.items():
+        if name not in CONFIG:
+            raise UsageError(f"--config {path}: unknown {name!r}; a sweep has {', '.join(CONFIG)}")
+        if not isinstance(value, CONFIG[name]):
+            raise UsageError(f"--config {path}: {name} is {value!r}, expected a {CONFIG[name].__name__}")
+    return values
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    return values if isinstance(values, list) else [values]
+
+
+def _text(value: Any) -> str:
+    """A TOML value as it is written on the command line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ":".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def axis(text: str) -> tuple[str, list[Any]]:
+    """The name and the values of `name=value,value`."""
+    name, equals, values = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"--set {text}: write NAME=VALUE or NAME=VALUE,VALUE,...")
+    name = name.replace("-", "_")
+    found = [_value(part) for part in values.split(",") if part]
+    # One hidden layer is a list, too.
+    return name, [[value] if name == "hidden" and isinstance(value, int) else value for value in found]
+
+
+def _value(text: str) -> Any:
+    """The value that a text means: a number, true or false, a list of whole numbers such as 64:64, or itself."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    parts = text.split(":")
+    return [int(part) for part in parts] if all(part.isdigit() for part in parts) else text

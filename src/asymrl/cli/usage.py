@@ -1,0 +1,86 @@
+"""Errors of the user, and what several commands ask the user for."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asymrl.runs.loaded import LoadedRun
+    from asymrl.runs.selection import Selected
+    from asymrl.worlds import World
+
+
+class UsageError(ValueError):
+    """The command line asks for something that can not be. Printed as one line, without a traceback."""
+
+
+def world_named(name: str) -> World:
+    """The world that the user asked for."""
+    from asymrl.worlds import make
+
+    try:
+        return make(name)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What the user's --config file says."""
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(f"--config {path}: can not be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"--config {path}: not TOML: {error}") from error
+
+
+def is_run(path: str) -> bool:
+    """Whether this is the folder of a run."""
+    return (Path(path) / "settings.json").is_file()
+
+
+def load_run(folder: str | Path) -> LoadedRun:
+    """The trained run that the user asked for."""
+    if not is_run(str(folder)):
+        what = "there is no such folder" if not Path(folder).is_dir() else "it holds no settings.json"
+        raise UsageError(f"{folder}: is not a run, {what}; `asymrl train` makes one")
+    from asymrl.runs.loaded import load
+
+    try:
+        return load(folder)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def select_run(folder: str | Path, run_seed: int | None) -> Selected:
+    """The trained run with this seed, or the best."""
+    loaded = load_run(folder)
+
+    from asymrl.runs.selection import select
+
+    try:
+        return select(loaded, run_seed)
+    except ValueError as error:
+        raise UsageError(f"{folder}: {error}") from error
+
+
+def check_writable(path: Path, endings: Sequence[str], otherwise: str = "") -> None:
+    """Complains, before any work is done, if this file can not be written or has another ending."""
+    if path.suffix.lower() not in endings:
+        raise UsageError(f"{path}: unknown file ending {path.suffix!r}; use {' or '.join(endings)}{otherwise}")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {str(path.parent)!r}; create it first")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"{path}: can not be written; choose another place with -o")
+
+
+def require_packages(names: Sequence[str], extra: str, purpose: str) -> None:
+    """Complains, before any work is done, if a package of this extra is missing."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise UsageError(f'{purpose} needs the package {name}: pip install "asymrl[{extra}]"')

@@ -1,0 +1,157 @@
+"""A frame: the true state on the left, what the agent sees on the right, and a caption below."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, SupportsFloat, SupportsInt
+
+import numpy as np
+from jaxtyping import UInt8
+
+from asymrl.render import style
+from asymrl.render.dispatch import draw_view, draw_world
+from asymrl.render.style import Axes
+from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.world import World
+
+Frame = UInt8[np.ndarray, "H W 3"]
+
+# Inches. With the default resolution a frame has 800 x 450 pixels, and 300 more in width with an extra panel.
+HEIGHT, CARD, EXTRA_CARD, GAP = 4.5, 3.8, 2.9, 0.1
+MARGIN, HEADER, FOOTER, CARD_TITLE, PADDING = 0.15, 0.5, 0.5, 0.32, 0.1
+
+_reused = threading.local()
+
+
+def draw_frame(
+    env: World,
+    state: Any,
+    observation: Any,
+    action: SupportsInt | None = None,
+    *,
+    title: str | None = None,
+    step: SupportsInt | None = None,
+    reward: SupportsFloat | None = None,
+    total: SupportsFloat | None = None,
+    terminated: bool = False,
+    truncated: bool = False,
+    panel: Callable[[Axes], None] | None = None,
+    dpi: int = 100,
+) -> Frame:
+    """Draws one moment of an episode.
+
+    Args:
+        env: the world.
+        state: its state at this moment.
+        observation: what the agent sees at this moment.
+        action: the action that led here; None at the start.
+        title: stands above the picture instead of the world's name.
+        step: how many actions were taken; it, `reward` and `total` appear in the caption when given.
+        reward: what the last action brought.
+        total: the return so far.
+        terminated: whether the last action ended the episode.
+        truncated: whether the time limit did.
+        panel: draws something of its own into a third panel on the right: it gets matplotlib axes.
+        dpi: pixels per inch; the default gives 800 x 450 pixels.
+
+    Returns:
+        Pixels, `[height, width, (red, green, blue)]`, both sizes even, and the same for all moments of a world.
+    """
+    figure = _build_figure(dpi, panels=3) if panel else _blank_figure(dpi)
+    world_ax, view_ax = figure.axes[:2]
+    _print(figure, MARGIN, HEIGHT - HEADER / 2, title or env.name, size=style.LARGE, bold=True)
+    draw_world(env, state, world_ax)
+    if terminated and isinstance(env, FiniteWorld):
+        _draw_end(view_ax)  # what such a world emits after its end belongs to the next episode
+    else:
+        draw_view(env, observation, view_ax)
+    if panel:
+        panel(figure.axes[2])
+    facts = {
+        "step": None if step is None else str(int(step)),
+        "action": "–" if action is None else env.action_text(action),
+        "reward": None if reward is None else style.signed(float(reward)),
+        "return": None if total is None else style.signed(float(total)),
+    }
+    _caption(figure, facts, "the end" if terminated else "time limit" if truncated else "")
+    figure.canvas.draw()
+    pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]
+    height, width = (size - size % 2 for size in pixels.shape[:2])
+    return pixels[:height, :width].copy()
+
+
+def _blank_figure(dpi: int) -> Any:
+    """A figure with two empty panels: the last one of this thread, if it fits, wiped clean.
+
+    Making axes takes as long as filling them.
+    """
+    figure = getattr(_reused, "figure", None)
+    if figure is None or figure.dpi != dpi:
+        figure = _reused.figure = _build_figure(dpi, panels=2)
+        _reused.fixtures = set(figure.get_children()).union(*(ax.get_children() for ax in figure.axes))
+    for artist in [*figure.texts, *(child for ax in figure.axes for child in ax.get_children())]:
+        if artist not in _reused.fixtures:
+            artist.remove()
+    return figure
+
+
+def _build_figure(dpi: int, panels: int) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import FancyBboxPatch
+
+    cards = [(CARD, "true state"), (CARD, "what the agent sees"), (EXTRA_CARD, "")][:panels]
+    width = 2 * MARGIN + sum(card for card, _ in cards) + GAP * (panels - 1)
+    figure = Figure(figsize=(width, HEIGHT), dpi=dpi, facecolor=style.PAPER)
+    FigureCanvasAgg(figure)
+    bottom, height, left = FOOTER, HEIGHT - HEADER - FOOTER, MARGIN
+    for card, name in cards:
+        shape = FancyBboxPatch(
+            (left, bottom), card, height, boxstyle="round,pad=0,rounding_size=0.08", transform=figure.dpi_scale_trans,
+            facecolor=style.CARD, edgecolor="none", zorder=-1,
+        )  # fmt: skip
+        figure.add_artist(shape)
+        # An extra panel may have ticks and labels; they need more room than a drawing.
+        sides, ground = (PADDING, PADDING) if name else (0.55, 0.45)
+        inside = (left + sides, bottom + ground, card - PADDING - sides, height - ground - CARD_TITLE)
+        figure.add_axes(
+            (inside[0] / width, inside[1] / HEIGHT, inside[2] / width, inside[3] / HEIGHT), facecolor="none"
+        )
+        _print(figure, left + PADDING, bottom + height - CARD_TITLE / 2 - 0.02, name, colour=style.MUTED)
+        left += card + GAP
+    return figure
+
+
+def _caption(figure: Any, facts: dict[str, str | None], ending: str) -> None:
+    """Each fact has its own place, so that nothing moves from frame to frame."""
+    for (name, value), left in zip(facts.items(), (MARGIN, 1.2, 4.05, 5.45), strict=True):
+        if value is not None:
+            _print(figure, left, FOOTER / 2, name, colour=style.MUTED)
+            _print(figure, left + 0.12 + 0.075 * len(name), FOOTER / 2, value, bold=True)
+    right = figure.get_figwidth() - MARGIN
+    _print(figure, right, FOOTER / 2, ending, bold=True, colour=style.VERMILION, align="right")
+
+
+def _print(
+    figure: Any,
+    x: float,
+    y: float,
+    text: str,
+    *,
+    size: float = style.BODY,
+    colour: str = style.INK,
+    bold: bool = False,
+    align: str = "left",
+) -> None:
+    """Text on the figure, placed in inches from its lower left corner."""
+    weight = "bold" if bold else "normal"
+    figure.text(
+        x / figure.get_figwidth(), y / HEIGHT, text, fontsize=size, color=colour, fontweight=weight,
+        fontfamily=style.FONT, ha=align, va="center_baseline", parse_math=False,
+    )  # fmt: skip
+
+
+def _draw_end(ax: Axes) -> None:
+    style.stage(ax, -1, 1, -1, 1)
+    style.write(ax, (0, 0), "the episode has ended", colour=style.MUTED)

@@ -1,0 +1,32 @@
+"""A moment of an episode as text, for terminals and logs."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsInt
+
+from asymrl.render.dispatch import view_text, world_text
+from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.world import World
+
+
+def draw_text(
+    env: World, state: Any, observation: Any, action: SupportsInt | None = None, *, terminated: bool = False
+) -> str:
+    """One moment of an episode as text: the true state on the left, what the agent sees on the right.
+
+    Args:
+        env: the world.
+        state: its state at this moment.
+        observation: what the agent sees at this moment.
+        action: the action that led here; None at the start.
+        terminated: whether that action ended the episode.
+    """
+    left = ["state", *world_text(env, state)]
+    # What a finite world emits after its end belongs to the next episode.
+    over = terminated and isinstance(env, FiniteWorld)
+    right = ["the agent sees", *(["the episode has ended"] if over else view_text(env, observation))]
+    width = max(map(len, left)) + 4
+    height = max(len(left), len(right))
+    left, right = (lines + [""] * (height - len(lines)) for lines in (left, right))
+    heading = f"{env.name}, at the start" if action is None else f"{env.name}, after {env.action_text(action)}"
+    return "\n".join([heading, *((a.ljust(width) + b).rstrip() for a, b in zip(left, right, strict=True))])

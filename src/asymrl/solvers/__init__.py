@@ -1,0 +1,1 @@
+"""Optimal values and policies, bounds, and policies that cannot remember or see."""

@@ -1,0 +1,238 @@
+"""Which beliefs can be reached, and how they follow each other: the belief MDP of a finite POMDP.
+
+A belief is the distribution of the state given the history *and that the episode still goes on*: an action that could
+have ended the episode and did not says something too. Beliefs are rows of sparse matrices, and many are advanced at
+once.
+
+Two beliefs are the same if all their probabilities agree when rounded to twelve decimals; the first one met stands
+for all. (Two values that straddle a rounding boundary may be told apart, which costs a node and no accuracy.) Values
+of merged beliefs differ by at most 1e-12 times |S| times the largest value, so they stay exact for every purpose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64, Int, UInt64
+from scipy import sparse
+
+from asymrl.theory.beliefs import fingerprint
+from asymrl.worlds.pomdp import Pomdp
+
+LIMIT = 200_000  # beliefs; with their successors this stays well below a gigabyte
+_BLOCK = 500_000  # entries of the beliefs that are advanced in one go, times the number of actions
+
+
+class TooManyBeliefsError(ValueError):
+    """More beliefs than fit. `depth` is the largest depth that does fit, and `beliefs` how many it has."""
+
+    def __init__(self, name: str, limit: int, depth: int, beliefs: int):
+        self.depth, self.beliefs = depth, beliefs
+        super().__init__(
+            f"{name}: more than {limit} beliefs can be reached in {depth + 1} steps. Ask for depth {depth} at most, "
+            f"which has {beliefs}, or raise the limit"
+        )
+
+
+def count(beliefs: sparse.csr_array) -> int:
+    """How many rows there are."""
+    return beliefs.indptr.size - 1
+
+
+class Successors(NamedTuple):
+    """What can follow some beliefs: one entry for each belief, action and observation that is possible.
+
+    The entries are sorted by belief, action and observation. Their probabilities sum to less than one for an action
+    that may end the episode.
+    """
+
+    belief: Int[np.ndarray, "E"]
+    action: Int[np.ndarray, "E"]
+    observation: Int[np.ndarray, "E"]
+    probability: Float64[np.ndarray, "E"]
+    beliefs: sparse.csr_array
+
+
+class BeliefModel:
+    """Advances sparse beliefs of a POMDP, many at a time."""
+
+    def __init__(self, pomdp: Pomdp):
+        self.pomdp = pomdp
+        state, action = pomdp.rows()
+        goes_on = ~pomdp.done
+        pair = action * pomdp.observations + pomdp.observation
+        # Only triples (a, o, s') that can happen get a column, in sorted order.
+        columns, column = np.unique((pair * pomdp.states + pomdp.next_state)[goes_on], return_inverse=True)
+        self._pair, self._next_state = np.divmod(columns, pomdp.states)
+        entries = (pomdp.probability[goes_on], (state[goes_on], column))
+        self._joint = sparse.csr_array(entries, shape=(pomdp.states, columns.size))
+        self._rewards = pomdp.R()
+
+    def first(self) -> Successors:
+        """The beliefs before the first action; as `observation`, what is seen then (|O|: the constant symbol)."""
+        pomdp = self.pomdp
+        if pomdp.first_observation is None:
+            seen, joint = np.array([pomdp.observations]), pomdp.start[None]
+        else:
+            joint = (pomdp.start[:, None] * pomdp.first_observation).T
+            seen = np.flatnonzero(joint.sum(1))
+            joint = joint[seen]
+        probability = joint.sum(1)
+        nobody = np.zeros(seen.size, int)
+        return Successors(nobody, nobody, seen, probability, sparse.csr_array(joint / probability[:, None]))
+
+    def rewards(self, beliefs: sparse.csr_array) -> Float64[np.ndarray, "N A"]:
+        """Expected rewards of each action."""
+        return beliefs @ self._rewards
+
+    def successors(self, beliefs: sparse.csr_array) -> Successors:
+        """Bayes' rule for all beliefs, all actions and all observations that can follow."""
+        joint = sparse.csr_array(beliefs @ self._joint)
+        joint.sort_indices()
+        row = np.repeat(np.arange(count(joint)), np.diff(joint.indptr))
+        pair = self._pair[joint.indices]
+        pairs = self.pomdp.actions * self.pomdp.observations
+        group, entry_group = np.unique(row * pairs + pair, return_inverse=True)
+        probability = np.bincount(entry_group, joint.data, minlength=group.size)
+        offsets = np.searchsorted(entry_group, np.arange(group.size + 1))
+        following = sparse.csr_array(
+            (joint.data / probability[entry_group], self._next_state[joint.indices], offsets),
+            shape=(group.size, self.pomdp.states),
+        )
+        parent, pair = np.divmod(group, pairs)
+        action, observation = np.divmod(pair, self.pomdp.observations)
+        return Successors(parent, action, observation, probability, following)
+
+
+def belief_keys(beliefs: sparse.csr_array) -> UInt64[np.ndarray, "N 2"]:
+    """128 bits for each row: equal for equal rounded beliefs and, for all that chance allows, only for those."""
+    row = np.repeat(np.arange(count(beliefs)), np.diff(beliefs.indptr))
+    return fingerprint(row, beliefs.indices, beliefs.data, count(beliefs)).view(np.uint64)
+
+
+class Numbering:
+    """Numbers beliefs in the order in which they are met."""
+
+    def __init__(self):
+        self._number: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def add(self, beliefs: sparse.csr_array) -> tuple[Int[np.ndarray, "N"], Int[np.ndarray, "fresh"]]:
+        """The number of each belief, and the rows of those that were not known, in the order of their numbers."""
+        keys = belief_keys(beliefs).tobytes()
+        numbers, fresh = np.empty(count(beliefs), np.int64), []
+        for row in range(count(beliefs)):
+            key = keys[16 * row : 16 * row + 16]
+            if key not in self._number:
+                self._number[key] = len(self._number)
+                fresh.append(row)
+            numbers[row] = self._number[key]
+        return numbers, np.array(fresh, np.int64)
+
+    def find(self, belief: sparse.csr_array) -> int | None:
+        """The number of one belief, if it has one."""
+        return self._number.get(belief_keys(belief)[0].tobytes())
+
+
+@dataclass(frozen=True)
+class BeliefGraph:
+    """The beliefs that can be reached from the start, and the edges between them.
+
+    Belief `i` was first met after `depth[i]` steps. The edges are sorted by belief, action and observation. Beliefs at
+    the depth that was asked for have no edges: what follows them was not looked at.
+    """
+
+    pomdp: Pomdp
+    beliefs: sparse.csr_array
+    depth: Int[np.ndarray, "N"]
+    rewards: Float64[np.ndarray, "N A"]
+    belief: Int[np.ndarray, "E"]
+    action: Int[np.ndarray, "E"]
+    observation: Int[np.ndarray, "E"]
+    probability: Float64[np.ndarray, "E"]
+    following: Int[np.ndarray, "E"]
+    first_observation: Int[np.ndarray, "F"]
+    """What can be seen before the first action (|O|: the constant symbol), with its probability and belief."""
+    first_probability: Float64[np.ndarray, "F"]
+    first_belief: Int[np.ndarray, "F"]
+    complete: bool
+    """Whether every belief has its successors, so that the graph holds for any horizon."""
+    numbering: Numbering = field(repr=False)
+
+    def __len__(self) -> int:
+        return count(self.beliefs)
+
+    @cached_property
+    def transition(self) -> sparse.csr_array:
+        """Probabilities of the next belief: row `belief * A + action`, one column for each belief."""
+        row = self.belief * self.pomdp.actions + self.action
+        shape = (len(self) * self.pomdp.actions, len(self))
+        return sparse.csr_array((self.probability, (row, self.following)), shape=shape)
+
+    def find(self, belief: Float64[np.ndarray, "S"]) -> int:
+        """The number of a belief.
+
+        Raises:
+            KeyError: if the graph does not have it.
+        """
+        number = self.numbering.find(sparse.csr_array(belief[None]))
+        if number is None:
+            raise KeyError(f"{self.pomdp.name}: this belief can not be reached from the start")
+        return number
+
+
+def belief_graph(pomdp: Pomdp, depth: int | None = None, limit: int = LIMIT) -> BeliefGraph:
+    """All beliefs that can be reached in `depth` steps (None: at all), breadth first.
+
+    Raises:
+        TooManyBeliefsError: if there are more than `limit`; it says how deep one can go.
+    """
+    model, numbering = BeliefModel(pomdp), Numbering()
+    first = model.first()
+    first_belief, fresh = numbering.add(first.beliefs)
+    layer = first.beliefs[fresh]
+    layers, sizes, edges = [layer], [fresh.size], []
+    while count(layer) and (depth is None or len(layers) <= depth):
+        offset, met = len(numbering) - count(layer), []
+        for block in _blocks(layer, pomdp.actions):
+            after = model.successors(layer[block])
+            following, fresh = numbering.add(after.beliefs)
+            if len(numbering) > limit:
+                raise TooManyBeliefsError(pomdp.name, limit, len(layers) - 1, sum(sizes))
+            edges.append((after.belief + block.start + offset, after.action, after.observation, after.probability))
+            edges[-1] += (following,)
+            met.append(after.beliefs[fresh])
+        layer = sparse.csr_array(sparse.vstack(met, "csr"))
+        layers.append(layer)
+        sizes.append(count(layer))
+    beliefs = sparse.csr_array(sparse.vstack(layers, "csr"))
+    columns = zip(*edges, strict=True) if edges else [[np.zeros(0, int)]] * 3 + [[np.zeros(0)], [np.zeros(0, int)]]
+    belief, action, observation, probability, following = (np.concatenate(column) for column in columns)
+    return BeliefGraph(
+        pomdp=pomdp,
+        beliefs=beliefs,
+        depth=np.repeat(np.arange(len(sizes)), sizes),
+        rewards=model.rewards(beliefs),
+        belief=belief,
+        action=action,
+        observation=observation,
+        probability=probability,
+        following=following,
+        first_observation=first.observation,
+        first_probability=first.probability,
+        first_belief=first_belief,
+        complete=count(layer) == 0,
+        numbering=numbering,
+    )
+
+
+def _blocks(layer: sparse.csr_array, actions: int) -> list[slice]:
+    """Runs of rows whose successors are computed at once, so that memory stays bounded."""
+    whole = layer.indptr[1:].astype(np.int64) * actions // _BLOCK
+    cuts = np.flatnonzero(np.diff(whole, prepend=whole[:1])).tolist()
+    return [slice(start, stop) for start, stop in zip([0, *cuts], [*cuts, count(layer)], strict=True)]

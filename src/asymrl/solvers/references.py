@@ -1,0 +1,66 @@
+"""Returns to compare with: the optimum, the best without looking, the best without memory, and chance."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+from asymrl.solvers.memoryless import best_memoryless, uniform_return
+from asymrl.solvers.optima import Solution, solve
+from asymrl.solvers.uninformed import best_open_loop
+from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.pomdp import Pomdp
+from asymrl.worlds.registry import make
+from asymrl.worlds.scores import Score, Scores, scores
+from asymrl.worlds.world import DEFAULT_TIME_LIMIT
+
+STATES = 500  # with more, the best memoryless policy takes longer than anyone wants to wait
+CHEAP, SECONDS = 2_000, 2.0  # states of a world that is solved on demand, and how long a search for it may take
+
+
+@dataclass(frozen=True)
+class Reference(Score):
+    """A return as the report words it: exact, the best one found, or between bounds."""
+
+    def __str__(self) -> str:
+        if self.low != self.high:
+            return f"between {self.low:.4g} and {self.high:.4g}"
+        return f"{self.low:.4g}" + (" (best found)" if self.kind == "found" else "")
+
+
+def references(pomdp: Pomdp, horizon: float, best: Solution) -> dict[str, Reference]:
+    """Those that can be computed for this problem, by name."""
+    known = {"optimal": Reference(best.low, best.high, best.kind)}
+    if math.isinf(horizon):
+        return known
+    steps = int(horizon)
+    chance, blind = uniform_return(pomdp, steps, pomdp.discount), best_open_loop(pomdp, steps, pomdp.discount)
+    known["uninformed"] = Reference(blind.value, blind.value, blind.kind)
+    if pomdp.states <= STATES:
+        found = best_memoryless(pomdp, steps, pomdp.discount).value
+        known["memoryless"] = Reference(found, found, "found")
+    return known | {"random": Reference(chance, chance, "exact")}
+
+
+@functools.cache
+def known_returns(name: str) -> Scores | None:
+    """The reference returns of a world by its name: those on record or, for other finite worlds, computed if cheap.
+
+    What is computed are the returns of a random and of the best policy in 100 steps. None: too large, or not finite.
+    """
+    if (recorded := scores(name)) is not None:
+        return recorded
+    try:
+        world = make(name)
+    except ValueError:
+        return None
+    if not isinstance(world, FiniteWorld) or (pomdp := world.pomdp()).states > CHEAP:
+        return None
+
+    def returns(discount: float) -> dict[str, Score]:
+        chance = uniform_return(pomdp, DEFAULT_TIME_LIMIT, discount)
+        best = solve(pomdp, DEFAULT_TIME_LIMIT, discount, seconds=SECONDS)
+        return {"random": Score(chance, chance, "exact"), "best": Score(best.low, best.high, best.kind)}
+
+    return Scores(undiscounted=returns(1.0), discounted=returns(pomdp.discount))

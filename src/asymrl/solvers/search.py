@@ -1,0 +1,134 @@
+"""Best-first search for the optimum where the reachable beliefs are too many to visit (AO*).
+
+Only beliefs that an optimistic agent would visit are looked at. Each has an upper bound, at first QMDP's, and a lower
+bound, at first that of the best blind policy. Again and again the plan that is greedy for the upper bounds is followed
+to all beliefs that have not been expanded; these are expanded, and both bounds are carried back to the start. When the
+two meet, the value is exact: proven by the upper bound, and attained by the policy that is greedy for the lower one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int
+from scipy import sparse
+
+from asymrl.solvers.beliefgraph import BeliefModel, Numbering, Successors
+from asymrl.solvers.bounds import Bound, blind, qmdp
+from asymrl.worlds.pomdp import Pomdp
+
+LIMIT = 100_000  # beliefs with their time; about a gigabyte for beliefs over a thousand states
+TOLERANCE = 1e-12  # relative to the largest bound: rounding
+EMPTY = np.zeros(0, np.int64)
+
+
+class Level:
+    """All beliefs met so far with the same number of steps to go."""
+
+    def __init__(self, steps: int, states: int, actions: int):
+        self.steps = steps
+        self.numbering = Numbering()
+        self.beliefs = sparse.csr_array((0, states))
+        self.upper = np.zeros(0)
+        self.lower = np.zeros(0)
+        self.expanded = np.zeros(0, bool)
+        self.rewards = np.zeros((0, actions))
+        self.belief, self.action, self.observation, self.following = EMPTY, EMPTY, EMPTY, EMPTY
+        self.probability = np.zeros(0)
+
+    def __len__(self) -> int:
+        return len(self.upper)
+
+    def add(self, beliefs: sparse.csr_array, upper: Bound, lower: Bound, model: BeliefModel) -> Int[np.ndarray, "N"]:
+        """The numbers of some beliefs; those not known yet get the first bounds."""
+        number, fresh = self.numbering.add(beliefs)
+        new = beliefs[fresh]
+        self.beliefs = sparse.csr_array(sparse.vstack([self.beliefs, new], "csr"))
+        self.upper = np.append(self.upper, upper.at(new, self.steps))
+        self.lower = np.append(self.lower, lower.at(new, self.steps))
+        self.expanded = np.append(self.expanded, np.zeros(fresh.size, bool))
+        self.rewards = np.concatenate([self.rewards, model.rewards(new)])
+        return number
+
+    def connect(self, belief: Int[np.ndarray, "N"], after: Successors, following: Int[np.ndarray, "E"]) -> None:
+        """Stores what follows the beliefs that were just expanded."""
+        self.expanded[belief] = True
+        self.belief = np.append(self.belief, belief[after.belief])
+        self.action = np.append(self.action, after.action)
+        self.observation = np.append(self.observation, after.observation)
+        self.probability = np.append(self.probability, after.probability)
+        self.following = np.append(self.following, following)
+
+    def q(self, values: Float64[np.ndarray, "M"], discount: float) -> Float64[np.ndarray, "N A"]:
+        """R(b,a) + g sum_o Pr(o|b,a) V(b'), right for expanded beliefs, from the values of the level below."""
+        N, A = self.rewards.shape
+        ahead = np.bincount(self.belief * A + self.action, self.probability * values[self.following], minlength=N * A)
+        return self.rewards + discount * ahead.reshape(N, A)
+
+
+@dataclass
+class Search:
+    """The beliefs looked at, by steps to go, and the bounds at the start."""
+
+    pomdp: Pomdp
+    levels: list[Level]
+    first: Successors
+    first_belief: Int[np.ndarray, "F"]
+    discount: float
+    upper: float
+    lower: float
+    exact: bool
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.levels))
+
+
+def search(pomdp: Pomdp, horizon: int, discount: float, limit: int = LIMIT, seconds: float = math.inf) -> Search:
+    """Looks for the optimum until it is proven, or until `limit` beliefs have been met or the time is over."""
+    model, over, under = BeliefModel(pomdp), qmdp(pomdp, horizon, discount), blind(pomdp, horizon, discount)
+    levels = [Level(k, pomdp.states, pomdp.actions) for k in range(horizon + 1)]
+    first = model.first()
+    roots = levels[horizon].add(first.beliefs, over, under, model)
+    found = Search(pomdp, levels, first, roots, discount, np.inf, -np.inf, exact=False)
+    deadline = time.monotonic() + seconds
+    while True:
+        top = levels[horizon]
+        found.upper = float(first.probability @ top.upper[roots])
+        found.lower = float(first.probability @ top.lower[roots])
+        frontier = _frontier(levels, roots, discount)
+        gap = TOLERANCE * max(1.0, abs(found.upper), abs(found.lower))
+        found.exact = found.upper - found.lower <= gap or not any(beliefs.size for beliefs in frontier)
+        if found.exact or found.size > limit or time.monotonic() > deadline:
+            return found
+        for level, below, beliefs in zip(levels[1:], levels, frontier[1:], strict=False):
+            if beliefs.size:
+                after = model.successors(level.beliefs[beliefs])
+                level.connect(beliefs, after, below.add(after.beliefs, over, under, model))
+        _carry_back(levels, discount)
+
+
+def _frontier(levels: list[Level], roots: Int[np.ndarray, "F"], discount: float) -> list[Int[np.ndarray, "_"]]:
+    """By steps to go, the beliefs not expanded yet that the greedy plan for the upper bounds reaches."""
+    frontier, reached = [EMPTY] * len(levels), roots
+    for k in range(len(levels) - 1, 0, -1):
+        level = levels[k]
+        visited = np.zeros(len(level), bool)
+        visited[reached] = True
+        frontier[k] = np.flatnonzero(visited & ~level.expanded)
+        greedy = level.q(levels[k - 1].upper, discount).argmax(1)
+        taken = visited[level.belief] & (level.action == greedy[level.belief])
+        reached = level.following[taken]
+    return frontier
+
+
+def _carry_back(levels: list[Level], discount: float) -> None:
+    """Improves both bounds of every expanded belief, the ones near the end first."""
+    for level, below in zip(levels[1:], levels, strict=False):
+        if level.expanded.any():
+            on = level.expanded
+            level.upper[on] = np.minimum(level.upper, level.q(below.upper, discount).max(1))[on]
+            level.lower[on] = np.maximum(level.lower, level.q(below.lower, discount).max(1))[on]

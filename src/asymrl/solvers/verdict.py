@@ -1,0 +1,211 @@
+"""Would a privileged critic help here, and which? The numbers of an analysis, and what to make of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from asymrl.solvers.references import Reference
+from asymrl.theory import variance
+from asymrl.theory.analysis import Analysis
+from asymrl.theory.graph import MEMORY
+
+NEGLIGIBLE = 1e-6  # relative: smaller errors of a gradient do no harm
+ROUNDING = 1e-12  # relative to the largest value
+KINDS = (("td0", "td0"), ("td-lambda", "td-lambda"), ("mc", "td0"), ("mc", "mc"))
+"""Targets of the state critic, and the estimator of the actor that listens to it."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """A history in which something is largest, in the problem's own names."""
+
+    history: str
+    probability: float
+    amount: float
+    action: str | None = None
+
+
+@dataclass(frozen=True)
+class StateCritic:
+    """What a critic V(s) does to an actor. Biases are None where there are too many beliefs to look at each."""
+
+    targets: str
+    estimator: str
+    value_bias: float | None
+    """The mean size of E[V(s) | h] - V(h) over the histories that happen."""
+    worst_value: Where | None
+    gradient_error: float
+    """The norm of the error of the gradient, relative to the true one."""
+    gradient_cosine: float
+    worst_gradient: Where | None
+
+    @property
+    def safe(self) -> bool:
+        return self.gradient_error <= NEGLIGIBLE
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Total variance of the one-episode gradient estimate, by critic; and the mean of Var(V(h, s) | h)."""
+
+    h: float
+    hs: float
+    resampled: float
+    state_variance: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Everything that `asymrl theory` reports."""
+
+    world: str
+    policy: str
+    horizon: int | None
+    discount: float
+    expected_return: float
+    return_error: float
+    followed: float
+    nodes: int
+    V_s_defined: bool
+    V_s_explanation: str
+    gradient_norm: float
+    critics: tuple[StateCritic, ...]
+    variance: Spread | None
+    returns: dict[str, Reference]
+    advice: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As documented under reference/theory."""
+        data = asdict(self)
+        for critic in data["critics"]:
+            critic["gradient_cosine"] = None if math.isnan(critic["gradient_cosine"]) else critic["gradient_cosine"]
+            critic["gradient_error"] = None if math.isinf(critic["gradient_error"]) else critic["gradient_error"]
+        return data
+
+
+def examine(analysis: Analysis, policy: str, returns: dict[str, Reference], depth: int | None = None) -> Verdict:
+    """The verdict on a problem and a policy.
+
+    Args:
+        analysis: of the policy.
+        policy: its name.
+        returns: to compare with.
+        depth: histories with more actions are not named.
+    """
+    defined = analysis.state_value()
+    critics = tuple(_critic(analysis, targets, estimator, depth) for targets, estimator in KINDS)
+    spread = _spread(analysis)
+    norm = analysis.gradient().norm
+    return Verdict(
+        world=analysis.pomdp.name,
+        policy=policy,
+        horizon=None if math.isinf(analysis.horizon) else int(analysis.horizon),
+        discount=analysis.pomdp.discount,
+        expected_return=analysis.J,
+        return_error=analysis.error,
+        followed=1 - analysis.left_over,
+        nodes=analysis.graph.nodes,
+        V_s_defined=defined.well_defined,
+        V_s_explanation=defined.explanation,
+        gradient_norm=norm,
+        critics=critics,
+        variance=spread,
+        returns=returns,
+        advice=_advice(analysis, critics, spread, norm),
+    )
+
+
+def _critic(analysis: Analysis, targets: str, estimator: str, depth: int | None) -> StateCritic:
+    true, told = analysis.gradient(), analysis.gradient(targets, estimator)
+    error, rounding = told.error(true), ROUNDING * _scale(analysis)
+    relative = error / true.norm if true.norm > rounding else 0.0 if error <= rounding else math.inf
+    mean, worst_value, worst_gradient = None, None, None
+    if analysis.graph.merged != MEMORY:
+        bias = analysis.value_bias(targets)
+        weight = np.where(np.isnan(bias), 0.0, analysis.graph.probability_of_node)
+        mean = float(np.sum(weight * np.abs(np.nan_to_num(bias))) / weight.sum())
+        worst_value = _largest(analysis, bias[:, None], depth, named=False)
+        worst_gradient = _largest(analysis, analysis.gradient_bias(targets, estimator), depth, named=True)
+    return StateCritic(targets, estimator, mean, worst_value, relative, told.cosine(true), worst_gradient)
+
+
+def _scale(analysis: Analysis) -> float:
+    return max(1.0, float(np.max(np.abs(analysis.values.V_h))))
+
+
+def _largest(analysis: Analysis, x: Float64[np.ndarray, "nodes k"], depth: int | None, *, named: bool) -> Where | None:
+    """Where a history matters most: size times probability."""
+    graph = analysis.graph
+    size = np.abs(np.nan_to_num(x)) * graph.probability_of_node[:, None]
+    if depth is not None:
+        size = np.where(graph.time[:, None] <= depth, size, 0.0)
+    node, column = np.unravel_index(int(size.argmax()), size.shape)
+    if abs(x[node, column]) <= 1e-9 * _scale(analysis) or np.isnan(x[node, column]):
+        return None
+    words = analysis.describe(graph.history(int(node)))
+    action = analysis.pomdp.action_names[int(column)] if named else None
+    return Where(words, float(graph.probability_of_node[node]), float(x[node, column]), action)
+
+
+def _spread(analysis: Analysis) -> Spread | None:
+    if analysis.graph.merged == MEMORY or analysis.graph.stationary:
+        return None
+    each = variance.state_variance(analysis.values)
+    weight = np.where(analysis.graph.open, 0.0, analysis.graph.probability_of_node)
+    return Spread(
+        h=analysis.variance("h"),
+        hs=analysis.variance("hs"),
+        resampled=analysis.variance("hs", resampled=True),
+        state_variance=float(weight @ each / weight.sum()),
+    )
+
+
+def _advice(analysis: Analysis, critics: tuple[StateCritic, ...], spread: Spread | None, norm: float) -> str:
+    by_kind = {(critic.targets, critic.estimator): critic for critic in critics}
+    td0 = by_kind["td0", "td0"]
+    hidden = np.bincount(analysis.graph.node).max() > 1
+    if not hidden:
+        return (
+            "The agent always knows the state, so that V(h), V(s) and V(h, s) are the same thing: a privileged critic "
+            "can only be easier to learn."
+        )
+    still = norm <= ROUNDING * _scale(analysis)
+    sentences = [_on_states(td0, by_kind["td-lambda", "td-lambda"], still)]
+    if spread is None:
+        sentences.append("V(h, s) (a2c-asym-hs) is unbiased here as everywhere.")
+    else:
+        sentences.append(_on_histories(spread))
+    if all(critic.safe for critic in critics) and not still:
+        sentences.append("This is about one policy: bias grows as a policy learns to use what it remembers.")
+    return " ".join(sentences)
+
+
+def _on_states(td0: StateCritic, td_lambda: StateCritic, still: bool) -> str:
+    if still:
+        return "The gradient of this policy is zero; a state critic " + (
+            "moves the policy nevertheless." if td0.gradient_error > 0 else "agrees."
+        )
+    if td0.safe:
+        return "A critic V(s) (a2c-asym-s) gives this policy its true gradient."
+    grades = ((0.0, "points away from the true gradient"), (0.7, "is a poor guide"), (0.97, "is somewhat off"))
+    how = next((words for below, words in grades if td0.gradient_cosine < below), "is nearly right")
+    return (
+        f"A critic V(s) with TD(0) (a2c-asym-s) {how}: cosine {td0.gradient_cosine:.3f}, error "
+        f"{100 * td0.gradient_error:.0f} %; with TD(lambda) the cosine is {td_lambda.gradient_cosine:.3f}. "
+        "With Monte-Carlo returns V(s) is only a baseline and harmless."
+    )
+
+
+def _on_histories(spread: Spread) -> str:
+    change = spread.hs / spread.h - 1 if spread.h > 0 else 0.0
+    effect = "as much noise as V(h); it helps if it is easier to learn"
+    if change < -0.02:
+        effect = f"{-100 * change:.0f} % less noise than V(h): it should help"
+    elif change > 0.02:
+        effect = f"{100 * change:.0f} % more noise than V(h), so that it helps only if it is easier to learn"
+    return f"V(h, s) (a2c-asym-hs) is unbiased, and a perfect one gives the gradient {effect}."

@@ -1,0 +1,29 @@
+"""Worlds: partially observable control problems as pure functions."""
+
+from asymrl.worlds.car_flag import CarFlag as CarFlag
+from asymrl.worlds.checker import CheckError as CheckError
+from asymrl.worlds.checker import check as check
+from asymrl.worlds.classics import GoodBad as GoodBad
+from asymrl.worlds.classics import Tiger as Tiger
+from asymrl.worlds.cleaner import Cleaner as Cleaner
+from asymrl.worlds.finite import FiniteWorld as FiniteWorld
+from asymrl.worlds.heaven_hell import HeavenHell as HeavenHell
+from asymrl.worlds.memory_rooms import MemoryFourRooms as MemoryFourRooms
+from asymrl.worlds.names import PAPER_WORLDS as PAPER_WORLDS
+from asymrl.worlds.names import WORLDS as WORLDS
+from asymrl.worlds.registry import make as make
+from asymrl.worlds.rows import Rows as Rows
+from asymrl.worlds.scores import Scores as Scores
+from asymrl.worlds.scores import scores as scores
+from asymrl.worlds.shopping import Shopping as Shopping
+from asymrl.worlds.spaces import Box as Box
+from asymrl.worlds.spaces import Discrete as Discrete
+from asymrl.worlds.spaces import Indices as Indices
+from asymrl.worlds.spaces import Place as Place
+from asymrl.worlds.spaces import Record as Record
+from asymrl.worlds.spaces import Space as Space
+from asymrl.worlds.world import Episode as Episode
+from asymrl.worlds.world import Signal as Signal
+from asymrl.worlds.world import Step as Step
+from asymrl.worlds.world import Transition as Transition
+from asymrl.worlds.world import World as World

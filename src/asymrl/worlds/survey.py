@@ -1,0 +1,287 @@
+"""What a world does, gathered for the model checker: the programs of its functions, and their outcomes."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Num
+
+from asymrl.worlds.certain import Certain
+from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.spaces import Discrete
+from asymrl.worlds.world import State, Step, World
+
+# Up to this many pairs of a state and an action, a finite world is examined whole.
+EXHAUSTIVE_PAIRS = 20_000
+SHARES = (0.5, 0.0, 0.25, 0.75, 1.0)  # of the way between the corners, where actions are vectors
+
+
+class CheckError(ValueError):
+    """A world breaks one of the rules that everything else relies on."""
+
+
+class Shapes(NamedTuple):
+    """Shapes and dtypes of all that a world's functions return."""
+
+    state: Any
+    first_observation: Any
+    step: Any
+    observation: Any
+    latent: Any
+    state_from_latent: Any
+
+
+class Outcome(NamedTuple):
+    """All that comes of one action in one state."""
+
+    state: State
+    reward: Any
+    terminated: Any
+    observation: Any
+    latent: Any
+
+
+class Came(NamedTuple):
+    """What came of a step."""
+
+    latent: Any
+    reward: Any
+    terminated: Any
+    observation: Any
+
+
+class Walked(NamedTuple):
+    """Steps `[step, episode, ...]` in the world, and what its table says about them."""
+
+    latents: Any  # before the step
+    actions: np.ndarray  # [step, episode]
+    valid: np.ndarray  # [step, episode], whether the episode had not ended before
+    by_world: Came
+    by_table: Came
+    first_by_world: Any  # observations [episode, ...]
+    first_by_table: Any
+
+
+class Survey(NamedTuple):
+    """What was found in N states. All but `batches` and `batch_keys` are on the host."""
+
+    starts: Any
+    first_observations: Any
+    start_latents: Any
+    latents: Any  # [N, ...]
+    outcomes: Outcome  # [N, A, ...], under a key that depends on the latent only
+    latents_again: Any  # the same for the states that `from_latent` makes of the latents
+    outcomes_again: Outcome
+    same_latent: np.ndarray  # [N], the first state with the same latent
+    start_keys: Any
+    batches: list[State]  # the N states, some at a time
+    batch_keys: list[Any]
+
+
+def trace(env: World, times: int = 3) -> Shapes:
+    """Traces each function of a world on its own, without running it.
+
+    Raises:
+        CheckError: if a function fails, or gives another program when it is traced again.
+    """
+
+    def shape_of(name: str, *arguments: Any) -> Any:
+        programs, shapes = set(), None
+        for _ in range(times):
+            try:
+                # A new function each time, since JAX remembers those that it has traced.
+                program, shapes = jax.make_jaxpr(_renewed(getattr(env, name)), return_shape=True)(*arguments)
+            except Exception as error:
+                raise CheckError(f"{env.name}: {name} raised {type(error).__name__}: {error}") from error
+            programs.add(_fingerprint(program))
+        if len(programs) > 1:
+            raise CheckError(
+                f"{env.name}: {name} depends on more than its arguments, for it is another function when it is "
+                "traced again; draw randomness from the key, not from np.random, and keep no counters"
+            )
+        return shapes
+
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    action = jax.eval_shape(lambda: jnp.asarray(actions_to_try(env)[0]))
+    state = shape_of("reset", key)
+    first_observation = shape_of("first_observation", key, state)
+    step = shape_of("step", key, state, action)
+    if not isinstance(step, Step):
+        raise CheckError(f"{env.name}: step returns a {type(step).__name__}, expected asymrl.worlds.Step")
+    observation = shape_of("observe", key, state, action, step.state)
+    latent = shape_of("latent", state)
+    return Shapes(state, first_observation, step, observation, latent, shape_of("from_latent", latent))
+
+
+def _renewed(function: Callable) -> Callable:
+    return lambda *arguments: function(*arguments)
+
+
+def _fingerprint(program: Any) -> tuple[str, ...]:
+    """Equal for equal programs; addresses of Python objects don't count."""
+    return re.sub(r"0x[0-9a-f]+", "", str(program)), *(host(jnp.asarray(c)).tobytes().hex() for c in program.consts)
+
+
+def take(env: World, episodes: int, steps: int, seed: int) -> Survey:
+    """Follows episodes with random actions and looks at every action in the states on the way.
+
+    A small finite world is examined in all its states instead.
+    """
+    random = np.random.default_rng(seed)
+    start_keys = _keys(_key_data(random, episodes))
+    look = compiled(jax.vmap(functools.partial(_look, env)))
+    no_walk = np.zeros(episodes, np.int32)
+    try:
+        starts, first_observations, start_latents = compiled(jax.vmap(functools.partial(begin, env)))(start_keys)
+        if isinstance(env, FiniteWorld) and env.latent_space.n * len(env.action_names) <= EXHAUSTIVE_PAIRS:
+            batches, latents = _all_states(env, episodes)
+        else:
+            walk = _walk(look, starts, random, len(actions_to_try(env)), episodes, steps)
+            batches, latents = [state for state, _ in walk], _join([latent for _, latent in walk])
+        leader = _leaders(latents)
+        key_data = _key_data(random, leader.size)[leader].reshape(len(batches), episodes, -1)
+        batch_keys = [_keys(data) for data in key_data]
+        found = [look(*pair, no_walk, starts) for pair in zip(batch_keys, batches, strict=True)]
+        rebuilt = [state for _, state, _, _ in found]
+        again = [look(*pair, no_walk, starts) for pair in zip(batch_keys, rebuilt, strict=True)]
+    except Exception as error:
+        raise CheckError(f"{env.name}: fails when compiled with vmap: {type(error).__name__}: {error}") from error
+    return Survey(
+        starts=host(starts),
+        first_observations=host(first_observations),
+        start_latents=host(start_latents),
+        latents=latents,
+        outcomes=_join([outcomes for _, _, outcomes, _ in found]),
+        latents_again=_join([latent for latent, _, _, _ in again]),
+        outcomes_again=_join([outcomes for _, _, outcomes, _ in again]),
+        same_latent=leader,
+        start_keys=start_keys,
+        batches=batches,
+        batch_keys=batch_keys,
+    )
+
+
+def walk_on_table(env: World, certain: Certain, survey: Survey, steps: int, seed: int) -> Walked:
+    """Random actions from the starts of a survey, taken in the world and on its table."""
+    one_for_all = jax.tree.map(lambda leaf: leaf[0], survey.starts)
+
+    def episode(key: Any, start: State, first: Any, actions: Any) -> Any:
+        whose = one_for_all if certain.shared else start
+        columns, sights = tuple(jnp.asarray(column) for column in certain.table(whose)), certain.sights(whose)
+
+        def seen(sight: Any) -> Any:
+            return jax.tree.map(lambda leaf: leaf[sight], sights)
+
+        def step(now: Any, action: Any) -> Any:
+            state, place, alive = now
+            after = act(env, key, state, action)
+            place, sight, reward, ended = (column[place * len(env.action_names) + action] for column in columns)
+            by_table = Came(env.latent(certain.at(start, place)), reward, ended > 0, seen(sight))
+            by_world = Came(after.latent, after.reward, after.terminated, after.observation)
+            return (after.state, place, alive & ~after.terminated), (env.latent(state), alive, by_world, by_table)
+
+        place, sight = certain.first(start, first)
+        return jax.lax.scan(step, (start, jnp.asarray(place, jnp.int32), True), actions)[1], seen(sight)
+
+    actions = np.random.default_rng(seed).integers(len(env.action_names), size=(steps, len(survey.start_keys)))
+    given = (survey.start_keys, survey.starts, survey.first_observations, jnp.asarray(actions, jnp.int32))
+    found, first = host(compiled(jax.vmap(episode, (0, 0, 0, 1), (1, 0)))(*given))
+    latents, valid, by_world, by_table = found
+    return Walked(latents, actions, valid, by_world, by_table, survey.first_observations, first)
+
+
+def actions_to_try(env: World) -> Num[np.ndarray, "action *size"]:
+    """Every action of a world; or where actions are vectors, both corners of their space and points between them."""
+    space = env.action_space
+    if isinstance(space, Discrete):
+        return np.arange(space.n, dtype=np.int32)
+    low, high = (np.nan_to_num(end, posinf=1.0, neginf=-1.0) for end in space.bounds())
+    return np.stack([low + share * (high - low) for share in SHARES]).astype(np.float32)
+
+
+def begin(env: World, key: Any) -> tuple[State, Any, Any]:
+    state = env.reset(key)
+    return state, env.first_observation(key, state), env.latent(state)
+
+
+def act(env: World, key: Any, state: State, action: Any) -> Outcome:
+    step = env.step(key, state, action)
+    seen = env.observe(key, state, action, step.state)
+    return Outcome(*step, observation=seen, latent=env.latent(step.state))
+
+
+def _look(env: World, key: Any, state: State, action: Any, start: State) -> tuple[Any, State, Outcome, State]:
+    """The latent, the state made of it, what each action does, and where `action` leads: at an end, to the start."""
+    latent = env.latent(state)
+    outcomes = jax.vmap(functools.partial(act, env), (None, None, 0))(key, state, jnp.asarray(actions_to_try(env)))
+    ended = outcomes.terminated[action]
+    onward = jax.tree.map(lambda leaf, first: jnp.where(ended, first, leaf[action]), outcomes.state, start)
+    return latent, env.from_latent(latent), outcomes, onward
+
+
+def _walk(
+    look: Callable, state: State, random: np.random.Generator, actions: int, episodes: int, steps: int
+) -> list[tuple[State, Any]]:
+    """The states on the way of random actions and their latents, one batch for each step.
+
+    The first episode draws each action anew, the last one repeats its own for ever, which takes it further.
+    """
+    starts, visited = state, []
+    persistence = np.linspace(0, 1, episodes)
+    action = random.integers(actions, size=episodes, dtype=np.int32)
+    for _ in range(steps):
+        repeats = random.random(episodes) < persistence
+        action = np.where(repeats, action, random.integers(actions, size=episodes, dtype=np.int32))
+        latent, _, _, onward = look(_keys(_key_data(random, episodes)), state, action, starts)
+        visited.append((state, latent))
+        state = onward
+    return visited
+
+
+def _all_states(env: FiniteWorld, size: int) -> tuple[list[State], np.ndarray]:
+    """All states in batches, the last one filled up with states from the beginning, and their latents."""
+    batches = -(-env.latent_space.n // size)
+    latents = np.resize(np.arange(env.latent_space.n, dtype=np.int32), (batches, size))
+    return [host(jax.vmap(env.from_latent)(jnp.asarray(batch))) for batch in latents], latents.ravel()
+
+
+def _key_data(random: np.random.Generator, count: int) -> np.ndarray:
+    """Random numbers for keys. On the host, where nothing has to be compiled."""
+    shape = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0))).shape
+    return random.integers(2**32, size=(count, *shape), dtype=np.uint32)
+
+
+def _keys(data: np.ndarray) -> Any:
+    return jax.random.wrap_key_data(jnp.asarray(data))
+
+
+def _leaders(latents: Any) -> np.ndarray:
+    """For each latent the index of the first one that is equal to it."""
+    first: dict[bytes, int] = {}
+    rows = zip(*jax.tree.leaves(latents), strict=True)
+    return np.array([first.setdefault(b"".join(leaf.tobytes() for leaf in row), i) for i, row in enumerate(rows)])
+
+
+def compiled(function: Callable) -> Callable:
+    """Compiled in haste: what a check costs is compiling, not running."""
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+
+
+def host(tree: Any) -> Any:
+    """The same tree as NumPy arrays; random keys in a state become their numbers."""
+
+    def numbers(leaf: Any) -> np.ndarray:
+        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+    return jax.tree.map(numbers, tree)
+
+
+def _join(batches: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *map(host, batches))

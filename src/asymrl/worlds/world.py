@@ -1,0 +1,182 @@
+"""What every world offers, and the one place where time limits and fresh starts are handled."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from asymrl.worlds.certain import Certain
+from asymrl.worlds.spaces import Box, Discrete, Space
+
+State = PyTree[Any]
+Observation = PyTree[Any]
+Latent = PyTree[Any]
+Action = Int[Array, ""] | Float[Array, "..."] | int  # an index, or in some worlds a vector
+
+DEFAULT_TIME_LIMIT = 100  # The paper ends every episode after 100 steps (appendix "Hyperparameters").
+
+
+class Step(NamedTuple):
+    """What one action does to a world."""
+
+    state: State
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+
+
+class Episode(NamedTuple):
+    """An episode under way: where the world is and how many actions were taken."""
+
+    state: State
+    t: Int[Array, ""]
+
+
+class Transition(NamedTuple):
+    """What came of an action. `terminated`: the world ended. `truncated`: only the time limit was reached."""
+
+    observation: Observation
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+
+    @property
+    def done(self) -> Bool[Array | np.ndarray, "..."]:
+        return self.terminated | self.truncated
+
+
+class Signal(NamedTuple):
+    """Something true that a privileged critic may be told: a function of the latent state, and its space."""
+
+    of: Callable[[Latent], Any]
+    space: Space
+    about: str
+
+
+class World(eqx.Module):
+    """A partially observable control problem as pure functions of a random key.
+
+    A subclass says how the world starts (`reset`), moves (`step`) and shows itself (`first_observation`,
+    `observe`), and what a privileged critic may look at (`latent`). All of them work on a single world;
+    use `jax.vmap` for many. Episodes, with their time limit, are `begin`, `advance` and `advance_or_begin`.
+    """
+
+    name: eqx.AbstractVar[str]
+    discount: eqx.AbstractVar[float]
+    time_limit: eqx.AbstractVar[int | None]
+
+    def __check_init__(self):
+        limit, discount = self.time_limit, self.discount
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise ValueError(f"{self.name}: time_limit is {limit!r}, expected a positive whole number or None")
+        if not 0 <= discount <= 1:
+            raise ValueError(f"{self.name}: discount is {discount!r}, expected a number between 0 and 1")
+
+    @property
+    @abc.abstractmethod
+    def action_names(self) -> tuple[str, ...]:
+        """A word for each action, in index order."""
+
+    @property
+    def action_space(self) -> Discrete | Box:
+        """What the agent may do: one of the named actions, or where a world says so, a vector."""
+        return Discrete(len(self.action_names))
+
+    def action_text(self, action: Any) -> str:
+        """An action in words: its name, or where actions are vectors, its numbers."""
+        if isinstance(self.action_space, Discrete):
+            return self.action_names[int(action)]
+        return ", ".join(f"{number:.2f}" for number in np.ravel(action))
+
+    @property
+    @abc.abstractmethod
+    def observation_space(self) -> Space:
+        """What the agent sees."""
+
+    @property
+    @abc.abstractmethod
+    def latent_space(self) -> Space:
+        """What is true: the representation of the state that a privileged critic reads."""
+
+    @abc.abstractmethod
+    def reset(self, key: PRNGKeyArray) -> State:
+        """A first state."""
+
+    @abc.abstractmethod
+    def step(self, key: PRNGKeyArray, state: State, action: Action) -> Step:
+        """Takes an action."""
+
+    @abc.abstractmethod
+    def first_observation(self, key: PRNGKeyArray, state: State) -> Observation:
+        """What is seen before the first action."""
+
+    @abc.abstractmethod
+    def observe(self, key: PRNGKeyArray, state: State, action: Action, next_state: State) -> Observation:
+        """What is seen after `action` led from `state` to `next_state`."""
+
+    @abc.abstractmethod
+    def latent(self, state: State) -> Latent:
+        """The state as the critic sees it. It must determine the future: `asymrl.worlds.check` tests that."""
+
+    @abc.abstractmethod
+    def from_latent(self, latent: Latent) -> State:
+        """The state with this latent, the inverse of `latent`."""
+
+    def latent_problem(self, latent: Any) -> str | None:
+        """Why a concrete value can not be a latent of this world, or None. Runs on the host."""
+        return self.latent_space.problem(latent)
+
+    def signals(self) -> dict[str, Signal]:
+        """What a privileged critic may be told, by name: `state`, the whole latent, and parts of it."""
+        return {"state": Signal(lambda latent: latent, self.latent_space, "the whole state")}
+
+    def certain(self) -> Certain | None:
+        """How an episode is a walk on a table, if nothing after its start is random; else None."""
+        return None
+
+    def begin(self, key: PRNGKeyArray) -> tuple[Episode, Observation]:
+        """Starts an episode."""
+        reset_key, observe_key = jax.random.split(key)
+        return self._begin(reset_key, observe_key)
+
+    def advance(self, key: PRNGKeyArray, episode: Episode, action: Action) -> tuple[Episode, Transition]:
+        """Takes an action in an episode and applies the time limit."""
+        step_key, observe_key = jax.random.split(key)
+        return self._advance(step_key, observe_key, episode, action)
+
+    def advance_or_begin(
+        self, key: PRNGKeyArray, episode: Episode, action: Action
+    ) -> tuple[Episode, Observation, Episode, Transition]:
+        """Takes an action and, if that ends the episode, starts the next one at once.
+
+        Returns the episode to go on with and the observation to act on next, then the episode and transition
+        as they were before a fresh start: the same things unless the transition is `done`.
+        """
+        # Deriving keys is most of the cost of a small world. Folded in one by one, those that a world does not
+        # use cost nothing; a split computes all of them.
+        step_key, observe_key, reset_key, first_key = (jax.random.fold_in(key, i) for i in range(4))
+        ended, transition = self._advance(step_key, observe_key, episode, action)
+        fresh, first_observation = self._begin(reset_key, first_key)
+        carry_on = (ended, transition.observation)
+        start_over = (fresh, first_observation)
+        episode, observation = jax.tree.map(lambda new, old: jnp.where(transition.done, new, old), start_over, carry_on)
+        return episode, observation, ended, transition
+
+    def _begin(self, reset_key: PRNGKeyArray, observe_key: PRNGKeyArray) -> tuple[Episode, Observation]:
+        state = self.reset(reset_key)
+        return Episode(state, jnp.int32(0)), self.first_observation(observe_key, state)
+
+    def _advance(
+        self, step_key: PRNGKeyArray, observe_key: PRNGKeyArray, episode: Episode, action: Action
+    ) -> tuple[Episode, Transition]:
+        state, reward, terminated = self.step(step_key, episode.state, action)
+        observation = self.observe(observe_key, episode.state, action, state)
+        t = episode.t + 1
+        out_of_time = jnp.bool_(False) if self.time_limit is None else t >= self.time_limit
+        return Episode(state, t), Transition(observation, reward, terminated, out_of_time & ~terminated)

@@ -1,0 +1,154 @@
+"""Worlds that are not part of the package, by name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium.envs import registration
+
+from asymrl.adapters import elsewhere
+from asymrl.adapters.elsewhere import register, with_limit
+from asymrl.training import _known_by_name
+from asymrl.worlds.classics import Tiger
+from asymrl.worlds.host import HostWorld
+from asymrl.worlds.names import is_from_elsewhere, split_options
+from asymrl.worlds.registry import make
+
+OWN = """
+from asymrl.worlds import Tiger
+
+
+class Loud(Tiger):
+    def __init__(self, *, episodic=True):
+        super().__init__(episodic=episodic)
+
+
+quiet = Tiger(time_limit=7)
+number = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "own_worlds.py"
+    path.write_text(OWN)
+    return str(path)
+
+
+def test_a_world_in_a_file_of_the_user(file: str):
+    assert make(f"{file}:Loud").name == "tiger"
+    assert make(f"{file}:Loud", time_limit=5).time_limit == 5
+    world = make(f"{file}:Loud:episodic=false,time_limit=6")
+    assert isinstance(world, Tiger)
+    assert (world.episodic, world.time_limit) == (False, 6)
+    assert make(f"{file}:quiet").time_limit == 7
+
+
+GUESSING = """
+import gymnasium
+from beside import SIDES
+
+
+class Coin(gymnasium.Env):
+    observation_space = gymnasium.spaces.Discrete(1)
+    action_space = gymnasium.spaces.Discrete(SIDES)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.side = int(self.np_random.integers(SIDES))
+        return 0, {}
+
+    def step(self, action):
+        return 0, float(action == self.side), True, False, {}
+
+
+def truth(env):
+    return env.unwrapped.side
+
+
+gymnasium.register("BesideCoin-v0", entry_point=Coin)
+"""
+
+
+@pytest.fixture
+def coin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file with an environment that imports another file of its folder, which is not the current one."""
+    monkeypatch.setattr(elsewhere, "_FILES", {})
+    monkeypatch.setattr(registration, "registry", dict(registration.registry))
+    (tmp_path / "beside.py").write_text("SIDES = 2")
+    path = tmp_path / "coins.py"
+    path.write_text(GUESSING)
+    return str(path)
+
+
+def test_an_environment_in_a_file_and_a_function_that_tells_its_latent_state(coin: str):
+    before = list(sys.path)
+    for name in (f"{coin}:Coin", f"{coin}:BesideCoin-v0"):
+        world = make(f"{name}:latent={coin}:truth")
+        assert isinstance(world, HostWorld)
+        assert (len(world.action_names), world.without_latent) == (2, None)
+    assert sys.path == before
+    with pytest.raises(ValueError, match=r"latent '.*coins.py:lie': .* has no 'lie'"):
+        make(f"{coin}:Coin:latent={coin}:lie")
+
+
+@pytest.mark.slow
+def test_processes_find_the_users_files(coin: str):
+    world = make(f"{coin}:Coin:latent={coin}:truth,stepping=processes")
+    assert isinstance(world, HostWorld)
+    envs = world.open(2)
+    try:
+        _, latents = envs.reset([0, 1])
+        assert np.isin(latents, [0, 1]).all()
+    finally:
+        envs.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("{file}:Nobody", "has no 'Nobody'"),
+        ("{file}:number", "is a int; expected a World"),
+        ("{file}:quiet:episodic=true", "is built already; it can not have the options episodic"),
+        ("nowhere_at_all:World", "nowhere_at_all can not be imported"),
+        ("missing.py:World", "there is no file missing.py"),
+    ],
+)
+def test_what_is_wrong_is_named(file: str, name: str, message: str):
+    with pytest.raises(ValueError, match=message):
+        make(name.format(file=file))
+
+
+def test_a_world_from_python_is_known_by_its_name():
+    name, settings = _known_by_name(Tiger(time_limit=9), {"steps": 5})
+    assert (name, settings) == ("tiger", {"discount": 0.95, "time_limit": 9, "steps": 5})
+    register("my tiger", lambda time_limit=3: Tiger(time_limit=time_limit))
+    assert make("my tiger").time_limit == 3
+    assert make("my tiger", time_limit=4).time_limit == 4
+    with pytest.raises(TypeError, match="is no world"):
+        _known_by_name(3, {})  # pyright: ignore[reportArgumentType]
+
+
+def test_another_limit_leaves_the_world_alone():
+    world = Tiger(time_limit=9)
+    assert (with_limit(world, 2).time_limit, world.time_limit) == (2, 9)
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "options", "elsewhere"),
+    [
+        ("tiger", "tiger", "", False),
+        ("tiger:episodic=true", "tiger", "episodic=true", False),
+        ("CartPole-v1", "CartPole-v1", "", True),
+        ("mine:Env-v0", "mine:Env-v0", "", True),
+        ("mine:Env-v0:latent=mine:f,time_limit=5", "mine:Env-v0", "latent=mine:f,time_limit=5", True),
+        ("gymnax:Pendulum-v1:time_limit=5", "gymnax:Pendulum-v1", "time_limit=5", True),
+        ("asymrl/Tiger-v0", "asymrl/Tiger-v0", "", True),
+    ],
+)
+def test_names_and_their_options(name: str, base: str, options: str, elsewhere: bool):
+    assert split_options(name) == (base, options)
+    assert is_from_elsewhere(name) == elsewhere

@@ -1,0 +1,148 @@
+"""The command that compares methods, and the one that looks at the machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from asymrl import cli
+from asymrl.learning.run import METRICS
+from asymrl.runs import machine
+from asymrl.runs.folder import RunFolder
+from asymrl.runs.machine import Gpu
+from asymrl.runs.metrics import metrics_table
+
+SMALL = ("--set", "memory_size=4", "hidden=4", "log_points=4", "time_limit=5")
+
+
+def compare(out: Path, *arguments: str) -> int:
+    return cli.main(["compare", "tiger", "--seeds", "2", "--out", str(out), *arguments, *SMALL])
+
+
+@pytest.mark.slow
+def test_methods_are_compared_and_the_command_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    methods = ("--methods", "a2c", "a2c-asym-s")
+    assert compare(tmp_path, "--steps", "200", *methods) == 0
+    out = capsys.readouterr().out
+    told = json.loads((tmp_path / "comparison.json").read_text())
+    assert [row["method"] for row in told["methods"]] == ["a2c", "a2c-asym-s"]
+    assert told["use"] in ("a2c", "a2c-asym-s")
+    assert "Why, exactly" in told["advice"]
+    assert f"asymrl export {tmp_path / told['use']} -o policy.npz" in out
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
+    # Once more: nothing is left to train, and the numbers are the same.
+    before = (tmp_path / "a2c" / "metrics.parquet").read_bytes()
+    assert compare(tmp_path, "--steps", "200", *methods) == 0
+    assert (tmp_path / "a2c" / "metrics.parquet").read_bytes() == before
+    assert json.loads((tmp_path / "comparison.json").read_text()) == told
+
+
+class Trained:
+    """In place of training: every method reaches what it is told to, and nothing is compiled."""
+
+    def __init__(self, reached: dict[str, float], interrupted: signal.Signals | None = None):
+        self.reached, self.interrupted = reached, interrupted
+        self.steps: list[int] = []
+
+    def __call__(self, folder: RunFolder, listener: object, pace: object) -> SimpleNamespace:
+        batch = folder.batch
+        self.steps.append(batch.first.steps)
+        curve = np.zeros((len(batch), 3, len(METRICS)), np.float32)
+        curve[:, :, METRICS.index("timestep")] = [0, 50, 100]
+        ends = self.reached[batch.first.method] + 0.1 * np.arange(len(batch))
+        curve[:, :, METRICS.index("return")] = ends[:, None] * np.array([0.0, 0.5, 1.0])
+        folder.write_metrics(metrics_table(batch, curve, np.full(len(batch), 3)))
+        return SimpleNamespace(interrupted=self.interrupted)
+
+
+def test_the_best_method_is_recommended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    trained = Trained({"a2c": 1.0, "a2c-asym-s": 2.0, "a2c-asym-hs": 3.0})
+    monkeypatch.setattr("asymrl.training.run_folder", trained)
+    methods = ("--methods", "a2c", "a2c-asym-s", "a2c-asym-hs", "--seeds", "4")  # fewer would prove nothing
+    assert compare(tmp_path, "--steps", "100", *methods) == 0
+    told = json.loads((tmp_path / "comparison.json").read_text())
+    assert told["use"] == "a2c-asym-hs"
+    assert [row["final"]["estimate"] for row in told["methods"]] == pytest.approx([1.15, 2.15, 3.15])  # the middle two
+    assert told["methods"][2]["improvement"] == {"estimate": 1.0, "low": 1.0, "high": 1.0}
+    assert "Telling the critic the state, V(h, s) instead of V(h), helps here" in told["advice"]
+    out = capsys.readouterr().out
+    assert f"asymrl export {tmp_path / 'a2c-asym-hs'} -o policy.npz" in out
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
+    # More steps make the same runs longer; other seeds are other runs.
+    assert compare(tmp_path, "--steps", "200", *methods) == 0
+    assert trained.steps == [100] * 3 + [200] * 3
+    assert compare(tmp_path, "--steps", "200", *methods, "--seeds", "3") == 2
+    assert "holds runs with other settings or seeds; choose another --out" in capsys.readouterr().err
+
+
+def test_an_interruption_says_how_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("asymrl.training.run_folder", Trained({"a2c": 1.0}, signal.SIGTERM))
+    assert compare(tmp_path, "--methods", "a2c") == 128 + 15
+    assert "To go on: the same command" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--seeds", "1"), "--seeds 1: at least 2 are needed"),
+        (("--methods", "a2c", "a2c"), "--methods: the same method is named twice"),
+        (("--methods", "a3c"), "a3c"),
+        (("--set", "memory_size=4,8"), "--set memory_size: give one value; `asymrl sweep` tries several"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments, message: str):
+    assert cli.main(["compare", "tiger", "--out", str(tmp_path), *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_methods_that_need_a_latent_state_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    world = "tests.adapters.gym.foreign_envs:Dark"
+    assert cli.main(["compare", world, "--methods", "a2c-asym-s", "--out", str(tmp_path), *SMALL]) == 2
+    printed = capsys.readouterr()
+    assert "a2c-asym-s is left out: its critic needs a latent state" in printed.out
+    assert "no method is left to train" in printed.err
+
+
+def test_the_doctor_tells_versions_and_what_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(machine, "nvidia_gpus", list)
+    monkeypatch.setitem(machine.EXTRAS, "onnx", (("no_such_module",), "policies as .onnx files"))
+    assert cli.main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"matrix product +[\d,]+ GFLOP/s", out)
+    assert re.search(r"training +not measured; asymrl doctor --training does", out)
+    assert 'policies as .onnx files: missing: pip install "asymrl[onnx]"' in out
+    assert "nothing is wrong" in out
+    monkeypatch.setattr(machine, "nvidia_gpus", lambda: [Gpu("NVIDIA H200", "570.1.2")])
+    monkeypatch.delenv("JAX_PLATFORMS")
+    assert cli.main(["doctor", "--quick"]) == 1
+    assert 'NVIDIA H200 is not used: this JAX computes on the CPU only; pip install -U "jax[cuda12]"' in (
+        capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("driver", "platforms", "remedy"),
+    [
+        ("470.82", None, "driver 470.82 is older than 525"),
+        ("535.1", None, "jax[cuda12]"),
+        ("590.0", None, "jax[cuda13]"),
+        ("590.0", "cpu", "JAX_PLATFORMS is 'cpu'; unset it"),
+    ],
+)
+def test_why_a_gpu_is_not_used(driver: str, platforms: str | None, remedy: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    if platforms:
+        monkeypatch.setenv("JAX_PLATFORMS", platforms)
+    assert any(remedy in problem for problem in machine.problems([Gpu("G", driver)]))

@@ -1,0 +1,251 @@
+"""`asymrl reproduce` from results that are there, and what it would train."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from asymrl import cli
+from asymrl.cli.reproduce import Reproduce
+from asymrl.paper.evaluation import curve_cells, grid_cells
+from asymrl.paper.figures import aggregates
+from asymrl.paper.fork import PAIRS
+from asymrl.paper.results import comparison, final_returns, read_table, with_tuned_settings, worlds_of_all
+from asymrl.paper.selection import leaders, ranking
+from asymrl.sweeps.cells import by_shape
+from asymrl.sweeps.ledger import SweepFolder
+from asymrl.sweeps.table import collect_folder
+from asymrl.worlds.names import METHODS, PAPER_WORLDS
+from tests.sweeps.made import made_results
+
+
+def made_folder(path: Path, cells: list, probe: bool = False) -> Path:
+    folder = SweepFolder.take(path)
+    for group in by_shape(cells).values():
+        settings, seeds = list(dict.fromkeys(cell.settings for cell in group)), sorted({cell.seed for cell in group})
+        runs = len(settings) * len(seeds)
+        more = {}
+        if probe:
+            steps = np.linspace(0, settings[0].steps, 11).astype(np.int32)
+            values = np.broadcast_to(np.asarray([0.1, 0.2, 0.3, 0.4], np.float32), (11, runs, 4))
+            more["probe"] = {"probe_timesteps": np.tile(steps[:, None], (1, runs)), "probe_values": values}
+            more["about"] = {"probe_columns": list(PAIRS)}
+        folder.write(made_results(settings, seeds, **more))
+    folder.release()
+    collect_folder(path)
+    return path
+
+
+def test_the_evaluation_is_the_papers():
+    cells = curve_cells(PAPER_WORLDS, METHODS, range(20))
+    assert len(cells) == 800
+    assert sum(cell.settings.steps for cell in cells) == 3_200_000_000
+    assert len(grid_cells(PAPER_WORLDS, METHODS, range(20))) == 36_000
+
+
+def test_curves_from_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source = made_folder(tmp_path / "source", curve_cells(["car-flag", "cleaner"], METHODS[:3], range(3)))
+    worlds = ["--env", "car-flag", "cleaner", "--methods", *METHODS[:3]]
+    out = tmp_path / "out"
+    assert cli.main(["reproduce", "curves", *worlds, "--from-results", str(source), "--out", str(out)]) == 0
+    for name in ("curves.png", "curves.svg", "aggregates.png", "curves.csv"):
+        assert (out / name).stat().st_size > 0
+    table = pl.read_csv(out / "curves.csv")
+    # Three seeds, 0, 1 and 2, each 0.925 above that over the last tenth (points at 0.9 and 0.95).
+    assert table["mean"].to_list() == pytest.approx([1.925] * 6)
+    assert table["standard_error"].to_list() == pytest.approx([1 / np.sqrt(3)] * 6, abs=1e-4)
+    # All methods are alike, so none is likelier to be better.
+    assert table["improvement"].drop_nulls().to_list() == [0.5] * 4
+    assert "car-flag" in capsys.readouterr().out
+
+
+def test_runs_that_were_not_trained_equally_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """`--until` looks at all of them after as many steps; worlds are put together if they have all methods."""
+    cells = curve_cells(["cleaner"], METHODS[:1], range(2), 1000) + curve_cells(
+        ["cleaner"], METHODS[1:2], range(2), 2000
+    )
+    source = made_folder(tmp_path / "source", [*cells, *curve_cells(["car-flag"], METHODS[:1], range(2), 1000)])
+    command = ["reproduce", "curves", "--from-results", str(source), "--out", str(tmp_path)]
+    assert cli.main(command) == 0
+    table = pl.read_csv(tmp_path / "curves.csv")
+    assert table["steps"].to_list() == [1000, 1000, 2000]
+    assert table["mean"].to_list() == pytest.approx([1.425] * 3)
+    assert cli.main([*command, "--env", "cleaner", "--until", "1000"]) == 0
+    table = pl.read_csv(tmp_path / "curves.csv")
+    assert table["steps"].to_list() == [1000, 1000]
+    # The second method's curve rises half as fast: from 0.9 to 1 thousand steps it is at 0.45.
+    assert table["mean"].to_list() == pytest.approx([1.425, 0.95], abs=1e-3)
+    capsys.readouterr()
+    assert cli.main([*command, "--until", "1500"]) == 0
+    said = capsys.readouterr().out
+    assert "left out: cleaner a2c, trained for 1,000 steps only" in said
+    assert pl.read_csv(tmp_path / "curves.csv")["method"].to_list() == ["a2c-asym-s"]
+    assert cli.main([*command, "--until", "1"]) == 0  # before the second point: the first
+    assert pl.read_csv(tmp_path / "curves.csv")["mean"].to_list() == [0.5] * 3
+    assert cli.main([*command, "--until", "5000"]) == 2
+    assert "no run was trained for 5,000 steps; the longest for 2,000" in capsys.readouterr().err
+
+
+def test_worlds_are_put_together_where_all_methods_were_run_for_as_long(tmp_path: Path):
+    def of(world: str, *steps: int) -> list:
+        return [cell for m, n in zip(METHODS, steps, strict=False) for cell in curve_cells([world], [m], range(2), n)]
+
+    cells = of("cleaner", 1000, 1000) + of("car-flag", 1000, 2000) + of("shopping-5", 1000)
+    table = read_table(made_folder(tmp_path, cells))
+    finals = final_returns(table)
+    assert worlds_of_all(finals, METHODS[:1]) == ["shopping-5", "cleaner"]
+    assert worlds_of_all(finals, METHODS[:2]) == ["cleaner"]
+    assert worlds_of_all(finals, METHODS[:3]) == []
+    assert aggregates(table) is not None
+    assert aggregates(table.filter(pl.col("world") == "car-flag")) is None
+
+
+def test_a_run_that_was_repeated_for_longer_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What is drawn without a place of its own goes to a folder of figures, and leaves the results alone."""
+    short, long = (curve_cells(["cleaner"], METHODS[:1], range(2), steps) for steps in (1000, 2000))
+    source = made_folder(tmp_path / "source", [*short, *long])
+    before = sorted(path.name for path in source.iterdir())
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["reproduce", "curves", "--from-results", "source"]) == 0
+    (row,) = pl.read_csv(tmp_path / "figures" / "curves.csv").to_dicts()
+    assert (row["steps"], row["runs"]) == (2000, 2)
+    assert cli.main(["reproduce", "curves", "--from-results", "source", "--steps", "1000"]) == 0
+    assert pl.read_csv(tmp_path / "figures" / "curves.csv")["steps"].to_list() == [1000]
+    assert sorted(path.name for path in source.iterdir()) == before
+
+
+def test_what_is_there_is_not_trained_again_and_figures_stay_out_of_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    source = made_folder(Path("results/curves"), curve_cells(["cleaner"], METHODS[:2], range(2)))
+    assert cli.main(["reproduce", "curves", "--env", "cleaner", "--methods", "a2c", "--seeds", "2"]) == 0
+    assert "2 of 2 cells are finished; 0 steps" in capsys.readouterr().out
+    assert pl.read_csv("figures/curves.csv")["method"].to_list() == ["a2c"]
+    assert not list(source.glob("*.csv")) + list(source.glob("*.png"))
+
+
+def test_where_runs_are_kept(monkeypatch: pytest.MonkeyPatch):
+    kept = []
+    monkeypatch.setattr("asymrl.cli.reproduce.run_cells", lambda out, *_, **__: kept.append(out) or 3)
+    for arguments in (["curves"], ["critics"], ["grid"], ["curves", "--quick"], ["curves", "--quick", "--out", "mine"]):
+        assert cli.main(["reproduce", *arguments]) == 3
+    assert list(map(str, kept)) == ["results/curves", "results/curves", "results/grid", "results/quick", "mine"]
+
+
+SHIPPED = Path(__file__).parents[2]
+ROW = re.compile(r"^\| ([\w-]+) \| (a2c[\w-]*) \| ([\d.]+) M \| (-?[\d.]+) ± ([\d.]+) \|", re.MULTILINE)
+
+
+def test_the_numbers_of_the_page_are_those_of_the_shipped_runs():
+    page = (SHIPPED / "docs" / "reproduction.md").read_text()
+    table = comparison(with_tuned_settings(read_table(SHIPPED / "results" / "curves")))
+    found = {(row["world"], row["method"]): row for row in table.to_dicts()}
+    written = {(world, method): numbers for world, method, *numbers in ROW.findall(page)}
+    assert written.keys() == found.keys()
+    for key, (steps, mean, error) in written.items():
+        assert float(steps) * 1e6 == pytest.approx(found[key]["steps"])
+        assert float(mean) == pytest.approx(found[key]["mean"], abs=5.001e-4)
+        assert float(error) == pytest.approx(found[key]["standard_error"], abs=5.001e-4)
+        assert found[key]["runs"] == 20
+
+
+def test_critics_from_results(tmp_path: Path):
+    cells = curve_cells(["heaven-hell-4"], METHODS[:3], range(2))
+    source = made_folder(tmp_path, cells, probe=True)
+    assert cli.main(["reproduce", "critics", "--from-results", str(source), "--out", str(source)]) == 0
+    table = pl.read_csv(source / "critics.csv")
+    assert table["value"].to_list() == pytest.approx([0.1, 0.2, 0.3, 0.4] * 3, abs=1e-4)
+    assert (source / "critics.png").stat().st_size > 0
+
+
+def test_the_grid_from_results(tmp_path: Path):
+    source = made_folder(tmp_path, grid_cells(["heaven-hell-3"], ["a2c-asym-hs"], range(2), steps=1000))
+    only = ["--env", "heaven-hell-3"]
+    assert cli.main(["reproduce", "grid", *only, "--from-results", str(source), "--out", str(source)]) == 0
+    table = pl.read_csv(source / "grid.csv")
+    assert table["rank"].to_list() == [1] * 45  # all are alike
+    assert table["final"].to_list() == pytest.approx([1.425] * 45)
+    (paper,) = table.filter(pl.col("chosen_by") == "the paper").to_dicts()
+    assert [paper[name] for name in ("actor_rate", "critic_rate", "entropy_weight")] == [0.001, 0.001, 0.1]
+    assert table["chosen_by"].drop_nulls().sort().to_list() == ["the paper", "us"]
+
+
+def test_a_grid_that_is_not_whole_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    cells = grid_cells(["heaven-hell-3"], ["a2c-asym-hs"], range(1), steps=1000)[:3]
+    source = made_folder(tmp_path, [*cells, *curve_cells(["cleaner"], ["a2c-asym-hs"], range(1), steps=1000)])
+    assert cli.main(["reproduce", "grid", "--from-results", str(source), "--out", str(source)]) == 0
+    said = capsys.readouterr().out
+    assert "heaven-hell-3 a2c-asym-hs: 3 of 45 settings" in said
+    assert "cleaner a2c-asym-hs: 1 of 45 settings" in said
+    assert pl.read_csv(source / "grid.csv")["world"].unique().to_list() == ["heaven-hell-3"]
+    only = ["--env", "cleaner", "--from-results", str(source)]
+    assert cli.main(["reproduce", "grid", *only, "--out", str(source)]) == 2
+    assert "was run with one setting" in capsys.readouterr().err
+
+
+def test_the_shipped_grid_is_whole_and_says_what_the_page_says():
+    table = read_table(SHIPPED / "results" / "grid")
+    runs = table.group_by("actor_rate", "critic_rate", "entropy_weight", "seed").agg(pl.col("timestep").max())
+    assert len(runs) == 900
+    assert (runs["timestep"] > 1_970_000).all()
+    best, paper, *_ = ranking(table).to_dicts()
+    assert (best["chosen_by"], paper["chosen_by"]) == ("us", "the paper")
+    page = (SHIPPED / "docs" / "reproduction.md").read_text()
+    for row in leaders(ranking(table)).to_dicts():
+        numbers = f"| {row['final']:.3f} ± {row['final_error']:.3f} | {row['fall']:.2f} ± {row['fall_error']:.2f} |"
+        assert f"| {row['actor_rate']:g} | {row['critic_rate']:g} | {row['entropy_weight']:g} {numbers}" in page
+
+
+def test_quick_is_small_and_can_be_changed():
+    quick = Reproduce(part="curves", quick=True, seeds=1)._complete()
+    assert (len(quick.cells()), quick.steps) == (3, 800_000)
+    assert len(Reproduce(part="grid", quick=True)._complete().cells()) == 45
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["curves", "--env", "tiger"], "the paper has heaven-hell-3"),
+        (["critics", "--env", "heaven-hell-3"], "four histories of heaven-hell-4"),
+        (["curves", "--from-results", "nowhere"], "nowhere: there is no such folder"),
+        (["curves", "--from-results", str(SHIPPED)], "no results.parquet; put the results together"),
+        (["grid", "--methods", "sarsa"], "--methods sarsa"),
+        (["grid", "--until", "1000"], "--until: for curves only, not for grid"),
+        (["curves", "--from-results", str(SHIPPED / "results" / "curves"), "--until", "0"], "--until 0"),
+    ],
+)
+def test_mistakes_are_explained(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["reproduce", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_results_that_can_not_be_drawn_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    other = grid_cells(["cleaner"], METHODS[:1], range(1), steps=1000)[:1]
+    source = made_folder(tmp_path / "source", other)
+
+    def said(*arguments: str) -> str:
+        assert cli.main(["reproduce", *arguments, "--from-results", str(source)]) == 2
+        return capsys.readouterr().err
+
+    out = ("--out", str(tmp_path))
+    assert f"{source}: no runs with the settings that the paper tuned" in said("curves", *out)
+    assert "no runs of cleaner with a2c, of the first 20 seeds, of 7 steps" in said(
+        "curves", "--env", "cleaner", "--methods", "a2c", "--steps", "7", *out
+    )
+    assert "nothing was measured in its runs" in said("critics", *out)
+    (tmp_path / "file").write_text("")
+    assert "file/in: can not be written" in said("curves", "--out", str(tmp_path / "file" / "in"))
+    (source / "results.parquet").write_text("no table")
+    assert "results.parquet is damaged" in said("curves", *out)

@@ -1,0 +1,383 @@
+"""Pictures show the true state on the left and only the observation on the right."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+
+from asymrl.cli.episodes import random_actions, record
+from asymrl.render import draw_frame, draw_text, draw_view, draw_world, save_gif, style
+from asymrl.worlds import WORLDS, Box, FiniteWorld, Record, Step, World, make
+from asymrl.worlds.cleaner import Cleaner, CleanerState
+from asymrl.worlds.memory_rooms import BEACON, EXIT, FLOOR, WALL, RoomsState
+
+
+class Drift(World):
+    """A world of which nobody has drawn a picture yet."""
+
+    name: str = eqx.field(static=True, default="drift")
+    discount: float = eqx.field(static=True, default=0.9)
+    time_limit: int | None = eqx.field(static=True, default=5)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return ("stay", "go")
+
+    @property
+    def observation_space(self) -> Box:
+        return Box((1,))
+
+    @property
+    def latent_space(self) -> Record:
+        return Record((("place", Box((1,))), ("wind", Box((12,)))))
+
+    def reset(self, key: Any) -> Any:
+        return {"place": jnp.zeros(1), "wind": jnp.arange(12.0)}
+
+    def step(self, key: Any, state: Any, action: Any) -> Step:
+        moved = {"place": state["place"] + 0.5 * action, "wind": state["wind"]}
+        return Step(moved, jnp.float32(-1.0), jnp.bool_(False))
+
+    def first_observation(self, key: Any, state: Any) -> Any:
+        return state["place"]
+
+    def observe(self, key: Any, state: Any, action: Any, next_state: Any) -> Any:
+        return next_state["place"]
+
+    def latent(self, state: Any) -> Any:
+        return state
+
+    def from_latent(self, latent: Any) -> Any:
+        return latent
+
+
+def ring(name: str = "ring", states: int = 3) -> FiniteWorld:
+    forward = np.roll(np.eye(states), 1, axis=1)[:, None]
+    seen = np.full((1, states, 2), 0.5)
+    return FiniteWorld.from_tables(name, forward, seen, np.zeros((states, 1)), np.full(states, 1 / states))
+
+
+def left_and_right(frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The two panels, without title and caption."""
+    middle = frame.shape[1] // 2
+    return frame[55:395, :middle], frame[55:395, middle:]
+
+
+def centre_of(panel: np.ndarray, colour: str) -> tuple[float, float]:
+    """Mean column and row of the pixels of a colour."""
+    rgb = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    rows, columns = np.nonzero((panel == rgb).all(-1))
+    assert rows.size, f"no pixel has the colour {colour}"
+    return float(columns.mean()), float(rows.mean())
+
+
+def seen_in(env: World, state: Any) -> Any:
+    return env.first_observation(jax.random.key(0), state)
+
+
+def lines(text: str) -> str:
+    return textwrap.dedent(text).strip("\n")
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_all_moments_of_an_episode_have_the_same_even_size(name: str):
+    env = make(name)
+    frames = [moment.frame(env) for moment in record(env, [0, len(env.action_names) - 1, 1], seed=1)]
+    assert {(frame.shape, frame.dtype) for frame in frames} == {((450, 800, 3), np.dtype(np.uint8))}
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other", "observation"),
+    [
+        ("heaven-hell-3", 1, 14 + 1, 1),
+        ("heaven-hell-12", 0, 50, 51),
+        ("shopping-5", 7, 8, 0),
+        ("car-flag", np.array([0.1, 0.0, 1.0]), np.array([0.1, 0.0, -1.0]), np.array([0.1, 0.0, 0.0])),
+        ("good-bad", 0, 1, 0),
+        ("tiger", 0, 1, 2),
+    ],
+)
+def test_a_hidden_difference_shows_in_the_state_only(name: str, one: Any, other: Any, observation: Any):
+    env = make(name)
+    (left_one, right_one), (left_other, right_other) = (
+        left_and_right(draw_frame(env, state, observation)) for state in (one, other)
+    )
+    assert (left_one != left_other).any()
+    assert (right_one == right_other).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "one", "other"),
+    [
+        ("heaven-hell-3", 13, 13, 14),
+        ("shopping-6", 36 * 5 + 5, 5, 36 + 5),
+        ("car-flag", np.array([0.5, 0.01, 1.0]), np.array([0.5, 0.01, 0.0]), np.array([0.5, 0.01, 1.0])),
+        ("good-bad", 1, 0, 1),
+        ("tiger", 0, 0, 1),
+    ],
+)
+def test_another_observation_shows_in_the_view_only(name: str, state: Any, one: Any, other: Any):
+    env = make(name)
+    (left_one, right_one), (left_other, right_other) = (
+        left_and_right(draw_frame(env, state, observation)) for observation in (one, other)
+    )
+    assert (left_one == left_other).all()
+    assert (right_one != right_other).any()
+
+
+@pytest.mark.parametrize(("state", "heaven_is_left"), [(0, True), (14, False)])
+def test_heaven_is_drawn_on_its_side(state: int, heaven_is_left: bool):
+    left, _ = left_and_right(draw_frame(make("heaven-hell-3"), state, 15))
+    heaven, hell = centre_of(left, style.GREEN), centre_of(left, style.VERMILION)
+    assert (heaven[0] < hell[0]) is heaven_is_left
+    assert heaven[1] == pytest.approx(hell[1], abs=3)
+
+
+def test_the_item_of_the_shop_is_drawn_with_x_to_the_right_and_y_upwards():
+    env = make("shopping-5")
+    places = {}
+    for x, y in ((0, 0), (4, 0), (0, 4)):
+        left, _ = left_and_right(draw_frame(env, 12 * 25 + 5 * x + y, 50))
+        places[x, y] = centre_of(left, style.ORANGE)
+    assert places[4, 0][0] - places[0, 0][0] > 200
+    assert places[0, 0][1] - places[0, 4][1] > 200
+
+
+def test_robots_are_drawn_where_they_are_and_see_each_other():
+    env = Cleaner()
+    state = CleanerState(jnp.asarray(~env.walls).ravel(), jnp.array([3 * 13 + 1, 3 * 13 + 2]))
+    left, right = left_and_right(draw_frame(env, state, seen_in(env, state)))
+    assert centre_of(left, style.VERMILION)[0] < centre_of(left, style.BLUE)[0]
+    first, second = right[100:, :190], right[100:, 190:]
+    assert centre_of(first, style.BLUE)[0] > centre_of(first, style.VERMILION)[0]
+    assert centre_of(second, style.BLUE)[0] > centre_of(second, style.VERMILION)[0]
+
+
+def rooms(heading: int = 1) -> RoomsState:
+    kind = np.full((5, 5), FLOOR, np.uint8)
+    kind[[0, -1]] = kind[:, [0, -1]] = WALL
+    kind[2, 2] = WALL
+    kind[1, 1], kind[1, 3], kind[3, 3] = BEACON, EXIT, EXIT
+    colour = np.zeros((5, 5), np.uint8)
+    colour[1, 1], colour[1, 3], colour[3, 3] = 2, 2, 3
+    return RoomsState(jnp.asarray(kind), jnp.asarray(colour), jnp.array([2, 3]), jnp.int32(heading))
+
+
+@pytest.mark.parametrize(("heading", "green_is_left"), [(1, True), (3, False)])
+def test_the_view_of_the_rooms_turns_with_the_agent(heading: int, green_is_left: bool):
+    env, state = make("memory-four-rooms-5x5"), rooms(heading)
+    _, right = left_and_right(draw_frame(env, state, seen_in(env, state)))
+    assert (centre_of(right, style.GREEN)[0] < centre_of(right, style.BLUE)[0]) is green_is_left
+
+
+def test_after_the_end_a_finite_world_shows_no_observation():
+    env = make("heaven-hell-3")
+    views = [left_and_right(draw_frame(env, 6, seen, 0, terminated=True))[1] for seen in (0, 13)]
+    assert (views[0] == views[1]).all()
+    assert (views[0] != left_and_right(draw_frame(env, 6, 0, 0))[1]).any()
+
+
+def test_the_caption_tells_step_action_reward_and_return():
+    env = make("tiger")
+    plain = draw_frame(env, 0, 0, 0, step=1, reward=-1.0, total=-1.0)
+    for change in ({"step": 2}, {"reward": 10.0}, {"total": 9.0}, {"truncated": True}):
+        frame = draw_frame(env, 0, 0, 0, **{"step": 1, "reward": -1.0, "total": -1.0, **change})
+        assert (frame[400:] != plain[400:]).any(), change
+        assert (frame[:400] == plain[:400]).all(), change
+    assert (draw_frame(env, 0, 0, 1, step=1, reward=-1.0, total=-1.0)[400:] != plain[400:]).any()
+    assert (draw_frame(env, 0, 0, title="My tiger")[:45] != draw_frame(env, 0, 0)[:45]).any()
+
+
+def test_frames_leave_nothing_behind_for_the_next_one():
+    tiger, shop = make("tiger"), make("shopping-5")
+    first = draw_frame(tiger, 0, 0, 1, step=3, total=1.0)
+    draw_frame(shop, 100, 25)
+    draw_frame(shop, 100, 25, dpi=60)
+    assert (draw_frame(tiger, 0, 0, 1, step=3, total=1.0) == first).all()
+
+
+def test_an_extra_panel_is_drawn_beside_the_others():
+    env, shown = make("good-bad"), []
+    frame = draw_frame(env, 0, 0, panel=lambda ax: shown.append(ax.barh(["good", "bad"], [0.9, 0.1], color=style.SKY)))
+    assert frame.shape == (450, 1100, 3)
+    assert len(shown) == 1
+    assert centre_of(frame, style.SKY)[0] > 800
+    assert (frame[55:395, :780] == draw_frame(env, 0, 0)[55:395, :780]).all()
+
+
+@pytest.mark.parametrize("dpi", [50, 73, 150])
+def test_sizes_are_even_at_any_resolution(dpi: int):
+    height, width, _ = draw_frame(make("tiger"), 0, 2, dpi=dpi).shape
+    assert height % 2 == 0
+    assert width % 2 == 0
+    assert width == pytest.approx(8 * dpi, abs=2)
+
+
+def test_both_halves_can_be_drawn_into_any_figure():
+    env = make("memory-four-rooms-5x5")
+    figure = Figure(figsize=(4, 2))
+    FigureCanvasAgg(figure)
+    world_ax, view_ax = figure.subplots(1, 2)
+    draw_world(env, rooms(), world_ax)
+    draw_view(env, seen_in(env, rooms()), view_ax)
+    figure.canvas.draw()
+    assert all(ax.get_children() and not ax.axison for ax in (world_ax, view_ax))
+
+
+@pytest.mark.parametrize("size", [3, 400, 1000])
+def test_any_finite_world_is_drawn_by_its_names(size: int):
+    env = ring("a-ring-with-a-very-long-name", size)
+    frames = [draw_frame(env, state, observation) for state, observation in ((0, 2), (size - 1, 0), (size - 1, 1))]
+    assert (left_and_right(frames[0])[0] != left_and_right(frames[1])[0]).any()
+    assert (left_and_right(frames[1])[1] != left_and_right(frames[2])[1]).any()
+
+
+def test_any_other_world_is_drawn_by_its_numbers():
+    env = Drift()
+    moments = list(record(env, random_actions(env, 1), seed=0))
+    assert [moment.truncated for moment in moments] == [False] * 5 + [True]
+    assert any((moments[0].frame(env) != moment.frame(env))[55:395].any() for moment in moments[1:])
+    assert draw_text(env, moments[0].state, moments[0].observation) == lines("""
+        drift, at the start
+        state                              the agent sees
+        place: [0.]                        [0.]
+        wind: [0. 1. 2. ... 9. 10. 11.]
+    """)
+
+
+def test_a_thing_that_is_no_world_can_not_be_drawn():
+    with pytest.raises(TypeError):
+        draw_world(object(), 0, None)  # pyright: ignore[reportArgumentType]
+
+
+def test_text_of_heaven_hell():
+    env = make("heaven-hell-3")
+    assert draw_text(env, 0, 15) == lines("""
+        heaven-hell-3, at the start
+        state                  the agent sees
+        + . . . . . -          ? . . . . . ?
+              .                      .
+              .                      .
+              @                      .
+              . . . P                . . . P
+        cell 0, heaven left    nothing yet
+    """)
+    assert draw_text(env, 14 + 13, 14, 2) == lines("""
+        heaven-hell-3, after E
+        state                    the agent sees
+        - . . . . . +            ? . . . . . ?
+              .                        .
+              .                        .
+              .                        .
+              . . . @                  . . . @
+        cell 13, heaven right    priest: heaven right
+    """)
+    assert draw_text(env, 6, 0, 3, terminated=True).splitlines()[2] == "@ . . . . . -          the episode has ended"
+
+
+def test_text_of_shopping():
+    env = make("shopping-3")
+    assert draw_text(env, 3 * 9 + 5, 9 + 5, 0) == lines("""
+        shopping-3, after query
+        state                        the agent sees
+        . $ .                        . $ .
+        . . .                        . . .
+        . @ .                        . . .
+        agent (1, 0), item (1, 2)    item (1, 2)
+    """)
+    here = draw_text(env, 5 * 9 + 5, 5, 3).splitlines()
+    assert here[2:] == [
+        ". & .                        . @ .",
+        ". . .                        . . .",
+        ". . .                        . . .",
+        "agent (1, 2), item (1, 2)    agent (1, 2)",
+    ]
+    assert draw_text(env, 5, 18).endswith("nothing yet")
+
+
+def test_text_of_car_flag():
+    state = np.array([0.5, 0.0125, -1.0], np.float32)
+    assert draw_text(make("car-flag"), state, state * [1, 1, 0], 6) == lines("""
+        car-flag, after right-high
+        state                                the agent sees
+        .+...................==@===....-.    .?...................==@===....?.
+        position +0.500                      position +0.500
+        velocity +0.0125                     velocity +0.0125
+        good flag left                       good flag not told
+    """)
+
+
+def test_text_of_the_cleaner():
+    env = make("cleaner", maze="#####\n#...#\n#.#.#\n#####")
+    state = CleanerState(jnp.isin(jnp.arange(20), jnp.array([8, 11])), jnp.array([6, 7]))
+    assert draw_text(env, state, seen_in(env, state), 3) == lines("""
+        cleaner, after up+right
+        state            the agent sees
+        #####            robot 0  robot 1
+        #01*#            # # #    # # #
+        #*#.#            # 0 1    0 1 *
+        #####            # * #    * # .
+        2 dirty cells
+    """)
+    together = state._replace(robots=jnp.array([6, 6]))
+    assert draw_text(env, together, seen_in(env, together)).splitlines()[3].startswith("#&.*#")
+
+
+def test_text_of_the_rooms():
+    env = make("memory-four-rooms-5x5")
+    assert draw_text(env, rooms(), seen_in(env, rooms()), 5) == lines("""
+        memory-four-rooms-5x5, after turn-right
+        state                       the agent sees
+        # # # # #                   # # #
+        # g . G #                   G ^ B
+        # . # > #
+        # . . B #
+        # # # # #
+        agent at row 2, column 3
+        good exit green
+    """)
+    on_beacon = rooms()._replace(position=jnp.array([1, 1]))
+    assert "standing on g" in draw_text(env, on_beacon, seen_in(env, on_beacon))
+
+
+def test_text_of_worlds_with_names():
+    assert draw_text(make("tiger"), 1, 0, 0) == lines("""
+        tiger, after listen
+        state          the agent sees
+        tiger-right    obs-left
+    """)
+    assert draw_text(ring(), 2, 2) == lines("""
+        ring, at the start
+        state    the agent sees
+        s2       nothing yet
+    """)
+
+
+def test_a_film_has_all_frames_and_exact_colours(tmp_path):
+    env = make("heaven-hell-3")
+    frames = [moment.frame(env) for moment in record(env, [1, 2, 2, 2], seed=0)]
+    save_gif(frames, tmp_path / "film.gif", 0.2)
+    with Image.open(tmp_path / "film.gif") as film:
+        assert film.n_frames == 5  # pyright: ignore[reportAttributeAccessIssue]
+        assert film.size == (800, 450)
+        durations = []
+        for i, frame in enumerate(frames):
+            film.seek(i)
+            durations.append(film.info["duration"])
+            error = np.abs(np.asarray(film.convert("RGB"), int) - frame)
+            assert np.mean(error.max(-1) == 0) > 0.98
+    assert durations == [200] * 4 + [1000]
+
+
+def test_a_film_needs_frames(tmp_path):
+    with pytest.raises(ValueError, match="no frames"):
+        save_gif([], tmp_path / "film.gif")

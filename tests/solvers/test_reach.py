@@ -1,0 +1,50 @@
+"""As much of an episode as fits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asymrl.solvers.reach import analyse_what_fits
+from asymrl.theory import unroll
+from asymrl.theory.analysis import analyse, as_pomdp
+from asymrl.theory.counting import TooLargeError
+from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.pomdp import Pomdp
+from asymrl.worlds.registry import make
+
+
+@pytest.fixture(scope="module")
+def drifting() -> Pomdp:
+    """Guess which of two states it is: the better, the more was remembered, and hardly two beliefs are the same."""
+    T = np.repeat(np.array([[0.93, 0.07], [0.11, 0.89]])[:, None], 2, axis=1)
+    O = np.array([[[0.8, 0.2], [0.3, 0.7]], [[0.7, 0.3], [0.15, 0.85]]])
+    R = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    return as_pomdp(FiniteWorld.from_tables("drifting", T, O, R, np.array([0.5, 0.5])))
+
+
+def test_whole_episodes_where_they_fit():
+    analysis, best = analyse_what_fits(as_pomdp(make("heaven-hell-3")), "eps-optimal:0.5", 100)
+    assert analysis.horizon == 100
+    assert best.value == pytest.approx(0.99**14)
+
+
+def test_the_beginning_where_they_do_not(drifting: Pomdp):
+    analysis, best = analyse_what_fits(drifting, "eps-optimal:0.5", 50, limit=2_000, beliefs=2_000, seconds=0.5)
+    assert 3 <= analysis.horizon <= 20
+    assert analysis.graph.nodes <= 2_000
+    assert analysis.J <= best.high <= analysis.horizon  # the optimum is that of as many actions, each worth 1 at most
+
+
+def test_too_short_a_beginning_says_nothing(drifting: Pomdp):
+    with pytest.raises(TooLargeError, match="does not fit: 21 nodes already at depth 2, 10 fit"):
+        analyse_what_fits(drifting, "eps-optimal:0.5", 50, limit=10, beliefs=100, seconds=0.5)
+
+
+def test_outcomes_are_counted_before_they_are_laid_out(drifting: Pomdp, monkeypatch: pytest.MonkeyPatch):
+    # Every history has 2 states x 2 actions x 2 next states x 2 observations, and 4 histories follow it.
+    monkeypatch.setattr(unroll, "EDGES", 16 * (1 + 4 + 16))
+    assert analyse(drifting, lambda h: [0.5, 0.5], horizon=3, merge="history").graph.nodes == 1 + 4 + 16
+    with pytest.raises(TooLargeError, match="1360 transitions already at depth 3, 336 fit") as caught:
+        analyse(drifting, lambda h: [0.5, 0.5], horizon=4, merge="history")
+    assert caught.value.depth == 3
