@@ -72,7 +72,7 @@ def test_the_best_method_is_recommended(
     assert told["use"] == "a2c-asym-hs"
     assert [row["final"]["estimate"] for row in told["methods"]] == pytest.approx([1.15, 2.15, 3.15])  # the middle two
     assert told["methods"][2]["improvement"] == {"estimate": 1.0, "low": 1.0, "high": 1.0}
-    assert "Telling the critic the state, V(h, s) instead of V(h), helps here" in told["advice"]
+    assert "Showing the critic the state, V(h, s) instead of V(h), helps here" in told["advice"]
     out = capsys.readouterr().out
     assert f"asymrl export {tmp_path / 'a2c-asym-hs'} -o policy.npz" in out
     assert (tmp_path / "curves.png").stat().st_size > 10_000

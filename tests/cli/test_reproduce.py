@@ -11,10 +11,11 @@ import pytest
 
 from asymrl import cli
 from asymrl.cli.reproduce import Reproduce
+from asymrl.engine.statistics import final_returns
 from asymrl.paper.evaluation import curve_cells, grid_cells
 from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS
-from asymrl.paper.results import comparison, final_returns, read_table, with_tuned_settings, worlds_of_all
+from asymrl.paper.results import comparison, read_table, with_tuned_settings, worlds_of_all
 from asymrl.paper.selection import leaders, ranking
 from asymrl.sweeps.cells import by_shape
 from asymrl.sweeps.ledger import SweepFolder
@@ -82,12 +83,12 @@ def test_runs_that_were_not_trained_equally_long(tmp_path: Path, capsys: pytest.
     capsys.readouterr()
     assert cli.main([*command, "--until", "1500"]) == 0
     said = capsys.readouterr().out
-    assert "left out: cleaner a2c, trained for 1,000 steps only" in said
+    assert "left out: cleaner a2c, trained for 1 000 steps only" in said
     assert pl.read_csv(tmp_path / "curves.csv")["method"].to_list() == ["a2c-asym-s"]
     assert cli.main([*command, "--until", "1"]) == 0  # before the second point: the first
     assert pl.read_csv(tmp_path / "curves.csv")["mean"].to_list() == [0.5] * 3
     assert cli.main([*command, "--until", "5000"]) == 2
-    assert "no run was trained for 5,000 steps; the longest for 2,000" in capsys.readouterr().err
+    assert "no run was trained for 5 000 steps; the longest for 2 000" in capsys.readouterr().err
 
 
 def test_worlds_are_put_together_where_all_methods_were_run_for_as_long(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""Prints what rliable says about the scores of `test_statistics.py`, which holds these numbers as literals.
+"""Prints what rliable says about the scores of `test_intervals.py`, which holds these numbers as literals.
 
 rliable is no dependency of this project: it has no wheel and pins old versions of others. To record again, in an
 environment of its own:
@@ -21,7 +21,7 @@ REPETITIONS = (
 
 
 def recorded_scores() -> tuple[np.ndarray, np.ndarray]:
-    """The scores [run, world] of two methods, as in `test_statistics.py`."""
+    """The scores [run, world] of two methods, as in `test_intervals.py`."""
     scores = np.random.default_rng(3).normal(size=(20, 3)) * [1.0, 0.2, 3.0] + [0.0, 1.0, -2.0]
     return scores, np.random.default_rng(6).normal(size=(12, 3))
 

@@ -17,7 +17,7 @@ from asymrl.worlds.names import METHODS
 
 if TYPE_CHECKING:
     from asymrl.learning.settings import Settings
-    from asymrl.report.comparison import Row
+    from asymrl.report.comparison import MethodRow
     from asymrl.runs.batch import Batch
     from asymrl.runs.trainer import Outcome
 
@@ -113,6 +113,7 @@ class Compare:
     def _report(self, paths: list[Path], out: Path) -> int:
         import polars as pl
 
+        from asymrl.engine.wording import thousands
         from asymrl.report.comparison import choose, on_privilege, rows_of, scores_of, table
         from asymrl.report.curves import save_learning_curve
         from asymrl.report.reasons import reasons
@@ -120,7 +121,7 @@ class Compare:
         from asymrl.runs.folder import RunFolder
 
         metrics = pl.concat([RunFolder.open(path).metrics() for path in paths], how="vertical_relaxed")
-        scores = scores_of(metrics)
+        scores = scores_of(metrics.with_columns(steps=pl.lit(self.steps)))
         rows, choice = rows_of(scores), choose(scores)
         said = [choice.reason, on_privilege(scores), reasons(world_named(self.world))]
         advice = " ".join(sentence for sentence in said if sentence)
@@ -128,8 +129,8 @@ class Compare:
         save_learning_curve(metrics, out / "curves.png", references=comparable(first))
         found = {"world": self.world, "use": choice.method, "advice": advice, "methods": [_plain(row) for row in rows]}
         (out / "comparison.json").write_text(json.dumps(found, indent=1) + "\n")
-        print(f"\n{self.world}: {self.seeds} runs of each method, {self.steps:,} steps each; 95 % intervals")
-        print(f"\n{table(rows)}\n\n{textwrap.fill(advice, WIDTH)}\n")
+        print(f"\n{self.world}: {self.seeds} runs of each method, {thousands(self.steps)} steps each; 95 % intervals")
+        print(f"\n{table(rows)}\n\n{textwrap.fill(advice, WIDTH, break_on_hyphens=False)}\n")
         print(f"learning curves {out / 'curves.png'}\nnumbers         {out / 'comparison.json'}\n\nnext:")
         print(f"asymrl evaluate {out / choice.method}\nasymrl export {out / choice.method} -o policy.npz")
         return 0
@@ -140,7 +141,7 @@ def _same_but_for_steps(one: Batch, other: Batch) -> bool:
     return one.seeds == other.seeds and all(replace(each, **steps) == other.first for each in one.settings)
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _plain(row: MethodRow) -> dict[str, Any]:
     """A row of the table for JSON."""
     found = row._asdict()
     return {name: part._asdict() if hasattr(part, "_asdict") else part for name, part in found.items()}

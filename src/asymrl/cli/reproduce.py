@@ -129,6 +129,7 @@ class Reproduce(Running):
         return chosen(read_table(source, name), self.env or (), self.methods or (), self.seeds, self.steps)
 
     def _draw_curves(self, source: Path, out: Path) -> None:
+        from asymrl.engine.wording import thousands
         from asymrl.paper import figures
         from asymrl.paper.results import comparison, up_to, with_tuned_settings
 
@@ -136,7 +137,7 @@ class Reproduce(Running):
         if self.until is not None:
             table, short = up_to(table, self.until)
             for (world, method), steps in short.items():
-                print(f"left out: {world} {method}, trained for {steps:,} steps only")
+                print(f"left out: {world} {method}, trained for {thousands(steps)} steps only")
         numbers = comparison(table)
         _print_table(numbers)
         print(_write_csv(numbers, out / "curves.csv"))

@@ -54,8 +54,9 @@ def run_cells(
     0: all cells are finished. 1: some failed, or something could not be written. 3: out of time, cells are left.
     128 + n: interrupted by signal n.
     """
+    from asymrl.engine.wording import duration, thousands
     from asymrl.runs.files import RunError, StorageError
-    from asymrl.sweeps.display import SweepDisplay, duration
+    from asymrl.sweeps.display import SweepDisplay
     from asymrl.sweeps.driver import run_sweep
 
     display = SweepDisplay()
@@ -69,7 +70,7 @@ def run_cells(
     rate = outcome.steps / outcome.seconds if outcome.seconds else 0.0
     print(
         f"{outcome.done} of {outcome.cells} cells are finished; "
-        f"{outcome.steps:,} steps in {duration(outcome.seconds)} ({rate:,.0f} steps/s with compilation)"
+        f"{thousands(outcome.steps)} steps in {duration(outcome.seconds)} ({thousands(rate)} steps/s with compilation)"
     )
     _print_failures(outcome.failures)
     if outcome.interrupted is not None:
@@ -125,6 +126,7 @@ def _engine(how: Running, display: Any, urgent: Callable[[str, str], bool] | Non
 
 def collect(out: Path) -> int:
     """Puts the finished cells of a folder together into a table."""
+    from asymrl.engine.wording import plural
     from asymrl.runs.files import RunError, StorageError
 
     try:
@@ -133,5 +135,5 @@ def collect(out: Path) -> int:
         path, rows, runs = collect_folder(out)
     except (RunError, StorageError) as error:
         raise UsageError(str(error)) from error
-    print(f"{path}: {rows:,} rows of {runs:,} runs, {path.stat().st_size / 2**20:.1f} MiB")
+    print(f"{path}: {plural('row', rows)} of {plural('run', runs)}, {path.stat().st_size / 2**20:.1f} MiB")
     return 0

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import polars as pl
 
+from asymrl.engine.statistics import final_points
 from asymrl.paper.fork import PAIRS, exact_values
-from asymrl.paper.results import LAST, in_paper_order
-from asymrl.report.statistics import bootstrap, mean
+from asymrl.paper.results import in_paper_order
+from asymrl.report.intervals import bootstrap, mean
 from asymrl.worlds.names import METHODS
 
 
 def final_values(probes: pl.DataFrame, n: int = 4) -> pl.DataFrame:
     """The mean value of each pair over the last tenth of training, with an interval over runs, and the optimal one."""
     per_run = (
-        probes.filter(pl.col("timestep") >= (1 - LAST) * pl.col("steps"))
+        final_points(probes)
         .with_columns(pl.col("probe").cast(pl.String))
         .group_by("method", "probe", "seed", maintain_order=True)
         .agg(pl.col("value").cast(pl.Float64).mean())

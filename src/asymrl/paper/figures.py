@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from asymrl.engine.statistics import final_returns
 from asymrl.paper.fork import PAIRS, TITLES, exact_values
-from asymrl.paper.results import final_returns, in_paper_order, score_matrix, worlds_of_all
+from asymrl.paper.results import in_paper_order, score_matrix, worlds_of_all
 from asymrl.paper.selection import SEARCHED
 from asymrl.report.curves import COLOURS, DPI, OTHER_COLOUR, curves
-from asymrl.report.statistics import bootstrap, performance_profile, profile_band
+from asymrl.report.intervals import bootstrap, performance_profile, profile_band
 from asymrl.worlds.names import METHODS, PAPER_WORLDS
 from asymrl.worlds.scores import scores
 

@@ -9,18 +9,12 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from asymrl.engine.statistics import final_returns, mean_and_error, run_columns
+from asymrl.engine.wording import thousands
 from asymrl.paper.tuned import tuned
-from asymrl.report.statistics import (
-    bootstrap,
-    improvement_interval,
-    interquartile_mean,
-    mean_and_standard_error,
-    normalised,
-)
+from asymrl.report.intervals import bootstrap, improvement_interval, interquartile_mean, normalised
 from asymrl.runs.files import RunError
 from asymrl.worlds.names import METHODS, PAPER_WORLDS
-
-LAST = 0.1  # the share of training whose mean return is the final performance
 
 
 def read_table(folder: Path, name: str = "results") -> pl.DataFrame:
@@ -61,14 +55,14 @@ def chosen(
         rows = rows.filter(pl.col("steps") == steps)
     if rows.is_empty():
         only = "" if seeds is None else f", of the first {seeds} seeds"
-        only += "" if steps is None else f", of {steps:,} steps"
+        only += "" if steps is None else f", of {thousands(steps)} steps"
         raise RunError(f"no runs of {', '.join(worlds)} with {', '.join(methods)}{only}")
     return rows if steps is not None else _of_one_length(rows)
 
 
 def _of_one_length(rows: pl.DataFrame) -> pl.DataFrame:
     """Of each world and method, the runs of one number of steps."""
-    one, runs = ["world", "method"], rows.columns[: rows.columns.index("timestep")]
+    one, runs = ["world", "method"], run_columns(rows)
     counted = rows.select(runs).unique().group_by(*one, "steps").len()
     kept = counted.sort("len", "steps").group_by(one).last().select(*one, "steps")
     return rows.join(kept, on=[*one, "steps"], how="semi", maintain_order="left")
@@ -85,8 +79,8 @@ def up_to(table: pl.DataFrame, steps: int) -> tuple[pl.DataFrame, dict[tuple[str
     short = table.filter(pl.col("steps") < steps).select("world", "method", "steps").unique(maintain_order=True)
     rows = table.filter(pl.col("steps") >= steps, pl.col("timestep") < steps).with_columns(steps=pl.lit(steps))
     if rows.is_empty():
-        longest = table["steps"].max()
-        raise RunError(f"no run was trained for {steps:,} steps; the longest for {longest:,}")
+        longest = thousands(max(table["steps"]))
+        raise RunError(f"no run was trained for {thousands(steps)} steps; the longest for {longest}")
     return rows, {(world, method): count for world, method, count in short.rows()}
 
 
@@ -102,17 +96,6 @@ def with_tuned_settings(table: pl.DataFrame) -> pl.DataFrame:
     if rows.is_empty():
         raise RunError("no runs with the settings that the paper tuned; for others, `asymrl reproduce grid`")
     return rows
-
-
-def final_returns(table: pl.DataFrame) -> pl.DataFrame:
-    """The mean return of each run over the last tenth of its training, or its last point; a row per run."""
-    runs = table.columns[: table.columns.index("timestep")]
-    last = pl.col("timestep").max().over(runs)
-    return (
-        table.filter(pl.col("timestep") >= pl.min_horizontal((1 - LAST) * pl.col("steps"), last))
-        .group_by(runs, maintain_order=True)
-        .agg(pl.col("return").cast(pl.Float64).mean().alias("final"))
-    )
 
 
 def in_paper_order(names: Sequence[str], order: Sequence[str]) -> list[str]:
@@ -137,7 +120,7 @@ def comparison(table: pl.DataFrame, against: str = "a2c-asym-hs") -> pl.DataFram
         best = scores_of(finals, world, against)
         for method in in_paper_order(methods, METHODS):
             scores = scores_of(finals, world, method)
-            mean, error = mean_and_standard_error(scores)
+            mean, error = mean_and_error(scores)
             middle = bootstrap(scores, interquartile_mean)
             scaled = bootstrap(normalised(scores, world), interquartile_mean)
             better = improvement_interval(best, scores) if len(best) and method != against else None

@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.paper.results import LAST, final_returns
+from asymrl.engine.statistics import FINAL_SHARE, final_returns, mean_and_error
 from asymrl.paper.tuned import grid, tuned
 from asymrl.report.curves import curves
-from asymrl.report.statistics import mean_and_standard_error
 from asymrl.runs.files import RunError
 
 SEARCHED = ("actor_rate", "critic_rate", "entropy_weight")
@@ -38,10 +37,10 @@ def candidate(
     setting: tuple[float, ...], returns: Float[np.ndarray, "run point"], finals: Float[np.ndarray, "run"]
 ) -> Candidate:
     """The summary of learning curves at common, equally spaced timesteps, and of what each run reached in the end."""
-    tenth = max(1, round(LAST * returns.shape[1]))
+    tenth = max(1, round(FINAL_SHARE * returns.shape[1]))
     smooth = np.lib.stride_tricks.sliding_window_view(returns, tenth, axis=1).mean(axis=-1)
-    final, final_error = mean_and_standard_error(finals)
-    fall, fall_error = mean_and_standard_error((np.maximum.accumulate(smooth, axis=1) - smooth).max(axis=1))
+    final, final_error = mean_and_error(finals)
+    fall, fall_error = mean_and_error((np.maximum.accumulate(smooth, axis=1) - smooth).max(axis=1))
     # A single run tells nothing about the spread; then only exact equals are as good.
     errors = np.nan_to_num([final_error, fall_error])
     return Candidate(setting, float(final), float(errors[0]), float(fall), float(errors[1]), float(returns.mean()))

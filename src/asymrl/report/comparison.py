@@ -10,24 +10,36 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.report.statistics import Interval, bootstrap, improvement_interval
+from asymrl.engine.statistics import final_returns, run_columns
+from asymrl.engine.wording import listed
+from asymrl.learning.methods import method as method_named
+from asymrl.report.intervals import Interval, bootstrap, improvement_interval
 
 STANDARD = "a2c"  # the method that every other is compared with: it needs no latent state
-# What to take where the runs do not tell methods apart: what needs least, then what is known to be unbiased.
-SIMPLEST_FIRST = ("a2c", "a2c-asym-hs", "a2c-react-4", "a2c-react-2", "a2c-asym-s")
-SURE = 0.5  # a probability of improvement whose whole interval lies above this is one that can be relied on
+PRIVILEGED = "a2c-asym-hs"
+SURE = 0.5  # a probability of improvement whose whole interval lies above this is one to rely on
+
+
+def simplicity(name: str) -> tuple[int, int]:
+    """Where a method stands if the runs do not separate it from others: lower is better.
+
+    First what needs the least, V(h), then what is known to be unbiased, V(h, s), then short memories, the longest
+    first, then V(s), which may be biased.
+    """
+    reads, window = method_named(name).reads, method_named(name).window
+    return ("h", "hs", "window", "s").index("window" if window else reads), -(window or 0)
 
 
 class Scores(NamedTuple):
     """What the runs of a method have reached."""
 
     final: Float[np.ndarray, "run"]
-    """The return at the end of training."""
+    """The final return: the mean over the last tenth of training."""
     during: Float[np.ndarray, "run"]
     """The mean return over all of training, which is higher the sooner a run learns."""
 
 
-class Row(NamedTuple):
+class MethodRow(NamedTuple):
     """A method among others. Intervals hold with 95 % confidence."""
 
     method: str
@@ -35,24 +47,23 @@ class Row(NamedTuple):
     final: Interval
     during: Interval
     improvement: Interval | None
-    """How likely a run beats one of the standard method at the end; None for that method itself."""
+    """How likely the final return of a run is higher than that of a run of the standard method, which has None."""
 
 
 def scores_of(metrics: pl.DataFrame) -> dict[str, Scores]:
-    """The scores of each method in a table of metrics of one world."""
-    found = {}
-    for (method,), rows in metrics.group_by("method", maintain_order=True):
-        runs = [run["return"].to_numpy() for run in rows.partition_by("seed", maintain_order=True)]
-        final, during = (np.asarray([part(run) for run in runs], np.float64) for part in (_last, np.nanmean))
-        found[str(method)] = Scores(final, during)
-    return found
+    """The scores of each method, from learning curves in one world with a column `steps`; see `final_returns`."""
+    value = pl.col("return").cast(pl.Float64)
+    over_training = value.filter(value.is_finite()).mean().alias("during")
+    runs = final_returns(metrics).with_columns(
+        metrics.group_by(run_columns(metrics), maintain_order=True).agg(over_training)["during"]
+    )
+    return {
+        str(method): Scores(rows["final"].to_numpy(), rows["during"].to_numpy())
+        for (method,), rows in runs.group_by("method", maintain_order=True)
+    }
 
 
-def _last(run: np.ndarray) -> float:
-    return run[-1]
-
-
-def rows_of(scores: Mapping[str, Scores]) -> list[Row]:
+def rows_of(scores: Mapping[str, Scores]) -> list[MethodRow]:
     """A row for each method, with interquartile means."""
     standard = scores.get(STANDARD)
     rows = []
@@ -60,7 +71,7 @@ def rows_of(scores: Mapping[str, Scores]) -> list[Row]:
         better = None
         if standard is not None and method != STANDARD:
             better = improvement_interval(_column(final), _column(standard.final))
-        rows.append(Row(method, len(final), bootstrap(_column(final)), bootstrap(_column(during)), better))
+        rows.append(MethodRow(method, len(final), bootstrap(_column(final)), bootstrap(_column(during)), better))
     return rows
 
 
@@ -76,52 +87,54 @@ class Choice(NamedTuple):
 
 
 def choose(scores: Mapping[str, Scores]) -> Choice:
-    """The method with the best return at the end; among those as good, the one that learns soonest, or the simplest."""
+    """The method with the best final return; among those as good, the one that learns fastest, or the simplest."""
     best = max(scores, key=lambda method: _middle(scores[method].final))
     rest = [method for method in scores if method != best]
     if not rest:
-        return Choice(best, f"Use {best}: there is no other to choose from.")
+        return Choice(best, f"Use {best}: it is the only method here.")
     rivals = [method for method in rest if not _beats(scores[best].final, scores[method].final)]
     if not rivals:
         second = max(rest, key=lambda method: _middle(scores[method].final))
         chance = improvement_interval(_column(scores[best].final), _column(scores[second].final))
         return Choice(
             best,
-            f"Use {best}: at the end of training a run of it beats a run of {second}, the next best, with probability "
-            f"{_short(chance)}.",
+            f"Use {best}: its final return beats that of {second}, the next best, with probability {_short(chance)}.",
         )
     equals = [best, *rivals]
-    listed = _listed(sorted(equals, key=SIMPLEST_FIRST.index))
-    soonest = max(equals, key=lambda method: _middle(scores[method].during))
-    if all(_beats(scores[soonest].during, scores[method].during) for method in equals if method != soonest):
-        gained = bootstrap(_column(scores[soonest].during))
+    names = listed(sorted(equals, key=simplicity))
+    fastest = max(equals, key=lambda method: _middle(scores[method].during))
+    if all(_beats(scores[fastest].during, scores[method].during) for method in equals if method != fastest):
+        gained = bootstrap(_column(scores[fastest].during))
         return Choice(
-            soonest,
-            f"Use {soonest}: at the end of training the runs do not tell {listed} apart, but it learns soonest (mean "
-            f"return over training {_short(gained)}).",
+            fastest,
+            f"Use {fastest}: the final returns do not separate {names}, but it learns fastest (mean return over "
+            f"training {_short(gained)}).",
         )
-    simplest = min(equals, key=SIMPLEST_FIRST.index)
+    simplest = min(equals, key=simplicity)
     runs = min(len(each.final) for each in scores.values())
-    more = "more --seeds or more --steps" if could_tell(runs, runs) else "at least 4 --seeds: fewer prove nothing"
+    more = "more --seeds or more --steps" if can_separate(runs, runs) else "at least 4 --seeds, as fewer prove nothing"
     return Choice(
         simplest,
-        f"The runs do not tell {listed} apart. Use {simplest}, which asks for least, or find out with {more}.",
+        f"The runs do not separate {names}. Use {simplest}, which needs the least, or decide with {more}.",
     )
 
 
 def on_privilege(scores: Mapping[str, Scores]) -> str | None:
     """Whether the critic V(h, s) does better than V(h), in a sentence; None if one of them was not trained."""
-    if STANDARD not in scores or "a2c-asym-hs" not in scores:
+    if STANDARD not in scores or PRIVILEGED not in scores:
         return None
-    chance = improvement_interval(_column(scores["a2c-asym-hs"].final), _column(scores[STANDARD].final))
-    told = "Telling the critic the state, V(h, s) instead of V(h),"
-    verdict = f"{told} has no effect that these runs could show"
-    enough = could_tell(len(scores["a2c-asym-hs"].final), len(scores[STANDARD].final))
+    with_state, without = scores[PRIVILEGED].final, scores[STANDARD].final
+    chance = improvement_interval(_column(with_state), _column(without))
+    enough = can_separate(len(with_state), len(without))
+    effect = "has no effect that these runs could show"
     if enough and chance.low > SURE:
-        verdict = f"{told} helps here"
+        effect = "helps here"
     elif enough and chance.high < SURE:
-        verdict = f"{told} does harm here"
-    return f"{verdict}: a run of a2c-asym-hs beats one of a2c with probability {_short(chance)}."
+        effect = "does harm here"
+    return (
+        f"Showing the critic the state, V(h, s) instead of V(h), {effect}: "
+        f"a run of {PRIVILEGED} beats one of {STANDARD} with probability {_short(chance)}."
+    )
 
 
 def _middle(values: Float[np.ndarray, "run"]) -> float:
@@ -129,14 +142,14 @@ def _middle(values: Float[np.ndarray, "run"]) -> float:
 
 
 def _beats(values: Float[np.ndarray, "run"], others: Float[np.ndarray, "other"]) -> bool:
-    return could_tell(len(values), len(others)) and improvement_interval(_column(values), _column(others)).low > SURE
+    return can_separate(len(values), len(others)) and improvement_interval(_column(values), _column(others)).low > SURE
 
 
-def could_tell(runs: int, others: int) -> bool:
-    """Whether so many runs can show a difference at all.
+def can_separate(runs: int, others: int) -> bool:
+    """Whether this many runs can show a difference at all.
 
     Chance alone puts every run of one method above every run of the other in one of `comb(runs + others, runs)` orders,
-    and the bootstrap, which knows only these runs, would be sure of it.
+    and the bootstrap, which knows only these runs, would be certain of it.
     """
     return 1 / math.comb(runs + others, runs) <= 0.025
 
@@ -145,13 +158,9 @@ def _short(interval: Interval) -> str:
     return f"{interval.estimate:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
 
 
-def _listed(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]])
-
-
-def table(rows: list[Row]) -> str:
+def table(rows: list[MethodRow]) -> str:
     """The rows as text."""
-    cells = [("method", "runs", "return at the end", "return over training", f"beats {STANDARD}")]
+    cells = [("method", "runs", "final return", "return over training", f"beats {STANDARD}")]
     for row in rows:
         better = "" if row.improvement is None else _short(row.improvement)
         cells.append((row.method, str(row.runs), _short(row.final), _short(row.during), better))

@@ -33,13 +33,6 @@ class Interval(NamedTuple):
         return f"{self.estimate:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def mean_and_standard_error(values: Float[np.ndarray, "run *more"]) -> tuple[np.ndarray, np.ndarray]:
-    """Over runs. A single run has no standard error: NaN."""
-    count = len(values)
-    mean = values.mean(axis=0)
-    return mean, values.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full_like(mean, np.nan)
-
-
 def mean(scores: Float[np.ndarray, "*more run task"]) -> Float[np.ndarray, "*more"]:
     return scores.mean(axis=(-2, -1))
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from asymrl.report.statistics import (
+from asymrl.report.intervals import (
     bootstrap,
     improvement_interval,
     interquartile_mean,
     mean,
-    mean_and_standard_error,
     normalised,
     performance_profile,
     probability_of_improvement,
@@ -23,13 +22,6 @@ from asymrl.report.statistics import (
 def scores() -> np.ndarray:
     generator = np.random.default_rng(3)
     return generator.normal(size=(20, 3)) * [1.0, 0.2, 3.0] + [0.0, 1.0, -2.0]
-
-
-def test_mean_and_standard_error():
-    found, error = mean_and_standard_error(np.asarray([1.0, 2.0, 6.0]))
-    assert found == 3.0
-    assert error == pytest.approx(np.sqrt(7.0 / 3.0))
-    assert np.isnan(mean_and_standard_error(np.asarray([1.0]))[1])
 
 
 def test_the_interquartile_mean_leaves_out_a_quarter_on_either_side():

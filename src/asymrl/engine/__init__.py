@@ -1,0 +1,1 @@
+"""Runs, lanes, pools and stores: everything that trains, and what is kept of it."""
