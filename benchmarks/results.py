@@ -21,13 +21,14 @@ import numpy as np
 import polars as pl
 import tyro
 
+from asymrl.learning.methods import METHODS
 from asymrl.learning.run import METRICS
 from asymrl.paper.evaluation import grid_cells
+from asymrl.paper.tuned import PAPER_WORLDS
 from asymrl.sweeps.cells import batch_of, by_shape
 from asymrl.sweeps.ledger import SweepFolder
 from asymrl.sweeps.results import Results
 from asymrl.sweeps.table import collect_folder
-from asymrl.worlds.names import METHODS, PAPER_WORLDS
 
 GRID = 45  # settings per world and method
 

@@ -20,11 +20,12 @@ import numpy as np
 import tyro
 
 from asymrl.learning.counting import recent_means
+from asymrl.learning.methods import METHODS
 from asymrl.learning.program import Program, stack_numbers
 from asymrl.learning.run import Run, new_run, parameters, training_world
 from asymrl.learning.settings import Settings
 from asymrl.models.layers import Embedding
-from asymrl.worlds.names import METHODS, PAPER_WORLDS
+from asymrl.paper.tuned import PAPER_WORLDS
 from worlds import human
 
 

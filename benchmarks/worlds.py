@@ -21,15 +21,16 @@ import tyro
 from jaxtyping import Array, PRNGKeyArray
 
 import asymrl
+from asymrl.adapters.gym.registration import gymnasium_id
 from asymrl.worlds import World
-from asymrl.worlds.names import GYMNASIUM_NAMES
+from asymrl.worlds.registry import WORLDS
 
 
 @dataclass(frozen=True)
 class Options:
     """What to measure."""
 
-    worlds: list[str] = field(default_factory=lambda: list(GYMNASIUM_NAMES))
+    worlds: list[str] = field(default_factory=lambda: list(WORLDS))
     episodes: list[int] = field(default_factory=lambda: [1, 100, 10_000])
     """How many episodes at once under jit and vmap."""
     vector: int = 1000
@@ -82,7 +83,7 @@ def measure_gymnasium(name: str, seconds: float) -> float:
     """Steps per second of one episode at a time through `gymnasium.make`."""
     import gymnasium
 
-    env = gymnasium.make(f"asymrl/{GYMNASIUM_NAMES[name]}-v0")
+    env = gymnasium.make(gymnasium_id(name))
     rng = np.random.default_rng(0)
     env.reset(seed=0)
     env.step(0)
@@ -101,7 +102,7 @@ def measure_vector(name: str, episodes: int, seconds: float) -> float:
     """Steps per second of `gymnasium.make_vec`, all episodes together."""
     import gymnasium
 
-    env = gymnasium.make_vec(f"asymrl/{GYMNASIUM_NAMES[name]}-v0", num_envs=episodes)
+    env = gymnasium.make_vec(gymnasium_id(name), num_envs=episodes)
     rng = np.random.default_rng(0)
     actions = rng.integers(env.single_action_space.n, size=(256, episodes))  # pyright: ignore[reportAttributeAccessIssue]
     env.reset(seed=0)

@@ -22,7 +22,10 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 from jaxtyping import install_import_hook
 
 with install_import_hook("asymrl", "beartype.beartype"):
-    import asymrl.worlds  # noqa: F401
+    import asymrl.worlds
+
+    for name in dir(asymrl.worlds):
+        getattr(asymrl.worlds, name)
 import hypothesis
 import jax
 

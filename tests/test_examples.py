@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from asymrl import cli
-from asymrl.worlds.names import METHODS
+from asymrl.learning.methods import METHODS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SMALL: dict[str, Any] = {"memory_size": 4, "hidden": (4,), "log_points": 2}

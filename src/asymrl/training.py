@@ -126,12 +126,12 @@ def train(
 
 def _known_by_name(world: World, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Registers a world under its own name; the name, and the settings with the world's time limit and discount."""
-    from asymrl.adapters.elsewhere import register, with_limit
+    from asymrl.adapters.sources import register
     from asymrl.worlds.world import World
 
     if not isinstance(world, World):
         raise TypeError(f"{world!r} is no world; give a name such as 'heaven-hell-3', a World, or Settings")
-    register(world.name, lambda time_limit=world.time_limit: with_limit(world, time_limit))
+    register(world.name, lambda time_limit=world.time_limit: world.with_time_limit(time_limit))
     own = {"discount": world.discount} | ({} if world.time_limit is None else {"time_limit": world.time_limit})
     return world.name, own | settings
 

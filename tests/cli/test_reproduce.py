@@ -17,10 +17,10 @@ from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS
 from asymrl.paper.results import comparison, read_table, with_tuned_settings, worlds_of_all
 from asymrl.paper.selection import leaders, ranking
+from asymrl.paper.tuned import PAPER_WORLDS
 from asymrl.sweeps.cells import by_shape
 from asymrl.sweeps.ledger import SweepFolder
 from asymrl.sweeps.table import collect_folder
-from asymrl.worlds.names import METHODS, PAPER_WORLDS
 from tests.sweeps.made import made_results
 
 

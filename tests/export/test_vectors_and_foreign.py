@@ -11,13 +11,13 @@ import onnxruntime
 import pytest
 
 from asymrl.adapters.gym.foreign import from_gymnasium
-from asymrl.adapters.gymnax import GymnaxWorld
+from asymrl.adapters.gymnax_world import GymnaxWorld
 from asymrl.export.interface import actions_of
 from asymrl.export.verify import largest_difference
 from asymrl.models.agent import Actor
 from asymrl.runs.policy import ActorPolicy
 from asymrl.worlds import World, make
-from asymrl.worlds.host import HostWorld
+from asymrl.worlds.stepped_world import SteppedWorld
 from tests.adapters.gym.foreign_envs import Aim, Guess, Medley
 from tests.adapters.gym.slider import Slider
 from tests.export.twins import TIME_LIMIT, exported, small_actor
@@ -49,10 +49,10 @@ def test_a_policy_over_vectors_is_the_agent(slider: World, tmp_path: Path, endin
     assert largest_difference(other, twin, episodes=1) > 1e-3
 
 
-def foreign(name: str) -> HostWorld:
+def foreign(name: str) -> SteppedWorld:
     own = {"aim": Aim, "guess": Guess, "medley": Medley}
     env = from_gymnasium(own[name], time_limit=TIME_LIMIT) if name in own else make(name, time_limit=TIME_LIMIT)
-    assert isinstance(env, HostWorld)
+    assert isinstance(env, SteppedWorld)
     return env
 
 

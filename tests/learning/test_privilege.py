@@ -14,14 +14,15 @@ import pytest
 from jaxtyping import Array, Int
 
 from asymrl.learning.a2c import lesson, values_and_estimates
+from asymrl.learning.methods import METHODS
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.program import Program, stack_numbers, update
 from asymrl.learning.rollout import Episodes, roll_out
 from asymrl.learning.run import Run, new_run, training_world
 from asymrl.learning.settings import Settings
 from asymrl.worlds import make
-from asymrl.worlds.heaven_hell import HeavenHell
-from asymrl.worlds.names import METHODS, WORLDS
+from asymrl.worlds.finite_worlds import HeavenHell
+from asymrl.worlds.registry import WORLDS
 from tests.learning.small import assert_same, member, start, tiny
 
 SETTINGS = tiny(world="heaven-hell-1", time_limit=8, critic_rate=1e-2, actor_rate=1e-2)

@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.methods import method
+from asymrl.learning.methods import METHODS, method
 from asymrl.learning.program import Program, stack_numbers
 from asymrl.models.agent import NO_ACTION
-from asymrl.worlds.names import METHODS
 from tests.learning import probes
 from tests.learning.probes import ACTIONS, LATER, LEFT, LUCKY, NOW, SEEN, UNLUCKY, VALUES
 from tests.learning.small import member, start, tiny

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.learning.methods import METHODS
 from asymrl.learning.program import update
 from asymrl.learning.rollout import Episodes, roll_out
 from asymrl.learning.run import Run, training_world
 from asymrl.models.agent import NO_ACTION
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.heaven_hell import HeavenHell
-from asymrl.worlds.names import METHODS, WORLDS
+from asymrl.worlds.finite_worlds import HeavenHell
+from asymrl.worlds.registry import WORLDS
 from asymrl.worlds.world import World
 from tests.learning.small import arrays, member, numbers, start, tiny
 

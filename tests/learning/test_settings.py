@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asymrl.learning.methods import method
+from asymrl.learning.methods import METHODS, method
 from asymrl.learning.program import program, stack_numbers
 from asymrl.learning.settings import MOST_STEPS, Settings
-from asymrl.worlds.names import METHODS
 
 # Another value for every field. Those of the first table are numbers of the program, those of the second its shape.
 OTHER_NUMBERS: dict[str, Any] = {

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from asymrl.learning.counting import Losses
+from asymrl.learning.methods import METHODS
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.program import learn, stack_numbers
 from asymrl.learning.returns import ESTIMATORS
@@ -21,7 +22,6 @@ from asymrl.learning.rollout import Episodes
 from asymrl.learning.run import Run, training_world
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import NO_ACTION, Actor
-from asymrl.worlds.names import METHODS
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import World
 from tests.learning.small import learner_of, member, rules_of, start, tiny, weights_of

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from asymrl.learning.methods import METHODS
 from asymrl.paper import budget, grid, tuned
-from asymrl.worlds.names import METHODS, PAPER_WORLDS
+from asymrl.paper.tuned import PAPER_WORLDS
 
 
 @pytest.mark.parametrize("world", PAPER_WORLDS)

@@ -15,7 +15,7 @@ from asymrl.solvers.references import known_returns
 from asymrl.solvers.search import search
 from asymrl.theory.analysis import analyse
 from asymrl.worlds import FiniteWorld, GoodBad, HeavenHell, Tiger, make, scores
-from asymrl.worlds.heaven_hell import EAST, NORTH, SOUTH, WEST
+from asymrl.worlds.finite_worlds import EAST, NORTH, SOUTH, WEST
 from tests.theory.oracles import expected_return, optimum, problem, random_world
 
 

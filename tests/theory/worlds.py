@@ -6,7 +6,7 @@ import numpy as np
 
 from asymrl.theory.policies import Controller
 from asymrl.worlds import FiniteWorld, make
-from asymrl.worlds.heaven_hell import EAST, NORTH, WEST
+from asymrl.worlds.finite_worlds import EAST, NORTH, WEST
 from asymrl.worlds.pomdp import Pomdp
 
 

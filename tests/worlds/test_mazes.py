@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asymrl.worlds.mazes import PAPER_MAZE, parse_maze, random_maze
+from asymrl.worlds.cleaner import PAPER_MAZE, parse_maze, random_maze
 from tests.oracles import cleaner as oracle
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from asymrl.worlds import PAPER_WORLDS, WORLDS, Cleaner, HeavenHell, MemoryFourRooms, Shopping, Tiger, make
+from asymrl.paper import PAPER_WORLDS
+from asymrl.worlds import WORLDS, Cleaner, HeavenHell, MemoryFourRooms, Shopping, Tiger, make
 
 
 @pytest.mark.parametrize("name", WORLDS)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from asymrl.cli.usage import UsageError, is_run, world_named
-from asymrl.worlds.names import METHODS
+from asymrl.learning.methods import METHODS
 
 if TYPE_CHECKING:
     from asymrl.learning.settings import Settings
@@ -62,7 +62,7 @@ class Compare:
         """The settings of each method; those that can not be trained here are left out, with a line."""
         from asymrl.cli.sweep import axis
         from asymrl.training import settings_for
-        from asymrl.worlds.host import HostWorld
+        from asymrl.worlds.stepped_world import SteppedWorld
 
         if self.seeds < 2:
             raise UsageError(f"--seeds {self.seeds}: at least 2 are needed, as one run says nothing about others")
@@ -72,7 +72,7 @@ class Compare:
         if several := [name for name, values in axes.items() if len(values) != 1]:
             raise UsageError(f"--set {several[0]}: give one value; `asymrl sweep` tries several")
         env = world_named(self.world)
-        blind = env.without_latent if isinstance(env, HostWorld) else None
+        blind = env.without_latent if isinstance(env, SteppedWorld) else None
         chosen = []
         try:
             given: dict[str, Any] = {name: values[0] for name, values in axes.items()} | {"steps": self.steps}

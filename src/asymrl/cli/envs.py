@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from asymrl.adapters.gym.registration import gymnasium_id
 from asymrl.cli.usage import world_named
-from asymrl.worlds.names import GYMNASIUM_NAMES, PAPER_WORLDS, WORLDS
+from asymrl.paper.tuned import PAPER_WORLDS
+from asymrl.worlds.registry import WORLDS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -58,7 +60,7 @@ def _describe(name: str) -> dict[str, Any]:
     returns = {} if known is None else {who: asdict(score) for who, score in known.undiscounted.items()}
     return {
         "name": name,
-        "gymnasium": f"asymrl/{GYMNASIUM_NAMES[name]}-v0" if name in GYMNASIUM_NAMES else None,
+        "gymnasium": gymnasium_id(name) if name in WORLDS else None,
         "in_paper": name in PAPER_WORLDS,
         "kind": _kind(env),
         "states": _size(env.latent_space),

@@ -11,7 +11,8 @@ import tyro
 
 from asymrl.cli.sweeping import Running, collect, run_cells
 from asymrl.cli.usage import UsageError
-from asymrl.worlds.names import METHODS, PAPER_WORLDS
+from asymrl.learning.methods import METHODS
+from asymrl.paper.tuned import PAPER_WORLDS
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.worlds.host import HostWorld
 from asymrl.worlds.spaces import Box, Space
+from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
 
@@ -15,10 +15,10 @@ def actions_of(env: World) -> dict[str, Any]:
     """The number of the first action; or where actions are vectors, their form and bounds, None for no bound."""
     space: Space = env.action_space
     if not isinstance(space, Box):
-        return {"first": int(env.act(0)) if isinstance(env, HostWorld) else 0}
+        return {"first": int(env.act(0)) if isinstance(env, SteppedWorld) else 0}
     ends = (np.broadcast_to(np.asarray(end, np.float64), space.shape).ravel() for end in (space.low, space.high))
     low, high = ([_finite(bound) for bound in end] for end in ends)
-    taken = env.act(np.zeros(space.shape)) if isinstance(env, HostWorld) else np.zeros(space.shape, np.float32)
+    taken = env.act(np.zeros(space.shape)) if isinstance(env, SteppedWorld) else np.zeros(space.shape, np.float32)
     return {"shape": list(taken.shape), "dtype": str(taken.dtype), "low": low, "high": high}
 
 
@@ -27,7 +27,7 @@ def reading_of(env: World) -> list[dict[str, Any]]:
 
     What is not in the list is read as it is.
     """
-    return [part._asdict() for part in env.conversions] if isinstance(env, HostWorld) else []
+    return [part._asdict() for part in env.conversions] if isinstance(env, SteppedWorld) else []
 
 
 def _finite(bound: float) -> float | None:

@@ -9,7 +9,7 @@ import numpy as np
 from asymrl.adapters.gym.single import Environment
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.runs.policy import ActorPolicy, draw
-from asymrl.worlds.host import HostWorld
+from asymrl.worlds.stepped_world import SteppedWorld
 
 TOLERANCE = 1e-5
 
@@ -20,7 +20,7 @@ def largest_difference(agent: ActorPolicy, exported: NumpyPolicy, *, episodes: i
     Compared are the probabilities of actions, or where actions are vectors, their means and spreads, and what the
     environment is given. Actions are sampled, so that the episodes lead to many places.
     """
-    env: Any = agent.env.make() if isinstance(agent.env, HostWorld) else Environment(agent.env)
+    env: Any = agent.env.make() if isinstance(agent.env, SteppedWorld) else Environment(agent.env)
     generator = np.random.default_rng(seed)
     largest = 0.0
     for episode in range(episodes):

@@ -17,7 +17,7 @@ from asymrl.learning.counting import RUN_AXIS, Losses, count, means, write_point
 from asymrl.learning.rollout import Episodes, roll_out
 from asymrl.learning.run import Run, new_run, new_runs, training_world
 from asymrl.learning.settings import Numbers, Settings
-from asymrl.worlds.host import HostWorld
+from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
 SHORTEST = 16  # the learning pass is compiled for this length and its doubles, up to the time limit
@@ -237,7 +237,7 @@ def _is_shape(leaf: Any) -> bool:
 @functools.lru_cache(maxsize=16)
 def _program(shape: Settings) -> Program:
     env = training_world(shape)
-    if isinstance(env, HostWorld):
+    if isinstance(env, SteppedWorld):
         # Imported here: it builds on this module.
         from asymrl.learning.stepped import HostProgram
 

@@ -11,8 +11,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
-from asymrl.worlds.host import HostWorld
 from asymrl.worlds.registry import make
+from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
 Optimiser = optax.OptState
@@ -65,7 +65,7 @@ def training_world(settings: Settings, env: World | None = None) -> World:
     if env.time_limit != settings.time_limit:
         limits = f"{env.name} has time_limit {env.time_limit}, the settings have {settings.time_limit}"
         raise ValueError(f"{limits}; give both the same")
-    if isinstance(env, HostWorld) and env.without_latent and "s" in settings.how.reads:
+    if isinstance(env, SteppedWorld) and env.without_latent and "s" in settings.how.reads:
         raise ValueError(f"{settings.method} needs a latent state. {env.without_latent}")
     if settings.critic_sees not in env.signals():
         known = ", ".join(env.signals())

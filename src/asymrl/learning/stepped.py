@@ -25,7 +25,7 @@ from asymrl.learning.rollout import Episodes, roll_out
 from asymrl.learning.run import Run
 from asymrl.learning.settings import Numbers, Settings
 from asymrl.models.agent import Actor
-from asymrl.worlds.host import HostWorld, Stepper
+from asymrl.worlds.stepped_world import SteppedWorld, Stepper
 from asymrl.worlds.world import World
 
 
@@ -35,7 +35,7 @@ class Collector:
     All environments take a step together, and the policies of all runs are asked in one compiled call.
     """
 
-    def __init__(self, env: HostWorld, actors: Actor, horizon: int):
+    def __init__(self, env: SteppedWorld, actors: Actor, horizon: int):
         """`actors` are those of any runs with the same networks: only their form matters."""
         self.env, self.horizon = env, horizon
         self.policy = actors.distribution
@@ -120,7 +120,7 @@ def play(
     env: World, actors: Actor, keys: PRNGKeyArray, active: Bool[Array, "run"], *, episodes: int, greedy: bool = False
 ) -> Episodes:
     """`roll_out`, compiled, or for a world that runs in Python, collected step by step."""
-    if not isinstance(env, HostWorld):
+    if not isinstance(env, SteppedWorld):
         return _roll_out(env, actors, keys, active, episodes, greedy)
     if env.time_limit is None:
         raise ValueError(f"{env.name}: acting needs a time limit; make the world with time_limit=100, for example")
@@ -178,7 +178,7 @@ class _Tape:
 class HostProgram(Program):
     """Training for all runs whose settings have one shape, in a world that runs in Python."""
 
-    def __init__(self, settings: Settings, env: HostWorld):
+    def __init__(self, settings: Settings, env: SteppedWorld):
         super().__init__(settings, env)
         self.host = env
         self.collector: Collector | None = None

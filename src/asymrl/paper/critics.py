@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from asymrl.engine.statistics import final_points
+from asymrl.learning.methods import METHODS
 from asymrl.paper.fork import PAIRS, exact_values
 from asymrl.paper.results import in_paper_order
 from asymrl.report.intervals import bootstrap, mean
-from asymrl.worlds.names import METHODS
 
 
 def final_values(probes: pl.DataFrame, n: int = 4) -> pl.DataFrame:

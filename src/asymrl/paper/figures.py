@@ -14,13 +14,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from asymrl.engine.statistics import final_returns
+from asymrl.learning.methods import METHODS
 from asymrl.paper.fork import PAIRS, TITLES, exact_values
 from asymrl.paper.results import in_paper_order, score_matrix, worlds_of_all
 from asymrl.paper.selection import SEARCHED
+from asymrl.paper.tuned import PAPER_WORLDS
 from asymrl.report.curves import COLOURS, DPI, OTHER_COLOUR, curves
 from asymrl.report.intervals import bootstrap, performance_profile, profile_band
-from asymrl.worlds.names import METHODS, PAPER_WORLDS
-from asymrl.worlds.scores import scores
+from asymrl.worlds.reference_scores import scores
 
 # Reference policy -> its label and line.
 REFERENCES = {

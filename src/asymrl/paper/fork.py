@@ -38,7 +38,7 @@ def walks(n: int) -> Walks:
     A walk that is over stands still; what follows the fork is not looked at.
     """
     from asymrl.models.distributions import NO_ACTION
-    from asymrl.worlds.heaven_hell import EAST, NORTH, SOUTH, WEST, corridor_moves
+    from asymrl.worlds.finite_worlds import EAST, NORTH, SOUTH, WEST, corridor_moves
 
     straight = [NORTH] * n
     informed = [SOUTH] + [EAST] * n + [WEST] * n + [NORTH] + [NORTH] * n

@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from asymrl.theory.analysis import Analysis
 from asymrl.theory.counting import TooLargeError
 from asymrl.theory.policies import History
-from asymrl.worlds.heaven_hell import EAST, NORTH, SOUTH, WEST, corridor_moves
+from asymrl.worlds.finite_worlds import EAST, NORTH, SOUTH, WEST, corridor_moves
 from asymrl.worlds.pomdp import Pomdp
 
 SIDES = ("left", "right")

@@ -14,7 +14,6 @@ from asymrl.engine.wording import thousands
 from asymrl.paper.tuned import tuned
 from asymrl.report.intervals import bootstrap, improvement_interval, interquartile_mean, normalised
 from asymrl.runs.files import RunError
-from asymrl.worlds.names import METHODS, PAPER_WORLDS
 
 
 def read_table(folder: Path, name: str = "results") -> pl.DataFrame:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from asymrl.worlds.names import PAPER_WORLDS
-
 # Both learning rates were searched over these.
 RATES = (0.0001, 0.0003, 0.001)
 
@@ -81,6 +79,8 @@ _TABLE = {
         "a2c-react-4": (0.001, 0.001, 0.1),
     },
 }
+
+PAPER_WORLDS = tuple(_TABLE)
 
 
 def tuned(world: str, method: str) -> dict[str, float] | None:

@@ -9,7 +9,7 @@ import numpy as np
 from asymrl.render import style
 from asymrl.render.dispatch import draw_view, draw_world
 from asymrl.render.style import Axes
-from asymrl.worlds.classics import GoodBad, Tiger
+from asymrl.worlds.finite_worlds import GoodBad, Tiger
 
 DOOR, DOOR_LINES, DARK = "#B08B5B", "#8A6A41", "#2E2A33"
 GOOD_BAD = ((style.GREEN, "✓"), (style.VERMILION, "✗"))

@@ -14,8 +14,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from asymrl.worlds.names import METHODS
-from asymrl.worlds.scores import Score
+from asymrl.learning.methods import METHODS
+from asymrl.worlds.reference_scores import Score
 
 # Colours that people with any kind of colour vision can tell apart (Okabe and Ito), one for each method.
 COLOURS: dict[str, str] = dict(zip(METHODS, ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7"), strict=True))

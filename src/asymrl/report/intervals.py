@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from asymrl.worlds.scores import scores as reference_scores
+from asymrl.worlds.reference_scores import scores as reference_scores
 
 REPETITIONS = 5_000
 CHUNK = 500  # repetitions at a time, which bounds the memory

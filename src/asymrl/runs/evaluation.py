@@ -14,8 +14,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from asymrl.learning import stepped
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor
-from asymrl.worlds.host import HostWorld
-from asymrl.worlds.scores import scores
+from asymrl.worlds.reference_scores import scores
+from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, World
 
 SIDE_BY_SIDE, SIDE_BY_SIDE_IN_PYTHON = 100, 10
@@ -108,7 +108,7 @@ def _play(
 
 def side_by_side(env: World) -> int:
     """Episodes of a run that are played at once; fixed, so that the first n episodes are the same whatever n is."""
-    return SIDE_BY_SIDE_IN_PYTHON if isinstance(env, HostWorld) else SIDE_BY_SIDE
+    return SIDE_BY_SIDE_IN_PYTHON if isinstance(env, SteppedWorld) else SIDE_BY_SIDE
 
 
 def yardstick(settings: Settings) -> Yardstick | None:

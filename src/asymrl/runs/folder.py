@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asymrl.adapters.sources import pomdp_path
 from asymrl.runs import checkpoint
 from asymrl.runs.batch import Batch
 from asymrl.runs.files import UNFINISHED, Lock, RunError, write_whole
-from asymrl.worlds.names import split_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -149,12 +149,12 @@ def _holds_run(path: Path) -> bool:
 
 def file_checksum(world: str) -> str | None:
     """The SHA-256 of the file that a world comes from, or None for a world with a name."""
-    if (file := split_file(world)) is None:
+    if (file := pomdp_path(world)) is None:
         return None
     from asymrl.adapters.files import FileError, checksum
 
     try:
-        return checksum(file[0])
+        return checksum(file)
     except FileError as error:
         raise RunError(str(error)) from error
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from asymrl.learning.settings import Settings
 from asymrl.runs.files import RunError
-from asymrl.worlds.names import is_from_elsewhere, split_file
+from asymrl.worlds.registry import make, source_of
 
 SETTINGS = tuple(field.name for field in fields(Settings))
 
@@ -42,10 +42,8 @@ def settings_from_file(world: str) -> dict[str, Any]:
     Raises:
         ValueError: if the file can not be read, or the world not be found.
     """
-    if split_file(world) is None and not is_from_elsewhere(world):
+    if source_of(world) is None:
         return {}
-    from asymrl.worlds.registry import make
-
     env = make(world)
     return {"discount": env.discount, "time_limit": env.time_limit or Settings.time_limit}
 

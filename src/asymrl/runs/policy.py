@@ -17,7 +17,7 @@ from asymrl.models.distributions import Gaussian
 from asymrl.models.memory import Carry
 from asymrl.runs.loaded import load
 from asymrl.runs.selection import select
-from asymrl.worlds.host import HostWorld
+from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
 
@@ -53,7 +53,7 @@ class ActorPolicy:
     def to_env(self, action: Any) -> Any:
         """An action of the policy as the environment takes it."""
         taken: Any = self._placed(action) if self.is_vector else int(action)
-        return self.env.act(taken) if isinstance(self.env, HostWorld) else taken
+        return self.env.act(taken) if isinstance(self.env, SteppedWorld) else taken
 
     def _placed(self, action: np.ndarray) -> np.ndarray:
         return np.asarray(self._actor.distribution.to_world(jnp.asarray(action)[None])[0])
@@ -65,7 +65,7 @@ class ActorPolicy:
         are the bounds.
         """
         space = self.env.observation_space
-        if isinstance(self.env, HostWorld):
+        if isinstance(self.env, SteppedWorld):
             observation = self.env.read(observation)
         if problem := space.problem(observation):
             raise ValueError(f"{self.env.name}: the observation {problem}")

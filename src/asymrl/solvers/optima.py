@@ -23,7 +23,7 @@ from asymrl.solvers.uninformed import best_open_loop
 from asymrl.theory.policies import BeliefPolicy, Policy
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
-from asymrl.worlds.scores import Score, Scores
+from asymrl.worlds.reference_scores import Score, Scores
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 GRAPH_LIMIT = 5_000  # beliefs: beyond these, searching is quicker than visiting them all

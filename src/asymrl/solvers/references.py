@@ -11,8 +11,8 @@ from asymrl.solvers.optima import Solution, solve
 from asymrl.solvers.uninformed import best_open_loop
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
+from asymrl.worlds.reference_scores import Score, Scores, scores
 from asymrl.worlds.registry import make
-from asymrl.worlds.scores import Score, Scores, scores
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 STATES = 500  # with more, the best memoryless policy takes longer than anyone wants to wait

@@ -1,29 +1,63 @@
-"""Worlds: partially observable control problems as pure functions."""
+"""Worlds: partially observable control problems as pure functions.
 
-from asymrl.worlds.car_flag import CarFlag as CarFlag
-from asymrl.worlds.checker import CheckError as CheckError
-from asymrl.worlds.checker import check as check
-from asymrl.worlds.classics import GoodBad as GoodBad
-from asymrl.worlds.classics import Tiger as Tiger
-from asymrl.worlds.cleaner import Cleaner as Cleaner
-from asymrl.worlds.finite import FiniteWorld as FiniteWorld
-from asymrl.worlds.heaven_hell import HeavenHell as HeavenHell
-from asymrl.worlds.memory_rooms import MemoryFourRooms as MemoryFourRooms
-from asymrl.worlds.names import PAPER_WORLDS as PAPER_WORLDS
-from asymrl.worlds.names import WORLDS as WORLDS
-from asymrl.worlds.registry import make as make
-from asymrl.worlds.rows import Rows as Rows
-from asymrl.worlds.scores import Scores as Scores
-from asymrl.worlds.scores import scores as scores
-from asymrl.worlds.shopping import Shopping as Shopping
-from asymrl.worlds.spaces import Box as Box
-from asymrl.worlds.spaces import Discrete as Discrete
-from asymrl.worlds.spaces import Indices as Indices
-from asymrl.worlds.spaces import Place as Place
-from asymrl.worlds.spaces import Record as Record
-from asymrl.worlds.spaces import Space as Space
-from asymrl.worlds.world import Episode as Episode
-from asymrl.worlds.world import Signal as Signal
-from asymrl.worlds.world import Step as Step
-from asymrl.worlds.world import Transition as Transition
-from asymrl.worlds.world import World as World
+`make(name)` is the world with a name, `WORLDS` lists the names, `check` tests whether a world keeps its promises and
+`scores` tells what a random and the best policy reach. A new world subclasses `World`, or is a `FiniteWorld` given by
+its tables (`Rows`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asymrl.lazy import exports
+
+if TYPE_CHECKING:
+    from asymrl.worlds.car_flag import CarFlag as CarFlag
+    from asymrl.worlds.checker import check as check
+    from asymrl.worlds.cleaner import Cleaner as Cleaner
+    from asymrl.worlds.finite import FiniteWorld as FiniteWorld
+    from asymrl.worlds.finite_worlds import GoodBad as GoodBad
+    from asymrl.worlds.finite_worlds import HeavenHell as HeavenHell
+    from asymrl.worlds.finite_worlds import Shopping as Shopping
+    from asymrl.worlds.finite_worlds import Tiger as Tiger
+    from asymrl.worlds.memory_rooms import MemoryFourRooms as MemoryFourRooms
+    from asymrl.worlds.outcomes import OutcomeWorld as OutcomeWorld
+    from asymrl.worlds.pomdp import Pomdp as Pomdp
+    from asymrl.worlds.pomdp import Rows as Rows
+    from asymrl.worlds.reference_scores import Scores as Scores
+    from asymrl.worlds.reference_scores import scores as scores
+    from asymrl.worlds.registry import WORLDS as WORLDS
+    from asymrl.worlds.registry import make as make
+    from asymrl.worlds.sampling import CheckError as CheckError
+    from asymrl.worlds.spaces import Box as Box
+    from asymrl.worlds.spaces import Discrete as Discrete
+    from asymrl.worlds.spaces import Indices as Indices
+    from asymrl.worlds.spaces import Place as Place
+    from asymrl.worlds.spaces import Record as Record
+    from asymrl.worlds.spaces import Space as Space
+    from asymrl.worlds.stepped_world import SteppedWorld as SteppedWorld
+    from asymrl.worlds.world import Episode as Episode
+    from asymrl.worlds.world import Signal as Signal
+    from asymrl.worlds.world import Step as Step
+    from asymrl.worlds.world import Transition as Transition
+    from asymrl.worlds.world import World as World
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "asymrl.worlds.car_flag": ["CarFlag"],
+        "asymrl.worlds.checker": ["check"],
+        "asymrl.worlds.cleaner": ["Cleaner"],
+        "asymrl.worlds.finite": ["FiniteWorld"],
+        "asymrl.worlds.finite_worlds": ["GoodBad", "HeavenHell", "Shopping", "Tiger"],
+        "asymrl.worlds.memory_rooms": ["MemoryFourRooms"],
+        "asymrl.worlds.outcomes": ["OutcomeWorld"],
+        "asymrl.worlds.pomdp": ["Pomdp", "Rows"],
+        "asymrl.worlds.reference_scores": ["Scores", "scores"],
+        "asymrl.worlds.registry": ["WORLDS", "make"],
+        "asymrl.worlds.sampling": ["CheckError"],
+        "asymrl.worlds.spaces": ["Box", "Discrete", "Indices", "Place", "Record", "Space"],
+        "asymrl.worlds.stepped_world": ["SteppedWorld"],
+        "asymrl.worlds.world": ["Episode", "Signal", "Step", "Transition", "World"],
+    },
+)

@@ -11,10 +11,10 @@ import jax
 import numpy as np
 
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.host import HostWorld
+from asymrl.worlds.sampling import CheckError as CheckError
+from asymrl.worlds.sampling import Survey, act, actions_to_try, begin, compiled, host, take, trace, walk_on_table
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record, Space
-from asymrl.worlds.survey import CheckError as CheckError
-from asymrl.worlds.survey import Survey, act, actions_to_try, begin, compiled, host, take, trace, walk_on_table
+from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
 # Compiled in another way, sums may be rounded in another way.
@@ -50,7 +50,7 @@ def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> 
     Raises:
         CheckError: naming the rule, the state and the action.
     """
-    if isinstance(env, HostWorld):
+    if isinstance(env, SteppedWorld):
         raise ValueError(f"{env.name} runs in Python, which can't be examined like this; use Gymnasium's check_env")
     checker = _Checker(env)
     passed = []

@@ -11,10 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Float64, Int, PRNGKeyArray
 
-from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.pomdp import NOTHING, Pomdp
-from asymrl.worlds.rows import Rows
-from asymrl.worlds.tables import TableOfRows
+from asymrl.worlds.finite import FiniteWorld, TableOfRows
+from asymrl.worlds.pomdp import NOTHING, Pomdp, Rows
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, State, Step
 
 

@@ -1,104 +1,157 @@
-"""Names of worlds, and the worlds they stand for."""
+"""Names of worlds, and the worlds they stand for.
+
+Importing this module is cheap: the classes of the worlds, and JAX with them, are imported when a world is made.
+"""
 
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
 import re
 import typing
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asymrl.adapters.elsewhere import make_elsewhere
-from asymrl.worlds.car_flag import CarFlag
-from asymrl.worlds.classics import GoodBad, Tiger
-from asymrl.worlds.cleaner import Cleaner
-from asymrl.worlds.heaven_hell import HeavenHell
-from asymrl.worlds.memory_rooms import MemoryFourRooms
-from asymrl.worlds.names import WORLDS, split_file, split_options
-from asymrl.worlds.shopping import Shopping
-from asymrl.worlds.world import World
+if TYPE_CHECKING:
+    from asymrl.worlds.world import World
 
 
 class Family(NamedTuple):
-    """Worlds that share a pattern of names; the numbers in a name are the first arguments of `build`."""
+    """Worlds of this package that share a pattern of names; the numbers in a name are the class's first arguments."""
 
     pattern: str
     shown_as: str
-    build: Callable[..., World]
+    home: str
+    """The module and the class."""
+    members: tuple[str, ...]
+    """The names that are listed; other sizes can be made as well."""
+
+    def load(self) -> Callable[..., World]:
+        """The class."""
+        module, _, name = self.home.partition(":")
+        return getattr(importlib.import_module(module), name)
+
+
+class Source(NamedTuple):
+    """Worlds from outside this package."""
+
+    shown_as: str
+    """What such a name looks like, for error messages; empty if it need not be mentioned."""
+    matches: Callable[[str], bool]
+    """Whether a name, without options, belongs to this source."""
+    build: Callable[[str, dict[str, Any]], World]
+    """Makes the world, from the name without options, and the options."""
 
 
 FAMILIES = (
-    Family(r"heaven-hell-(\d+)", "heaven-hell-N", HeavenHell),
-    Family(r"shopping-(\d+)", "shopping-N", Shopping),
-    Family(r"car-flag", "car-flag", CarFlag),
-    Family(r"cleaner", "cleaner", Cleaner),
-    Family(r"memory-four-rooms-(\d+)x(\d+)", "memory-four-rooms-HxW", MemoryFourRooms),
-    Family(r"good-bad", "good-bad", GoodBad),
-    Family(r"tiger", "tiger", Tiger),
+    Family(
+        r"heaven-hell-(\d+)",
+        "heaven-hell-N",
+        "asymrl.worlds.finite_worlds:HeavenHell",
+        ("heaven-hell-3", "heaven-hell-4"),
+    ),
+    Family(r"shopping-(\d+)", "shopping-N", "asymrl.worlds.finite_worlds:Shopping", ("shopping-5", "shopping-6")),
+    Family(r"car-flag", "car-flag", "asymrl.worlds.car_flag:CarFlag", ("car-flag",)),
+    Family(r"cleaner", "cleaner", "asymrl.worlds.cleaner:Cleaner", ("cleaner",)),
+    Family(
+        r"memory-four-rooms-(\d+)x(\d+)",
+        "memory-four-rooms-HxW",
+        "asymrl.worlds.memory_rooms:MemoryFourRooms",
+        ("memory-four-rooms-7x7", "memory-four-rooms-9x9"),
+    ),
+    Family(r"good-bad", "good-bad", "asymrl.worlds.finite_worlds:GoodBad", ("good-bad",)),
+    Family(r"tiger", "tiger", "asymrl.worlds.finite_worlds:Tiger", ("tiger",)),
 )
+
+WORLDS = tuple(name for family in FAMILIES for name in family.members)
+
+_SOURCES: list[Source] = []
+
+
+def add_source(source: Source) -> None:
+    """Makes the worlds of a source known to `make`. The sources added first are asked first."""
+    if source not in _SOURCES:
+        _SOURCES.append(source)
 
 
 def make(name: str, **options: Any) -> World:
     """The world with this name.
 
     Args:
-        name: such as `heaven-hell-3`, or the path of a `.pomdp` file; options may follow, as in
-            `cleaner:maze_seed=7,end_when_clean=true`.
+        name: such as `heaven-hell-3`, the path of a `.pomdp` file, a Gymnasium id, `gymnax:NAME`, `MODULE:CLASS` or
+            `FILE.py:CLASS`; options may follow, as in `cleaner:maze_seed=7,end_when_clean=true`.
         **options: the same options from Python, such as `time_limit=50`. Every world has `time_limit`.
 
     Raises:
-        ValueError: if there is no such world, size or option; the message says what there is.
+        ValueError: if there is no such world, size or option; the message lists what there is.
     """
-    if file := split_file(name):
-        return _from_file(name, *file, options)
     base, text = split_options(name)
     options = {**_parse_options(name, text), **options}
-    for family in FAMILIES:
-        if match := re.fullmatch(family.pattern, base):
-            _check_options(family, len(match.groups()), options)
-            return family.build(*map(int, match.groups()), **options)
-    if found := make_elsewhere(base, options):
-        return found
+    if belongs := _family(base):
+        family, sizes = belongs
+        check_options(family.shown_as, family.load(), options, given=len(sizes))
+        return family.load()(*sizes, **options)
+    if source := source_of(base):
+        return source.build(base, options)
     raise ValueError(f"unknown world {base!r}. {_suggestion(base)}")
 
 
-def _from_file(name: str, path: str, text: str, options: dict[str, Any]) -> World:
-    from asymrl.adapters.files.worlds import world_from_file
+def source_of(name: str) -> Source | None:
+    """Where a world from outside this package comes from; None for the worlds of this package and unknown names."""
+    base, _ = split_options(name)
+    return None if _family(base) else next((source for source in _SOURCES if source.matches(base)), None)
 
-    options = {**_parse_options(name, text), **options}
-    _check_options(Family("", path, world_from_file), 1, options)
-    return world_from_file(path, **options)
+
+def split_options(name: str) -> tuple[str, str]:
+    """A name without its options, which may contain colons, and the text of the options."""
+    first, _, rest = name.partition(":")
+    if any(re.fullmatch(family.pattern, first, re.IGNORECASE) for family in FAMILIES):
+        return first, rest
+    match = re.fullmatch(r"(.*?)(?::((?:\w+\s*=|[^:]*,).*|))?", name, re.DOTALL)
+    assert match is not None
+    return match[1], match[2] or ""
+
+
+def check_options(shown_as: str, build: Callable[..., World], options: dict[str, Any], *, given: int) -> None:
+    """Refuses options that a world does not have or whose type is wrong.
+
+    Args:
+        shown_as: what to call the world in errors.
+        build: the class or function that makes it.
+        options: what the user chose.
+        given: how many of the first parameters of `build` are no options, as the name already holds them.
+    """
+    parameters = list(inspect.signature(build).parameters)[given:]
+    known = sorted(set(parameters) - {"name"})
+    types = typing.get_type_hints(build if inspect.isfunction(build) else build.__init__)
+    for option, value in options.items():
+        if option not in known:
+            raise ValueError(f"{shown_as} has no option {option!r}; its options are {', '.join(known)}")
+        # To Python a boolean is a whole number, and a whole number is no float although it can serve as one.
+        wanted = types[option] | int if types[option] is float else types[option]
+        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+            expected = getattr(types[option], "__name__", types[option])
+            raise ValueError(f"{shown_as}: option {option} is {value!r}, expected {expected}")
+
+
+def _family(base: str) -> tuple[Family, list[int]] | None:
+    """The family that a name belongs to, and the numbers in the name."""
+    for family in FAMILIES:
+        if match := re.fullmatch(family.pattern, base):
+            return family, [int(size) for size in match.groups()]
+    return None
 
 
 def _suggestion(name: str) -> str:
     close = difflib.get_close_matches(name.lower(), WORLDS, n=1, cutoff=0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
-    return (
-        hint
-        + "Known worlds: "
-        + ", ".join(family.shown_as for family in FAMILIES)
-        + (", a .pomdp file, a Gymnasium id, gymnax:NAME, or MODULE:CLASS or FILE.py:CLASS of your own.")
-    )
-
-
-def _check_options(family: Family, numbers: int, options: dict[str, Any]) -> None:
-    """Refuses options that the world does not have, and those which its name already gives."""
-    parameters = list(inspect.signature(family.build).parameters)[numbers:]
-    known = sorted(set(parameters) - {"name"})
-    types = typing.get_type_hints(family.build if inspect.isfunction(family.build) else family.build.__init__)
-    for option, value in options.items():
-        if option not in known:
-            raise ValueError(f"{family.shown_as} has no option {option!r}; its options are {', '.join(known)}")
-        # Python counts booleans as whole numbers, and whole numbers are not floats, but good enough for one.
-        wanted = types[option] | int if types[option] is float else types[option]
-        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-            shown = getattr(types[option], "__name__", types[option])
-            raise ValueError(f"{family.shown_as}: option {option} is {value!r}, expected {shown}")
+    known = [entry.shown_as for entry in (*FAMILIES, *_SOURCES) if entry.shown_as]
+    return f"{hint}Known worlds: {', '.join(known)}."
 
 
 def _parse_options(name: str, text: str) -> dict[str, Any]:
-    """The options written behind a name: `key=value,key=value`, with numbers, true, false or none as values."""
+    """The options written after a name: `key=value,key=value`, with numbers, true, false or none as values."""
     options: dict[str, Any] = {}
     for part in filter(None, text.split(",")):
         key, equals, value = part.partition("=")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -139,6 +140,14 @@ class World(eqx.Module):
     def certain(self) -> Certain | None:
         """How an episode is a walk on a table, if nothing after its start is random; else None."""
         return None
+
+    def with_time_limit(self, time_limit: int | None) -> World:
+        """The same world with another time limit; None for no limit."""
+        changed = copy.copy(self)
+        # Worlds are frozen, and their constructors differ too much to call them again.
+        object.__setattr__(changed, "time_limit", time_limit)
+        changed.__check_init__()
+        return changed
 
     def begin(self, key: PRNGKeyArray) -> tuple[Episode, Observation]:
         """Starts an episode."""

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from asymrl.adapters.files import FileError, Problem, parse_text, read, to_text, write
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.pomdp import Pomdp
+from asymrl.worlds.pomdp import Pomdp, Rows
 from asymrl.worlds.registry import make
-from asymrl.worlds.rows import Rows
 from tests.adapters.files.texts import CORPUS, SMALL, TABLES, TIGER, texts
 
 

@@ -6,12 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.worlds.names import GYMNASIUM_NAMES
-
-
-def gymnasium_id(world: str) -> str:
-    return f"asymrl/{GYMNASIUM_NAMES[world]}-v0"
-
 
 def assert_same(one: Any, other: Any, *, values: bool = True, at: str = "result") -> None:
     """Both have the same form and, if `values`, the same content."""

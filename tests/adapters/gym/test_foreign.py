@@ -19,9 +19,9 @@ from asymrl.learning.run import training_world
 from asymrl.learning.settings import Settings
 from asymrl.learning.stepped import Collector, HostProgram
 from asymrl.training import settings_for
-from asymrl.worlds.host import HostWorld
 from asymrl.worlds.registry import make
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record
+from asymrl.worlds.stepped_world import SteppedWorld
 from tests.adapters.gym.foreign_envs import Aim, Dark, Guess, doubled
 from tests.learning.small import start
 
@@ -181,7 +181,7 @@ def test_a_longer_time_limit_takes_the_place_of_the_ids():
     """Always pushing to the side, MountainCar goes on until it is cut off: after 200 steps, says its id."""
     for given, lasts in ((None, 200), (10, 200), (250, 250)):
         world = make("MountainCar-v0") if given is None else make("MountainCar-v0", time_limit=given)
-        assert isinstance(world, HostWorld)
+        assert isinstance(world, SteppedWorld)
         assert world.time_limit == given or given is None
         env = world.make()
         env.reset(seed=0)

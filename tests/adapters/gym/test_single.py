@@ -13,10 +13,12 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from gymnasium.utils.passive_env_checker import env_step_passive_checker
 
+from asymrl.adapters.gym.registration import gymnasium_id
 from asymrl.adapters.gym.single import Environment
+from asymrl.paper.tuned import PAPER_WORLDS
 from asymrl.worlds import Cleaner, FiniteWorld, GoodBad, HeavenHell
-from asymrl.worlds.names import PAPER_WORLDS, WORLDS
-from tests.adapters.gym.same import assert_same, gymnasium_id
+from asymrl.worlds.registry import WORLDS
+from tests.adapters.gym.same import assert_same
 
 NORTH, SOUTH, EAST, WEST = range(4)
 

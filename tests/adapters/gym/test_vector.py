@@ -10,11 +10,12 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import batch_space
 
 from asymrl.adapters.gym.infos import without_masks
+from asymrl.adapters.gym.registration import gymnasium_id
 from asymrl.adapters.gym.spaces import entry
 from asymrl.adapters.gym.vector import VectorEnvironment
 from asymrl.worlds import HeavenHell
-from asymrl.worlds.names import WORLDS
-from tests.adapters.gym.same import assert_same, gymnasium_id
+from asymrl.worlds.registry import WORLDS
+from tests.adapters.gym.same import assert_same
 
 COUNT, LIMIT = 3, 4  # the same everywhere where it does not matter, so that little has to be compiled
 

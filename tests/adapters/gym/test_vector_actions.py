@@ -8,7 +8,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from asymrl.adapters.gym import Environment, VectorEnvironment
-from asymrl.adapters.gymnax import GymnaxWorld
+from asymrl.adapters.gymnax_world import GymnaxWorld
 from tests.adapters.gym.slider import Slider
 
 

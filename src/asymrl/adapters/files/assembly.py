@@ -14,8 +14,7 @@ from asymrl.adapters.files.problem import Problem, by_state_and_action
 from asymrl.adapters.files.rules import TooManyError
 from asymrl.adapters.files.start import EXACT
 from asymrl.worlds.outcomes import joint
-from asymrl.worlds.pomdp import TOLERANCE
-from asymrl.worlds.rows import Rows
+from asymrl.worlds.pomdp import TOLERANCE, Rows
 
 DEFAULT_DISCOUNT = 0.99
 

@@ -7,8 +7,7 @@ import numpy as np
 from asymrl.adapters.files.problem import Problem, by_state_and_action
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.outcomes import Joint, OutcomeWorld, joint
-from asymrl.worlds.pomdp import Pomdp
-from asymrl.worlds.rows import Rows
+from asymrl.worlds.pomdp import Pomdp, Rows
 
 SAME = 1e-12  # how far two probabilities may differ that were divided out of products
 

@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float64
 
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.outcomes import Joint, OutcomeWorld, joint
-from asymrl.worlds.pomdp import Pomdp
-from asymrl.worlds.rows import Rows
+from asymrl.worlds.pomdp import Pomdp, Rows
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 

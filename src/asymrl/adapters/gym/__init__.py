@@ -5,23 +5,15 @@ Importing this package is cheap, since `import asymrl` does it to register the w
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from asymrl.lazy import exports
 
 if TYPE_CHECKING:
     from asymrl.adapters.gym.single import Environment as Environment
     from asymrl.adapters.gym.vector import VectorEnvironment as VectorEnvironment
 
-__all__ = ["Environment", "VectorEnvironment"]
-
-_HOME = {"Environment": "asymrl.adapters.gym.single", "VectorEnvironment": "asymrl.adapters.gym.vector"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'asymrl.adapters.gym' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = exports(
+    __name__,
+    {"asymrl.adapters.gym.single": ["Environment"], "asymrl.adapters.gym.vector": ["VectorEnvironment"]},
+)

@@ -10,7 +10,6 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from jaxtyping import Num, UInt32
 
-from asymrl.adapters.elsewhere import with_limit
 from asymrl.worlds.registry import make
 from asymrl.worlds.spaces import Box, Discrete, Space
 from asymrl.worlds.world import World
@@ -27,7 +26,7 @@ def resolve_world(world: str | World, options: Mapping[str, Any]) -> World:
             f"{world.name}: the options {', '.join(unknown)} can not be applied to a world that is already built; "
             "build it with them, or give its name"
         )
-    return with_limit(world, options["time_limit"]) if options else world
+    return world.with_time_limit(options["time_limit"]) if options else world
 
 
 def check_reset_options(options: Mapping[str, Any] | None, known: Sequence[str]) -> Mapping[str, Any]:

@@ -11,12 +11,12 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import TimeLimit
 
-from asymrl.adapters.elsewhere import imported
 from asymrl.adapters.gym.foreign_spaces import reading
 from asymrl.adapters.gym.latents import LatentFunction, function_named, latent_of
 from asymrl.adapters.gym.stepping import InProcesses, InTurn
-from asymrl.worlds.host import HostWorld
+from asymrl.adapters.user_code import load_module
 from asymrl.worlds.spaces import Box, Discrete
+from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 
@@ -28,7 +28,7 @@ def from_gymnasium(
     time_limit: int | None = None,
     discount: float = 0.99,
     name: str | None = None,
-) -> HostWorld:
+) -> SteppedWorld:
     """A world to train in, made from a Gymnasium environment that runs in Python.
 
     Args:
@@ -63,7 +63,7 @@ def from_gymnasium(
     finally:
         probe.close()
     kind = InProcesses if stepping == "processes" else InTurn
-    return HostWorld(
+    return SteppedWorld(
         name=title,
         discount=discount,
         time_limit=time_limit or limit or DEFAULT_TIME_LIMIT,
@@ -103,7 +103,7 @@ def _factory(
     if isinstance(env, str):
         module, _, identifier = env.rpartition(":")
         if module:
-            imported(f"world {env!r}", module)  # which registers it
+            load_module(f"world {env!r}", module)  # which registers it
         try:
             spec = gymnasium.spec(identifier)
         except gymnasium.error.Error as error:

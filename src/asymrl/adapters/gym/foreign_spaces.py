@@ -10,8 +10,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from asymrl.worlds.host import Conversion
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record, Space
+from asymrl.worlds.stepped_world import Conversion
 
 MOST_SYMBOLS = 1024  # a larger array of small integers is taken for a picture, not for symbols
 

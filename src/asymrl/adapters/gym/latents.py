@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from asymrl.adapters.elsewhere import fetch
 from asymrl.adapters.gym.foreign_spaces import Reading, reading, reading_of_value
+from asymrl.adapters.user_code import load_attribute
 from asymrl.worlds.spaces import Box
 
 LatentFunction = Callable[[gymnasium.Env], Any]
@@ -82,4 +82,4 @@ def function_named(name: str) -> LatentFunction:
     module, colon, attribute = name.rpartition(":")
     if not colon:
         raise ValueError(f"latent {name!r}: write module:function or file.py:function")
-    return fetch(f"latent {name!r}", module, attribute)
+    return load_attribute(f"latent {name!r}", module, attribute)

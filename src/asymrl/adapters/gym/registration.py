@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import re
+
 import gymnasium
 
-from asymrl.worlds.names import GYMNASIUM_NAMES
+from asymrl.worlds.registry import WORLDS
 
 TIME_LIMIT = 100
 
 
+def gymnasium_id(world: str) -> str:
+    """The id of a world in Gymnasium: `asymrl/HeavenHell-3-v0` for `heaven-hell-3`."""
+    name = re.sub(r"-?\b([a-z])(?=[a-z])", lambda match: match[1].upper(), world)
+    return f"asymrl/{name}-v0"
+
+
 def register_worlds() -> None:
     """Adds `asymrl/HeavenHell-3-v0` and the others to Gymnasium's registry, once."""
-    for name, gymnasium_name in GYMNASIUM_NAMES.items():
-        gymnasium_id = f"asymrl/{gymnasium_name}-v0"
-        if gymnasium_id not in gymnasium.registry:
+    for world in WORLDS:
+        if gymnasium_id(world) not in gymnasium.registry:
             gymnasium.register(
-                gymnasium_id,
+                gymnasium_id(world),
                 entry_point="asymrl.adapters.gym.single:Environment",
                 vector_entry_point="asymrl.adapters.gym.vector:VectorEnvironment",
                 max_episode_steps=TIME_LIMIT,
                 # Gymnasium applies its own limit, so that `max_episode_steps` can also lengthen an episode.
-                kwargs={"world": name, "time_limit": None},
+                kwargs={"world": world, "time_limit": None},
             )

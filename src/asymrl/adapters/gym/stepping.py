@@ -8,9 +8,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from asymrl.adapters.elsewhere import users_modules
 from asymrl.adapters.gym.foreign_spaces import Reading
 from asymrl.adapters.gym.latents import Latent
+from asymrl.adapters.user_code import user_path
 from asymrl.worlds.spaces import Record, Space
 
 MakeEnv = Callable[[], gymnasium.Env]
@@ -103,7 +103,7 @@ class InProcesses:
 
         self.spaces, self.act = (seen.space, latent.reading.space), act
         # Forking a process that uses JAX may hang; new processes import what they need.
-        with users_modules():
+        with user_path():
             self.envs = AsyncVectorEnv([lambda: Revealed(make(), seen, latent)] * count, context="forkserver")
 
     def reset(self, seeds: Sequence[int]) -> tuple[Any, Any]:

@@ -12,7 +12,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from asymrl.adapters.elsewhere import with_limit
 from asymrl.adapters.gym.arguments import (
     check_actions,
     check_latent,
@@ -221,4 +220,4 @@ def _limited(world: World, max_episode_steps: int | None, options: Mapping[str, 
         raise ValueError(
             f"{world.name}: max_episode_steps is {max_episode_steps!r}; give at least 1, or -1 for no time limit"
         )
-    return with_limit(world, None if max_episode_steps == NO_LIMIT else max_episode_steps)
+    return world.with_time_limit(None if max_episode_steps == NO_LIMIT else max_episode_steps)

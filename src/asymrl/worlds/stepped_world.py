@@ -48,7 +48,7 @@ class Conversion(NamedTuple):
     scale: float = 1.0
 
 
-class HostWorld(World):
+class SteppedWorld(World):
     """A world that runs in Python. It has spaces and signals as any other, and is trained by `learning.host`.
 
     Its states are its latent states: what happens between them is known to the environments alone.

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 from gymnasium.envs import registration
 
-from asymrl.adapters import elsewhere
-from asymrl.adapters.elsewhere import register, with_limit
+from asymrl.adapters import register, user_code
 from asymrl.training import _known_by_name
-from asymrl.worlds.classics import Tiger
-from asymrl.worlds.host import HostWorld
-from asymrl.worlds.names import is_from_elsewhere, split_options
-from asymrl.worlds.registry import make
+from asymrl.worlds.finite_worlds import Tiger
+from asymrl.worlds.registry import make, source_of, split_options
+from asymrl.worlds.stepped_world import SteppedWorld
 
 OWN = """
 from asymrl.worlds import Tiger
@@ -76,7 +74,7 @@ gymnasium.register("BesideCoin-v0", entry_point=Coin)
 @pytest.fixture
 def coin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A file with an environment that imports another file of its folder, which is not the current one."""
-    monkeypatch.setattr(elsewhere, "_FILES", {})
+    monkeypatch.setattr(user_code, "_FILES", {})
     monkeypatch.setattr(registration, "registry", dict(registration.registry))
     (tmp_path / "beside.py").write_text("SIDES = 2")
     path = tmp_path / "coins.py"
@@ -88,7 +86,7 @@ def test_an_environment_in_a_file_and_a_function_that_tells_its_latent_state(coi
     before = list(sys.path)
     for name in (f"{coin}:Coin", f"{coin}:BesideCoin-v0"):
         world = make(f"{name}:latent={coin}:truth")
-        assert isinstance(world, HostWorld)
+        assert isinstance(world, SteppedWorld)
         assert (len(world.action_names), world.without_latent) == (2, None)
     assert sys.path == before
     with pytest.raises(ValueError, match=r"latent '.*coins.py:lie': .* has no 'lie'"):
@@ -98,7 +96,7 @@ def test_an_environment_in_a_file_and_a_function_that_tells_its_latent_state(coi
 @pytest.mark.slow
 def test_processes_find_the_users_files(coin: str):
     world = make(f"{coin}:Coin:latent={coin}:truth,stepping=processes")
-    assert isinstance(world, HostWorld)
+    assert isinstance(world, SteppedWorld)
     envs = world.open(2)
     try:
         _, latents = envs.reset([0, 1])
@@ -112,8 +110,8 @@ def test_processes_find_the_users_files(coin: str):
     [
         ("{file}:Nobody", "has no 'Nobody'"),
         ("{file}:number", "is a int; expected a World"),
-        ("{file}:quiet:episodic=true", "is built already; it can not have the options episodic"),
-        ("nowhere_at_all:World", "nowhere_at_all can not be imported"),
+        ("{file}:quiet:episodic=true", "is already built; it cannot take the options episodic"),
+        ("nowhere_at_all:World", "nowhere_at_all cannot be imported"),
         ("missing.py:World", "there is no file missing.py"),
     ],
 )
@@ -134,11 +132,11 @@ def test_a_world_from_python_is_known_by_its_name():
 
 def test_another_limit_leaves_the_world_alone():
     world = Tiger(time_limit=9)
-    assert (with_limit(world, 2).time_limit, world.time_limit) == (2, 9)
+    assert (world.with_time_limit(2).time_limit, world.time_limit) == (2, 9)
 
 
 @pytest.mark.parametrize(
-    ("name", "base", "options", "elsewhere"),
+    ("name", "base", "options", "outside"),
     [
         ("tiger", "tiger", "", False),
         ("tiger:episodic=true", "tiger", "episodic=true", False),
@@ -149,6 +147,6 @@ def test_another_limit_leaves_the_world_alone():
         ("asymrl/Tiger-v0", "asymrl/Tiger-v0", "", True),
     ],
 )
-def test_names_and_their_options(name: str, base: str, options: str, elsewhere: bool):
+def test_names_and_their_options(name: str, base: str, options: str, outside: bool):
     assert split_options(name) == (base, options)
-    assert is_from_elsewhere(name) == elsewhere
+    assert (source_of(name) is not None) == outside

@@ -1,0 +1,98 @@
+"""Worlds from outside this package, by name: registered ones, `.pomdp` files, gymnax, the user's classes, Gymnasium.
+
+Importing this module is cheap: `import asymrl` does, to make these names known to `asymrl.make`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from asymrl.adapters.user_code import load_attribute, user_path
+from asymrl.worlds.registry import Source, check_options, split_options
+
+if TYPE_CHECKING:
+    from asymrl.worlds.world import World
+
+_POMDP_FILE = re.compile(r".+\.pomdp", re.IGNORECASE | re.DOTALL)
+_GYMNASIUM_ID = re.compile(r"(?:[\w.]+:|.+\.py:)?(?:[\w.-]+/)?[\w.-]+-v\d+")
+
+_REGISTERED: dict[str, Callable[..., World]] = {}
+
+
+def register(name: str, build: Callable[..., World]) -> None:
+    """Makes a world known by a name in this process; `build` takes its options, at least `time_limit`."""
+    _REGISTERED[name] = build
+
+
+def pomdp_path(world: str) -> str | None:
+    """The path of the `.pomdp` file that a world's name refers to, or None if it refers to none."""
+    base, _ = split_options(world)
+    return base if _POMDP_FILE.fullmatch(base) else None
+
+
+def _build_registered(name: str, options: dict[str, Any]) -> World:
+    return _REGISTERED[name](**options)
+
+
+def _build_from_file(path: str, options: dict[str, Any]) -> World:
+    from asymrl.adapters.files.worlds import world_from_file
+
+    check_options(path, world_from_file, options, given=1)
+    return world_from_file(path, **options)
+
+
+def _build_gymnax(name: str, options: dict[str, Any]) -> World:
+    from asymrl.adapters.gymnax_world import make_gymnax
+
+    return make_gymnax(name.removeprefix("gymnax:"), **options)
+
+
+def _is_user_class(name: str) -> bool:
+    _, colon, attribute = name.rpartition(":")
+    return bool(colon) and attribute.isidentifier()
+
+
+def _build_user_class(name: str, options: dict[str, Any]) -> World:
+    import gymnasium
+
+    from asymrl.worlds.world import World
+
+    module, _, attribute = name.rpartition(":")
+    made = load_attribute(f"world {name!r}", module, attribute)
+    if isinstance(made, World):
+        if unknown := sorted(set(options) - {"time_limit"}):
+            raise ValueError(f"world {name!r} is already built; it cannot take the options {', '.join(unknown)}")
+    elif not callable(made):
+        raise ValueError(f"world {name!r} is a {type(made).__name__}; expected a World or a callable that makes one")
+    elif isinstance(made, type) and issubclass(made, gymnasium.Env):
+        return _wrap_gymnasium(name, made, options)
+    else:
+        make = made
+        made = make(**{key: value for key, value in options.items() if key != "time_limit"})
+        if isinstance(made, gymnasium.Env):
+            return _wrap_gymnasium(name, make, options)
+    if not isinstance(made, World):
+        raise ValueError(f"world {name!r} makes a {type(made).__name__}; expected a World or a Gymnasium environment")
+    return made.with_time_limit(options["time_limit"]) if "time_limit" in options else made
+
+
+def _build_gymnasium(name: str, options: dict[str, Any]) -> World:
+    return _wrap_gymnasium(name, name, options)
+
+
+def _wrap_gymnasium(name: str, env: Any, options: dict[str, Any]) -> World:
+    from asymrl.adapters.gym.foreign import from_gymnasium
+
+    with user_path():
+        return from_gymnasium(env, name=name, **options)
+
+
+SOURCES = (
+    Source("a .pomdp file", lambda name: _POMDP_FILE.fullmatch(name) is not None, _build_from_file),
+    Source("", lambda name: name in _REGISTERED, _build_registered),
+    Source("gymnax:NAME", lambda name: name.startswith("gymnax:"), _build_gymnax),
+    Source("MODULE:CLASS or FILE.py:CLASS of your own", _is_user_class, _build_user_class),
+    Source("a Gymnasium id", lambda name: _GYMNASIUM_ID.fullmatch(name) is not None, _build_gymnasium),
+)
