@@ -1,9 +1,18 @@
-"""Pictures of worlds: the true state beside what the agent sees, as pixels, as a film or as text."""
+"""Pictures of worlds: the true state beside what the agent sees, as pixels, as a film or as text.
 
-# Importing a family teaches the functions below how to draw it.
-from asymrl.render import car_flag, classics, cleaner, heaven_hell, memory_rooms, plain, shopping  # noqa: F401
+Every module `draw_*.py` of this package registers how some worlds are drawn. A world of your own is drawn by its names
+or numbers until you register it with `draw_world.register(MyWorld)` and `draw_view.register(MyWorld)`.
+"""
+
+import importlib
+import pkgutil
+
 from asymrl.render.dispatch import draw_view as draw_view
 from asymrl.render.dispatch import draw_world as draw_world
-from asymrl.render.film import save_gif as save_gif
 from asymrl.render.frame import draw_frame as draw_frame
+from asymrl.render.frame import save_gif as save_gif
 from asymrl.render.text import draw_text as draw_text
+
+for _module in pkgutil.iter_modules(__path__):
+    if _module.name.startswith("draw_"):
+        importlib.import_module(f"{__name__}.{_module.name}")

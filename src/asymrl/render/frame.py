@@ -1,9 +1,10 @@
-"""A frame: the true state on the left, what the agent sees on the right, and a caption below."""
+"""Frames and films: the true state on the left, what the agent sees on the right, and a caption below."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from os import PathLike
 from typing import Any, SupportsFloat, SupportsInt
 
 import numpy as np
@@ -20,6 +21,8 @@ Frame = UInt8[np.ndarray, "H W 3"]
 # Inches. With the default resolution a frame has 800 x 450 pixels, and 300 more in width with an extra panel.
 HEIGHT, CARD, EXTRA_CARD, GAP = 4.5, 3.8, 2.9, 0.1
 MARGIN, HEADER, FOOTER, CARD_TITLE, PADDING = 0.15, 0.5, 0.5, 0.32, 0.1
+
+HOLD_LAST = 5  # how many times longer a film shows its last frame
 
 _reused = threading.local()
 
@@ -79,6 +82,21 @@ def draw_frame(
     pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]
     height, width = (size - size % 2 for size in pixels.shape[:2])
     return pixels[:height, :width].copy()
+
+
+def save_gif(frames: Iterable[Frame], path: str | PathLike[str], seconds_per_frame: float = 0.4) -> None:
+    """Writes frames of equal size as an endless film that pauses on its last frame.
+
+    A frame equal to the one before it is stored as a longer duration of that one.
+    """
+    from PIL import Image
+
+    images = [Image.fromarray(frame) for frame in frames]
+    if not images:
+        raise ValueError("save_gif: there are no frames to write")
+    milliseconds = round(1000 * seconds_per_frame)
+    durations = [milliseconds] * (len(images) - 1) + [milliseconds * HOLD_LAST]
+    images[0].save(path, format="GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
 
 
 def _blank_figure(dpi: int) -> Any:
