@@ -61,7 +61,7 @@ def rock_sample_lines(n: int, k: int, seed: int = 0) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sizes", nargs="*", default=["5:5", "7:8"], metavar="N:K")
-    from asymrl.adapters.files import read
+    from asymrl.adapters.pomdp_files import read
 
     print("| rock-sample | states | lines | MB | CPU seconds to read | to make a world | peak memory, MB |")
     print("|---|---:|---:|---:|---:|---:|---:|")

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.adapters.files import parse_text
+from asymrl.adapters.pomdp_files import parse_text
 from asymrl.render.text import draw_text
 from asymrl.worlds.checker import check
 from asymrl.worlds.outcomes import OutcomeWorld
-from tests.adapters.files.texts import SMALL
+from tests.adapters.pomdp_files.texts import SMALL
 
 # A reward for each (s', o) after `go`, an end with a reward that depends on the start of the next episode,
 # and observations that depend on the state before.

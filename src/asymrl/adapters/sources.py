@@ -37,7 +37,7 @@ def _build_registered(name: str, options: dict[str, Any]) -> World:
 
 
 def _build_from_file(path: str, options: dict[str, Any]) -> World:
-    from asymrl.adapters.files.worlds import world_from_file
+    from asymrl.adapters.pomdp_files.reader import world_from_file
 
     check_options(path, world_from_file, options, given=1)
     return world_from_file(path, **options)

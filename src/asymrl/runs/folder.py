@@ -151,7 +151,7 @@ def file_checksum(world: str) -> str | None:
     """The SHA-256 of the file that a world comes from, or None for a world with a name."""
     if (file := pomdp_path(world)) is None:
         return None
-    from asymrl.adapters.files import FileError, checksum
+    from asymrl.adapters.pomdp_files import FileError, checksum
 
     try:
         return checksum(file)

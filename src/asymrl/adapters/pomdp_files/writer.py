@@ -1,4 +1,4 @@
-"""Writing `.pomdp` files: what is read back is the same problem, to the last bit."""
+"""Writing `.pomdp` files. Reading one back gives the same problem, bit for bit."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from asymrl.adapters.files.conversion import problem_from_pomdp, problem_from_world
-from asymrl.adapters.files.problem import Problem
-from asymrl.adapters.files.tokens import NAME
+from asymrl.adapters.pomdp_files.problem import Problem, problem_from_pomdp, problem_from_world
+from asymrl.adapters.pomdp_files.tokens import NAME
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
 
@@ -26,11 +25,11 @@ def write(
     Args:
         problem: what `read` returns, a finite world, or a `Pomdp`.
         path: the file.
-        first_observation: the format has no word for what is seen before the first action. With "refuse", a world
-            that shows something of its state there is not written; with "drop", that is left out.
+        first_observation: the format cannot express an observation before the first action. "refuse" raises an
+            error for a world that has one; "drop" leaves it out.
 
     Raises:
-        ValueError: if the format can not express the problem.
+        ValueError: if the format cannot express the problem.
     """
     Path(path).write_text(to_text(problem, first_observation=first_observation))
 
@@ -43,7 +42,7 @@ def to_text(problem: Problem | Pomdp | FiniteWorld, *, first_observation: str = 
         early = problem.first_observations if isinstance(problem, FiniteWorld) else problem.first_observation
         if early is not None and first_observation == "refuse":
             raise ValueError(
-                f"{problem.name}: shows an observation before the first action, which a .pomdp file can not say; "
+                f"{problem.name}: has an observation before the first action, which a .pomdp file cannot express; "
                 'leave it out with first_observation="drop"'
             )
         is_world = isinstance(problem, FiniteWorld)
@@ -73,8 +72,8 @@ def _names(problem: Problem, kind: str) -> str:
     for name in names:
         if not _LEGAL.fullmatch(name):
             raise ValueError(
-                f"{problem.name}: {kind} {name!r} can not be written: names are letters, digits, - and _, "
-                "and begin with a letter"
+                f"{problem.name}: {kind} {name!r} cannot be written: names are letters, digits, - and _, "
+                "and begin with a letter or _"
             )
     return " ".join(names)
 
@@ -92,9 +91,9 @@ def _transition_lines(problem: Problem) -> Iterator[str]:
     states, actions, A = problem.state_names, problem.action_names, len(problem.action_names)
     row, column, probability = problem.T.entries()
     ended = problem.ends.ravel()
-    going_on = ~ended[row]
+    continues = ~ended[row]
     for r, s_next, p in zip(
-        row[going_on].tolist(), column[going_on].tolist(), probability[going_on].tolist(), strict=True
+        row[continues].tolist(), column[continues].tolist(), probability[continues].tolist(), strict=True
     ):
         yield f"T: {actions[r % A]} : {states[r // A]} : {states[s_next]} {p!r}"
     for r in np.flatnonzero(ended).tolist():
@@ -102,21 +101,21 @@ def _transition_lines(problem: Problem) -> Iterator[str]:
 
 
 def _observation_lines(problem: Problem) -> Iterator[str]:
-    states, actions, seen = problem.state_names, problem.action_names, problem.observation_names
+    states, actions, observations = problem.state_names, problem.action_names, problem.observation_names
     S, A = len(states), len(actions)
     row, column, probability = problem.O.entries()
     if not problem.previous:
         for r, o, p in zip(row.tolist(), column.tolist(), probability.tolist(), strict=True):
-            yield f"O: {actions[r // S]} : {states[r % S]} : {seen[o]} {p!r}"
+            yield f"O: {actions[r // S]} : {states[r % S]} : {observations[o]} {p!r}"
         return
     pair, s_next, _ = problem.T.entries()
     for i, o, p in zip(row.tolist(), column.tolist(), probability.tolist(), strict=True):
         s, a = divmod(int(pair[i]), A)
-        yield f"OO: {actions[a]} : {states[s]} : {states[int(s_next[i])]} : {seen[o]} {p!r}"
+        yield f"OO: {actions[a]} : {states[s]} : {states[int(s_next[i])]} : {observations[o]} {p!r}"
 
 
 def _reward_lines(problem: Problem) -> Iterator[str]:
-    states, actions, seen = problem.state_names, problem.action_names, problem.observation_names
+    states, actions, observations = problem.state_names, problem.action_names, problem.observation_names
     A = len(actions)
     sign = -1.0 if problem.cost else 1.0
     if problem.rewards.ndim == 2:
@@ -127,10 +126,10 @@ def _reward_lines(problem: Problem) -> Iterator[str]:
     places = zip(outcomes.row.tolist(), outcomes.next_state.tolist(), outcomes.observation.tolist(), strict=True)
     for (row, s_next, o), reward in zip(places, problem.rewards.tolist(), strict=True):
         if reward:
-            place = f"{actions[row % A]} : {states[row // A]} : {states[s_next]} : {seen[o]}"
+            place = f"{actions[row % A]} : {states[row // A]} : {states[s_next]} : {observations[o]}"
             yield f"R: {place} {_number(sign * reward)}"
 
 
 def _number(value: float) -> str:
-    """The shortest decimal number that is read back as the same float."""
+    """The shortest decimal number that reads back as the same float."""
     return repr(float(value))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymrl.adapters.files import to_text
+from asymrl.adapters.pomdp_files import to_text
 from asymrl.cli import main
 from asymrl.learning.settings import Settings
 from asymrl.runs.batch import Batch
@@ -19,7 +19,7 @@ from asymrl.theory.analysis import as_pomdp
 from asymrl.training import settings_for
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.registry import make
-from tests.adapters.files.texts import TIGER
+from tests.adapters.pomdp_files.texts import TIGER
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asymrl.adapters.files import FileError, Problem, parse_text, read, to_text, write
+from asymrl.adapters.pomdp_files import FileError, Problem, parse_text, read, to_text, write
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp, Rows
 from asymrl.worlds.registry import make
-from tests.adapters.files.texts import CORPUS, SMALL, TABLES, TIGER, texts
+from tests.adapters.pomdp_files.texts import CORPUS, SMALL, TABLES, TIGER, texts
 
 
 def assert_same(one: Pomdp, other: Pomdp, rounding: float = 0.0) -> None:
@@ -127,7 +127,7 @@ def test_the_forms_that_are_used() -> None:
 
 def test_what_the_format_can_not_say() -> None:
     pomdp = finite("tiger").pomdp()
-    with pytest.raises(ValueError, match="state 'a b' can not be written"):
+    with pytest.raises(ValueError, match="state 'a b' cannot be written"):
         to_text(dataclasses.replace(pomdp, state_names=["a b", "c"]))
     done = np.arange(pomdp.done.size) % 2 == 0
     changed = dataclasses.replace(pomdp, done=done, observation=np.where(done, -1, 0))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
-from asymrl.adapters.files import FileError, parse_text
+from asymrl.adapters.pomdp_files import FileError, parse_text
 from asymrl.worlds.pomdp import NOTHING
-from tests.adapters.files.dense import Dense, read_dense
-from tests.adapters.files.texts import CORPUS, texts
+from tests.adapters.pomdp_files.dense import Dense, read_dense
+from tests.adapters.pomdp_files.texts import CORPUS, texts
 
 
 def compare(text: str, dense: Dense) -> None:

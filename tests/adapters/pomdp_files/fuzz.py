@@ -1,7 +1,7 @@
 """Feeds the reader of `.pomdp` files with damaged ones: it may refuse them, and do nothing else.
 
-python -m tests.adapters.files.fuzz --inputs 1000000  # our own mutations, reproducible
-python -m tests.adapters.files.fuzz --engine atheris --inputs 1000000  # guided by coverage; needs `pip install atheris`
+python -m tests.adapters.pomdp_files.fuzz --inputs 1000000  # our own mutations, reproducible
+python -m tests.adapters.pomdp_files.fuzz --engine atheris --inputs 1000000  # guided by coverage; pip install atheris
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import warnings
 
 import numpy as np
 
-from asymrl.adapters.files import FileError, Limits, parse_text, to_text
-from asymrl.adapters.files.reader import parse_bytes
-from tests.adapters.files.texts import CORPUS
+from asymrl.adapters.pomdp_files import FileError, Limits, parse_text, to_text
+from asymrl.adapters.pomdp_files.reader import parse_bytes
+from tests.adapters.pomdp_files.texts import CORPUS
 
 LIMITS = Limits(states=300, rows=3_000, entries=30_000)
 WORDS = (
@@ -121,8 +121,8 @@ def fuzz_with_atheris(inputs: int) -> None:
     """Lets libFuzzer look for inputs that reach new code. It ends the process."""
     import atheris  # pyright: ignore[reportMissingModuleSource, reportMissingImports]
 
-    for name in ("tokens", "header", "bulk", "parser", "rules", "assembly", "foreign"):
-        module = sys.modules[f"asymrl.adapters.files.{name}"]
+    for name in ("tokens", "header", "parser", "rules", "assembly", "reader"):
+        module = sys.modules[f"asymrl.adapters.pomdp_files.{name}"]
         for value in list(vars(module).values()):
             if getattr(value, "__module__", None) == module.__name__ and callable(value):
                 _instrument(atheris, value)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymrl.adapters.files import FileError, Limits, Problem, parse_text, read
+from asymrl.adapters.pomdp_files import FileError, Limits, Problem, parse_text, read
 from asymrl.worlds.outcomes import OutcomeWorld
-from tests.adapters.files.texts import SMALL, TABLES, TIGER
+from tests.adapters.pomdp_files.texts import SMALL, TABLES, TIGER
 
 
 def transitions(problem: Problem) -> np.ndarray:
@@ -144,7 +144,7 @@ def test_6_observations_belong_to_the_next_state() -> None:
 
 def test_6_every_observation_row_is_needed_reachable_or_not() -> None:
     message = refusal(SMALL + "T: * : * : left 1\nO: * : left uniform\n")
-    assert "observation probabilities of action 'stay' and next state 'right' are never given" in message
+    assert "observation probabilities of action 'stay' and next state 'right' are missing" in message
 
 
 def test_6_observations_may_depend_on_the_state_before() -> None:
@@ -185,7 +185,7 @@ def test_8_costs_are_negated_once(word: str) -> None:
 
 
 def test_8_a_missing_discount_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match=r"there is no discount; 0\.99 is used"):
+    with pytest.warns(UserWarning, match=r"no discount is given, so 0\.99 is used"):
         assert parse_text(SMALL.replace("discount: 0.9", "") + TABLES).discount == 0.99
 
 
@@ -243,18 +243,18 @@ def test_11_files_of_other_formats(tmp_path, data: bytes, message: str) -> None:
 @pytest.mark.parametrize("count", ["1000000000", "9" * 5000, "0"])
 def test_12_headers_that_promise_too_much(count: str) -> None:
     message = refusal(f"discount: 1\nstates: {count}\nactions: 2\nobservations: 2\nT: * identity\nO: * uniform\n")
-    assert "states are promised, expected 1 to 1000000" in message
+    assert "states, expected 1 to 1000000" in message
 
 
 def test_12_tables_that_promise_too_much() -> None:
     header = "discount: 1 states: 30000 actions: 2 observations: 2 "
-    assert "more than 33554432 probabilities are not zero" in refusal(header + "T: * uniform O: * uniform")
+    assert "more than 33554432 non-zero probabilities" in refusal(header + "T: * uniform O: * uniform")
     assert "more than 4194304 pairs" in refusal(header.replace("actions: 2", "actions: 1000") + "T: * identity")
     # Overridden before they matter, they cost nothing.
     problem = parse_text(header + "T: * : * : * 0.5 T: * identity O: * uniform R: * : * : * : * 7")
     assert problem.T.column.size == 60_000
     np.testing.assert_array_equal(problem.rewards, 7)
-    with pytest.raises(FileError, match="3 states are promised, expected 1 to 2"):
+    with pytest.raises(FileError, match="3 states, expected 1 to 2"):
         parse_text("states: 3", limits=Limits(states=2))
 
 
@@ -267,22 +267,25 @@ def test_12_tables_that_promise_too_much() -> None:
         ("values: gain", "found 'gain', expected `reward` or `cost`"),
         ("states: a a", "'a' is named twice among the states"),
         ("states: 0 1 2", "names begin with a letter, and numbered states are given by their count alone"),
-        ("states: 2 states: 2", "a second `states`; the first is in line 1"),
-        ("states: 2 actions: 2 T: 0 identity", "`observations:` must come before it (a problem without them is an MDP"),
+        ("states: 2 states: 2", "a second `states`; the first is on line 1"),
+        (
+            "states: 2 actions: 2 T: 0 identity",
+            "`observations:` must come before it (a problem without observations is an MDP",
+        ),
         (
             SMALL + "T: * identify",
             "found 'identify', expected 2 x 2 numbers (states x states), identity, uniform, reset",
         ),
         (SMALL + "T: go : lefd : left 1", "line 6, column 9: there is no state 'lefd'; did you mean 'left'?"),
         (SMALL + "T: go : 2 : left 1", "state 2 does not exist; they are 0 to 1"),
-        (SMALL + "T: go : left : left 1 1", "found '1' behind a statement that is complete"),
+        (SMALL + "T: go : left : left 1 1", "found '1' after a complete statement"),
         (SMALL + "T: go : left 1", "found one number, expected 2 numbers (states), uniform, reset"),
         (SMALL + "T: go : left", "found the end of the file, expected 2 numbers"),
         (SMALL + "T: go : left : left", "found the end of the file, expected a number"),
         (SMALL + "R: go 1", "found '1', expected `:` and a state, or *"),
-        (SMALL + TABLES + "T go : left", "found 'go' behind 'T', expected a colon"),
+        (SMALL + TABLES + "T go : left", "found 'go' after 'T', expected a colon"),
         (SMALL + TABLES + "states: 2", "`states:` must come before the tables"),
-        (SMALL + "start: 0\nstart: 0", "line 7, column 1: the start was given before"),
+        (SMALL + "start: 0\nstart: 0", "line 7, column 1: there is already a `start`"),
         (SMALL + "start exclude: left right", "all states are excluded"),
         (
             SMALL + "start: 0.5 0.25 0.25",
@@ -290,7 +293,7 @@ def test_12_tables_that_promise_too_much() -> None:
         ),
         (SMALL + TABLES + "R: go : left : * : * 1e999", "1e999 is too large a number"),
         (SMALL + "T: go & left", "line 6, column 7: '&' has no meaning in this format"),
-        (SMALL + "O: * uniform", "transition probabilities of action 'stay' in state 'left' are never given"),
+        (SMALL + "O: * uniform", "transition probabilities of action 'stay' in state 'left' are missing"),
     ],
 )
 def test_what_is_refused_says_where_and_what_was_expected(text: str, message: str) -> None:

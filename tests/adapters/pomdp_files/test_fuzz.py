@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asymrl.adapters.files import FileError
-from asymrl.adapters.files.reader import parse_bytes
-from tests.adapters.files.fuzz import WORDS, fuzz, mutated, read_or_refuse
+from asymrl.adapters.pomdp_files import FileError
+from asymrl.adapters.pomdp_files.reader import parse_bytes
+from tests.adapters.pomdp_files.fuzz import WORDS, fuzz, mutated, read_or_refuse
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*there is no discount")
 

@@ -1,0 +1,100 @@
+"""Reading `.pomdp` files."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from asymrl.adapters.pomdp_files.assembly import assemble
+from asymrl.adapters.pomdp_files.parser import parse
+from asymrl.adapters.pomdp_files.problem import Problem
+from asymrl.adapters.pomdp_files.tokens import FileError, Limits, SourceText
+from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.world import DEFAULT_TIME_LIMIT
+
+LIMITS = Limits()
+_OTHER_FORMATS = (
+    (re.compile(rb"\x1f\x8b|PK\x03\x04|BZh|\xfd7zXZ"), "it is a compressed archive; unpack it first"),
+    (re.compile(rb"\s*<(\?xml|!--|pomdpx)", re.I), "it is XML, probably POMDPX, which is not supported; convert it"),
+    (re.compile(rb"\s*<(!doctype|html)", re.I), "it is a web page; download the file itself"),
+    (re.compile(rb"\s*[{\[]"), "it looks like JSON"),
+    (re.compile(rb"\s*(version https://git-lfs)"), "it is a Git LFS pointer; run `git lfs pull`"),
+)
+
+
+def read(path: str | os.PathLike[str], *, limits: Limits = LIMITS, episodic: bool = True) -> Problem:
+    """The problem in a `.pomdp` file.
+
+    Args:
+        path: the file.
+        limits: how large it may be.
+        episodic: whether a `reset` row ends the episode; otherwise it only returns to the start distribution.
+
+    Raises:
+        FileError: with line and column, if the file is invalid.
+    """
+    return _read(Path(path), _contents(Path(path)), limits, episodic)
+
+
+def parse_text(text: str, name: str = "problem", *, limits: Limits = LIMITS, episodic: bool = True) -> Problem:
+    """The problem that a text describes; like `read` without a file."""
+    return assemble(parse(SourceText(name, text), limits), name, limits, episodic=episodic)
+
+
+def parse_bytes(
+    data: bytes, name: str = "problem", *, where: str | None = None, limits: Limits = LIMITS, episodic: bool = True
+) -> Problem:
+    """The problem in the contents of a file; `where` is its name in errors."""
+    where = name if where is None else where
+    if what := other_format(data):
+        raise FileError(f"{where}: not a .pomdp file: {what}")
+    text = data.decode("utf-8-sig", errors="replace")
+    return assemble(parse(SourceText(where, text), limits), name, limits, episodic=episodic)
+
+
+def checksum(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file, to notice that it has changed."""
+    return hashlib.sha256(_contents(Path(path))).hexdigest()
+
+
+def _contents(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+# Training, evaluation and rendering each make the world again; a large file should be read once.
+@functools.lru_cache(maxsize=2)
+def _read(path: Path, data: bytes, limits: Limits, episodic: bool) -> Problem:
+    return parse_bytes(data, path.stem, where=str(path), limits=limits, episodic=episodic)
+
+
+def world_from_file(
+    path: str,
+    *,
+    discount: float | int | None = None,
+    episodic: bool = True,
+    time_limit: int | None = DEFAULT_TIME_LIMIT,
+) -> FiniteWorld:
+    """The world in a `.pomdp` file.
+
+    Args:
+        path: the file.
+        discount: replaces the one in the file.
+        episodic: whether a `reset` row ends the episode; otherwise it only returns to the start distribution.
+        time_limit: steps after which an episode is truncated.
+
+    Raises:
+        FileError: with line and column, if the file is invalid.
+    """
+    return read(path, episodic=episodic).world(discount=discount, time_limit=time_limit)
+
+
+def other_format(data: bytes) -> str | None:
+    """What a file with the ending `.pomdp` holds instead, or None if there is no sign of another format."""
+    head = data[:4096]
+    return next((what for sign, what in _OTHER_FORMATS if sign.match(head)), None)
