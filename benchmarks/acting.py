@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from asymrl.learning.program import Program, compiler_options, keys_of, precision
+from asymrl.learning.compiled import CompiledProgram, keys_of
+from asymrl.learning.program import compiler_options, precision
 from asymrl.learning.rollout import Episodes, in_one_kernel, prepare, step_by_step
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, ReadyActor
@@ -37,7 +38,9 @@ class Options:
 def timed(play: Callable[[ReadyActor], Episodes], actors: ReadyActor, repeats: int) -> tuple[float, Episodes]:
     """Milliseconds of a call, compilation apart, and the episodes."""
     arrays, static = eqx.partition(actors, eqx.is_array)
-    compiled = jax.jit(lambda arrays: play(eqx.combine(arrays, static)), compiler_options=compiler_options())
+    compiled = jax.jit(
+        lambda arrays: play(eqx.combine(arrays, static)), compiler_options=compiler_options(jax.default_backend())
+    )
     episodes = jax.block_until_ready(compiled(arrays))
     begin = time.perf_counter()
     for _ in range(repeats):
@@ -49,8 +52,8 @@ def timed(play: Callable[[ReadyActor], Episodes], actors: ReadyActor, repeats: i
 def measure(world: str, options: Options) -> str:
     """A row of the table."""
     settings = Settings(world=world, method=options.method, steps=10**6)
-    program = Program(settings)
-    env, runs = program.env, program.start(range(options.runs))
+    program = CompiledProgram(settings)
+    env, runs = program.world, program.start(range(options.runs))
     certain, active = env.certain(), jnp.ones(options.runs, bool)
     with precision(settings):
         start = prepare(env, runs.actor.distribution, keys_of(runs), settings.episodes, settings.time_limit)

@@ -16,7 +16,8 @@ from pathlib import Path
 import jax
 import tyro
 
-from asymrl.learning.program import Program, stack_numbers
+from asymrl.learning.compiled import CompiledProgram
+from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import Settings
 
 
@@ -35,7 +36,7 @@ class Options:
 
 def main(options: Options) -> None:
     settings = Settings(world=options.world, method=options.method, time_limit=options.time_limit, steps=10**9)
-    program, numbers = Program(settings), stack_numbers([settings] * options.runs)
+    program, numbers = CompiledProgram(settings), stack_numbers([settings] * options.runs)
     runs = jax.block_until_ready(program.train(program.start(range(options.runs)), numbers, options.updates))
     begin = time.perf_counter()
     runs = jax.block_until_ready(program.train(runs, numbers, options.updates))

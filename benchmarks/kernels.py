@@ -30,7 +30,9 @@ import tyro
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
-from asymrl.learning.program import Program, compiler_options, lengths_compiled, stack_numbers
+from asymrl.learning.compiled import CompiledProgram, lengths_compiled
+from asymrl.learning.numbers import stack_numbers
+from asymrl.learning.program import compiler_options
 from asymrl.learning.rollout import STEPS_PER_QUESTION
 from asymrl.learning.settings import Settings
 
@@ -65,14 +67,14 @@ def compiled_text(settings: Settings, runs: int) -> str:
     """The training program of a batch as the compiler leaves it, for an H200."""
     topology = topologies.get_topology_desc(platform="cuda", topology_name="one", target_config=H200, topology="1x1x1")
     place = SingleDeviceSharding(topology.devices[0])
-    program = Program(settings)
+    program = CompiledProgram(settings)
     given = jax.eval_shape(
         lambda: (eqx.filter(program.start(range(runs)), eqx.is_array), stack_numbers([settings] * runs), jnp.int32(1))
     )
     given = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), given)
-    lowered = jax.jit(program._train_batch, donate_argnums=0).trace(*given).lower(lowering_platforms=("cuda",))
+    lowered = jax.jit(program.train_lanes, donate_argnums=0).trace(*given).lower(lowering_platforms=("cuda",))
     # There is no device to try alternatives on.
-    options = {**(compiler_options("gpu") or {}), "xla_gpu_autotune_level": 0}
+    options = {**compiler_options("gpu"), "xla_gpu_autotune_level": 0}
     return lowered.compile(compiler_options=options).as_text() or ""
 
 

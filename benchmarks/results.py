@@ -22,7 +22,7 @@ import polars as pl
 import tyro
 
 from asymrl.learning.methods import METHODS
-from asymrl.learning.run import METRICS
+from asymrl.learning.state import METRICS
 from asymrl.paper.evaluation import grid_cells
 from asymrl.paper.tuned import PAPER_WORLDS
 from asymrl.sweeps.cells import batch_of, by_shape

@@ -27,8 +27,8 @@ import tyro
 
 from asymrl import theory
 from asymrl.audit.actor import TrainedActor, trained_actor
-from asymrl.learning.run import new_run, training_world
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import new_run, training_world
 from asymrl.models.agent import NO_ACTION, Actor
 from asymrl.solvers.optima import solve
 from asymrl.solvers.verdict import examine

@@ -19,11 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
+from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.counting import recent_means
 from asymrl.learning.methods import METHODS
-from asymrl.learning.program import Program, stack_numbers
-from asymrl.learning.run import Run, new_run, parameters, training_world
+from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import RunState, new_run, parameters, training_world
 from asymrl.models.layers import Embedding
 from asymrl.paper.tuned import PAPER_WORLDS
 from worlds import human
@@ -57,7 +58,7 @@ class Speed:
 
 def measure(settings: Settings, runs: int, seconds: float) -> Speed:
     """Trains new runs for some seconds, after compiling and a first few updates."""
-    program = Program(settings)
+    program = CompiledProgram(settings)
     numbers = stack_numbers([settings] * runs)
     start = time.perf_counter()
     batch = program.start(range(runs))
@@ -76,7 +77,7 @@ def measure(settings: Settings, runs: int, seconds: float) -> Speed:
     return Speed(steps / passed, updates / passed, length, compile_seconds)
 
 
-def _finished(batch: Run) -> Run:
+def _finished(batch: RunState) -> RunState:
     return jax.block_until_ready(batch)
 
 

@@ -23,7 +23,7 @@ from asymrl.runs.options import checked_values, settings_from_file
 if TYPE_CHECKING:
     import polars as pl
 
-    from asymrl.learning.run import Run
+    from asymrl.learning.state import RunState
     from asymrl.models.agent import Actor, Critic
     from asymrl.runs.listeners import Listener
     from asymrl.runs.trainer import Outcome, Pace
@@ -36,7 +36,7 @@ class Result:
 
     folder: Path
     batch: Batch
-    runs: Run
+    runs: RunState
     """Everything in the runs, every array with a leading axis `run`."""
 
     @property
@@ -170,7 +170,7 @@ def settings_for(world: str, method: str, **settings: Any) -> Settings:
 
 def new_folder(batch: Batch, out: str | PathLike[str] | None) -> RunFolder:
     """A folder for these runs, whose world is known to exist."""
-    from asymrl.learning.run import training_world
+    from asymrl.learning.state import training_world
 
     training_world(batch.first)
     path = Path(out) if out is not None else free_folder(batch.first.world, batch.first.method)

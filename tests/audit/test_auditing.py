@@ -10,8 +10,8 @@ import pytest
 
 import asymrl
 from asymrl.audit.auditing import Audit, audit_run, regressed
-from asymrl.learning.run import Run, new_run, training_world
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import RunState, new_run, training_world
 from asymrl.models.agent import NO_ACTION
 from asymrl.runs.listeners import Silent
 from asymrl.theory.values import action_values
@@ -21,7 +21,7 @@ SMALL = {"memory_size": 8, "hidden": (8,), "time_limit": 4}
 
 
 @pytest.fixture(scope="module", params=["a2c-asym-hs", "a2c-asym-s", "a2c", "a2c-react-1"])
-def audited(request) -> tuple[Run, Audit]:
+def audited(request) -> tuple[RunState, Audit]:
     """A run at its beginning: random networks, so that no two histories are alike to them."""
     settings = Settings(world="heaven-hell-1", method=request.param, **SMALL)
     world = training_world(settings)

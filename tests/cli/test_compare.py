@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from asymrl import cli
-from asymrl.learning.run import METRICS
+from asymrl.learning.state import METRICS
 from asymrl.runs import machine
 from asymrl.runs.folder import RunFolder
 from asymrl.runs.machine import Gpu

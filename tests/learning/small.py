@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asymrl.learning.program import stack_numbers
-from asymrl.learning.run import Run, new_run
+from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import RunState, new_run
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.memory import Gru, Window
 from asymrl.worlds.spaces import Discrete
@@ -28,7 +28,7 @@ def tiny(**settings: Any) -> Settings:
     return Settings(**(TINY | settings))
 
 
-def start(env: World, settings: Settings, seeds: Sequence[int]) -> Run:
+def start(env: World, settings: Settings, seeds: Sequence[int]) -> RunState:
     """New runs with weights drawn by NumPy: for tests as good as the real ones, and there is nothing to compile."""
     shapes = eqx.filter_eval_shape(lambda: new_run(env, settings, 0))
     arrays, static = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
@@ -99,7 +99,7 @@ def _table(name: str, features: Any) -> dict[str, Any]:
     return {name: features.table} if hasattr(features, "table") else {}
 
 
-def learner_of(run: Run, env: World, settings: Settings) -> Learner:
+def learner_of(run: RunState, env: World, settings: Settings) -> Learner:
     """The NumPy reference of a run that is to learn next."""
     window = settings.architecture.window
     seen = env.observation_space

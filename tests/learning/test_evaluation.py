@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.program import Program, evaluate_if_due
+from asymrl.learning.compiled import CompiledProgram, evaluate_if_due
 from asymrl.learning.rollout import Episodes, roll_out
-from asymrl.learning.run import METRICS, Run, training_world
+from asymrl.learning.state import METRICS, RunState, training_world
 from tests.learning.small import assert_same, numbers, start, tiny
 
 SEEDS = [0, 1, 2]
@@ -28,7 +28,7 @@ def test_evaluation_plays_the_policy_as_it_is(greedy: bool):
     due = jnp.asarray([True, False, True])
 
     @eqx.filter_jit
-    def both(runs: Run) -> tuple[jax.Array, Episodes]:
+    def both(runs: RunState) -> tuple[jax.Array, Episodes]:
         apart = jax.vmap(lambda key: jax.random.fold_in(key, 1_000_000))(runs.key)
         played = roll_out(env, runs.actor, apart, due, episodes=5, greedy=greedy)
         return evaluate_if_due(env, settings, runs, runs.key, due), played
@@ -49,10 +49,10 @@ def test_no_evaluation_unless_asked_for():
 
 @pytest.mark.slow
 def test_evaluation_has_no_influence_on_training():
-    def train(**evaluation: int | bool) -> Run:
+    def train(**evaluation: int | bool) -> RunState:
         settings = replace(SETTINGS, **evaluation)
-        program = Program(settings)
-        return program.train(start(program.env, settings, SEEDS), numbers(settings, len(SEEDS)), 10_000)
+        program = CompiledProgram(settings)
+        return program.train(start(program.world, settings, SEEDS), numbers(settings, len(SEEDS)), 10_000)
 
     without, greedy, sampled = train(evaluation_episodes=0), train(), train(evaluation_greedy=False)
     for runs in (greedy, sampled):

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from asymrl.learning.a2c import actor_gradient, critic_gradient, lesson
+from asymrl.learning.numbers import numbers_of
 from asymrl.learning.rollout import Episodes
-from asymrl.learning.run import training_world
+from asymrl.learning.state import training_world
 from tests.learning.small import member, start, tiny
 
 T = 5
@@ -67,7 +68,7 @@ def test_gradients_of_losses(memory: str):
     run = member(start(env, settings, [0]), 0)
     with jax.enable_x64(True):
         actor, critic, target = (shaken(model, rng) for model in (run.actor, run.critic, run.target))
-        numbers, weight, episodes = settings.numbers(), jnp.asarray(0.3), some_episodes(rng)
+        numbers, weight, episodes = numbers_of(settings), jnp.asarray(0.3), some_episodes(rng)
 
         @eqx.filter_jit
         def for_critic(critic: Any) -> Any:

@@ -14,12 +14,12 @@ import pytest
 from jaxtyping import Array, Int
 
 from asymrl.learning.a2c import lesson, values_and_estimates
+from asymrl.learning.compiled import CompiledProgram, update
 from asymrl.learning.methods import METHODS
-from asymrl.learning.numbers import Numbers
-from asymrl.learning.program import Program, stack_numbers, update
+from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
 from asymrl.learning.rollout import Episodes, roll_out
-from asymrl.learning.run import Run, new_run, training_world
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import RunState, new_run, training_world
 from asymrl.worlds import make
 from asymrl.worlds.finite_worlds import HeavenHell
 from asymrl.worlds.registry import WORLDS
@@ -49,7 +49,7 @@ OTHERS = {
 }
 
 
-def trainer(method: str) -> Callable[..., Run]:
+def trainer(method: str) -> Callable[..., RunState]:
     """Trains one run in a world whose labels are an input of the compiled program."""
     shape = replace(SETTINGS, method=method).shape()
     new = start(Relabelled(jnp.asarray(SAME), 8), shape, [3])
@@ -60,7 +60,7 @@ def trainer(method: str) -> Callable[..., Run]:
         env = Relabelled(labels, shape.time_limit)
         return eqx.filter(update(env, shape, numbers, eqx.combine(arrays, static)), eqx.is_array)
 
-    def train(labels: np.ndarray, updates: int, *, settings: Settings = SETTINGS, runs: Run = new) -> Run:
+    def train(labels: np.ndarray, updates: int, *, settings: Settings = SETTINGS, runs: RunState = new) -> RunState:
         arrays, numbers = eqx.filter(runs, eqx.is_array), stack_numbers([settings])
         for _ in range(updates):
             arrays = once(jnp.asarray(labels, jnp.int32), numbers, arrays)
@@ -94,7 +94,7 @@ def test_with_privilege_the_state_acts_through_the_critic_alone():
         assert_same((other.actor, other.actor_adam), (blind.actor, blind.actor_adam))
 
 
-def without_sight(runs: Run) -> Run:
+def without_sight(runs: RunState) -> RunState:
     """The same runs with critics that give the state no weight."""
     size = runs.actor.history.memory.size
 
@@ -120,7 +120,7 @@ def test_acting_never_asks_for_the_state(method: str):
     env, settings = Guarded(time_limit=8), replace(SETTINGS, method=method)
     runs = eqx.filter_eval_shape(eqx.filter_vmap(lambda seed: new_run(env, settings, seed)), jnp.arange(2))
 
-    def act(runs: Run) -> Episodes:
+    def act(runs: RunState) -> Episodes:
         return roll_out(env, runs.actor, runs.key, jnp.ones(2, bool), episodes=2)
 
     assert eqx.filter_eval_shape(act, runs).actions.shape == (8, 2, 2)
@@ -150,20 +150,20 @@ def test_every_signal_of_every_world_can_be_told_to_a_critic(world: str, signal:
             truncated=jnp.ones(2, bool),
         )
         data = lesson(env, settings, episodes, 4)
-        return values_and_estimates(run.critic, data, settings, settings.numbers())[0]
+        return values_and_estimates(run.critic, data, settings, numbers_of(settings))[0]
 
     assert eqx.filter_eval_shape(values, jnp.uint32(0)).shape == (4, 2)
 
 
 def test_an_unknown_signal_names_those_that_there_are():
     message = "critic_sees 'weather': heaven-hell-3 can tell its critic state, heaven-side, position, at-priest"
-    for build in (training_world, Program):
+    for build in (training_world, CompiledProgram):
         with pytest.raises(ValueError, match=message):
             build(tiny(world="heaven-hell-3", critic_sees="weather"))
     with pytest.raises(ValueError, match=message.replace("heaven-hell-3", "heaven-hell-1")):
-        Program(tiny(critic_sees="weather"), HeavenHell(1, time_limit=8))
+        CompiledProgram(tiny(critic_sees="weather"), HeavenHell(1, time_limit=8))
 
 
 def test_a_world_of_ones_own_needs_the_time_limit_of_the_settings():
     with pytest.raises(ValueError, match="heaven-hell-1 has time_limit 9, the settings have 8; give both the same"):
-        Program(tiny(), HeavenHell(1, time_limit=9))
+        CompiledProgram(tiny(), HeavenHell(1, time_limit=9))

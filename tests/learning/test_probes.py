@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.methods import METHODS, method
-from asymrl.learning.program import Program, stack_numbers
+from asymrl.learning.numbers import stack_numbers
 from asymrl.models.agent import NO_ACTION
 from tests.learning import probes
 from tests.learning.probes import ACTIONS, LATER, LEFT, LUCKY, NOW, SEEN, UNLUCKY, VALUES
@@ -45,7 +46,7 @@ def trained(request: pytest.FixtureRequest) -> Trained:
         entropy_schedule="constant",
         target_period=1,
     )
-    program, runs = Program(settings, world), start(world, settings, SEEDS)
+    program, runs = CompiledProgram(settings, world), start(world, settings, SEEDS)
     slower = replace(settings, actor_rate=1e-3, critic_rate=1e-3)
     for stage, updates in ((settings, 200), (slower, 100)):
         runs = program.train(runs, stack_numbers([stage] * len(SEEDS)), updates)

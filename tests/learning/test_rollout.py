@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.learning.compiled import update
 from asymrl.learning.methods import METHODS
-from asymrl.learning.program import update
 from asymrl.learning.rollout import Episodes, roll_out
-from asymrl.learning.run import Run, training_world
+from asymrl.learning.state import RunState, training_world
 from asymrl.models.agent import NO_ACTION
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.finite_worlds import HeavenHell
@@ -32,7 +32,7 @@ WORLDS_TO_TRY = [
 
 class Recording(NamedTuple):
     env: World
-    runs: Run
+    runs: RunState
     greedy: bool
     episodes: Episodes
 
@@ -47,7 +47,7 @@ def recording(request: pytest.FixtureRequest) -> Recording:
     active = jnp.asarray([True, True, False])
 
     @eqx.filter_jit
-    def play(runs: Run) -> Episodes:
+    def play(runs: RunState) -> Episodes:
         return roll_out(env, runs.actor, runs.key, active, episodes=EPISODES, greedy=greedy)
 
     return Recording(env, runs, greedy, jax.device_get(play(runs)))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asymrl.learning.factory import program
 from asymrl.learning.methods import METHODS, method
-from asymrl.learning.program import program, stack_numbers
+from asymrl.learning.numbers import numbers_of, stack_numbers
 from asymrl.learning.settings import MOST_STEPS, Settings
 
 # Another value for every field. Those of the first table are numbers of the program, those of the second its shape.
@@ -61,8 +62,8 @@ def test_a_number_changes_the_numbers_and_not_the_program(name: str):
     assert other.shape() == Settings().shape()
     assert program(other) is program(Settings())
     entry = "entropy_start" if name == "entropy_weight" else name
-    assert float(getattr(other.numbers(), entry)) == OTHER_NUMBERS[name]
-    assert float(getattr(Settings().numbers(), entry)) != OTHER_NUMBERS[name]
+    assert float(getattr(numbers_of(other), entry)) == OTHER_NUMBERS[name]
+    assert float(getattr(numbers_of(Settings()), entry)) != OTHER_NUMBERS[name]
 
 
 @pytest.mark.parametrize("name", OTHER_SHAPES)
@@ -73,11 +74,11 @@ def test_anything_else_changes_the_program(name: str):
 
 
 def test_what_follows_from_other_settings():
-    numbers = replace(Settings(), entropy_weight=0.5, steps=1_000, log_points=200).numbers()
+    numbers = numbers_of(replace(Settings(), entropy_weight=0.5, steps=1_000, log_points=200))
     np.testing.assert_allclose(numbers.entropy_end, 0.05, rtol=1e-6)
     assert int(numbers.log_period) == 5
-    assert int(replace(Settings(), steps=10, log_points=200).numbers().log_period) == 1
-    assert np.isinf(Settings().numbers().clip_norm)
+    assert int(numbers_of(replace(Settings(), steps=10, log_points=200)).log_period) == 1
+    assert np.isinf(numbers_of(Settings()).clip_norm)
 
 
 def test_numbers_are_stacked_by_run():

@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.learning.compiled import learn
 from asymrl.learning.counting import Losses
 from asymrl.learning.methods import METHODS
-from asymrl.learning.numbers import Numbers
-from asymrl.learning.program import learn, stack_numbers
+from asymrl.learning.numbers import Numbers, stack_numbers
 from asymrl.learning.returns import ESTIMATORS
 from asymrl.learning.rollout import Episodes
-from asymrl.learning.run import Run, training_world
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import RunState, training_world
 from asymrl.models.agent import NO_ACTION, Actor
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import World
@@ -117,7 +117,7 @@ def as_recorded(episodes: list[list[Episode]]) -> Episodes:
 
 
 @functools.cache
-def compiled(shape: Settings) -> tuple[World, Callable[[Numbers, Run, Episodes], tuple[Run, Losses]]]:
+def compiled(shape: Settings) -> tuple[World, Callable[[Numbers, RunState, Episodes], tuple[RunState, Losses]]]:
     """The world, and one update of a batch of runs with this shape."""
     env = training_world(shape)
 
@@ -125,7 +125,7 @@ def compiled(shape: Settings) -> tuple[World, Callable[[Numbers, Run, Episodes],
         before = jnp.concatenate([jnp.full_like(actions[:1], NO_ACTION), actions[:-1]])
         return actor.history.sequence(before, observations)
 
-    def update(numbers: Numbers, runs: Run, episodes: Episodes) -> tuple[Run, Losses]:
+    def update(numbers: Numbers, runs: RunState, episodes: Episodes) -> tuple[RunState, Losses]:
         over_runs = eqx.filter_vmap(features, in_axes=(eqx.if_array(0), 1, 1), out_axes=1)
         acted = over_runs(runs.actor, episodes.actions, episodes.observations[:TIME_LIMIT])
         everyone = jnp.ones(episodes.lengths.shape[0], bool)
@@ -134,7 +134,7 @@ def compiled(shape: Settings) -> tuple[World, Callable[[Numbers, Run, Episodes],
     return env, eqx.filter_jit(update)
 
 
-def shaken(runs: Run, seed: int) -> Run:
+def shaken(runs: RunState, seed: int) -> RunState:
     """Runs with biases that are not zero, and targets unlike their critics."""
     rng = np.random.default_rng(seed)
 
@@ -145,7 +145,7 @@ def shaken(runs: Run, seed: int) -> Run:
     return eqx.tree_at(lambda r: (r.actor, r.critic, r.target), runs, models)
 
 
-def assert_agrees(run: Run, losses: Losses, reference: Learner, expected: dict[str, float]) -> None:
+def assert_agrees(run: RunState, losses: Losses, reference: Learner, expected: dict[str, float]) -> None:
     for name, value in expected.items():
         np.testing.assert_allclose(getattr(losses, name), value, rtol=2e-5, atol=2e-6, err_msg=name)
     for which in ("actor", "critic", "target"):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from asymrl.learning.rollout import Episodes, in_one_kernel, prepare, step_by_step
-from asymrl.learning.run import training_world
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import training_world
 from asymrl.learning.walk import suits_walk
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.worlds import World, make

@@ -72,7 +72,7 @@ class Learner:
         """Counts, moves the target, then the critic, then the actor; gives what happened."""
         self.timesteps += sum(len(episode.actions) for episode in episodes)
         self.move_target(rules)
-        weight = entropy_weight(self.timesteps, rules)
+        weight = negentropy_weight(self.timesteps, rules)
         critic_loss, gradient = self.critic_loss(episodes, rules)
         critic_norm = self.critic_adam.step(self.critic, gradient, rules.critic_rate, rules.adam_eps, rules.clip_norm)
         policy_loss, negentropy, gradient = self.actor_losses(episodes, weight, rules)
@@ -81,7 +81,7 @@ class Learner:
             "critic_loss": critic_loss,
             "policy_loss": policy_loss,
             "negentropy_loss": negentropy,
-            "entropy_weight": weight,
+            "negentropy_weight": weight,
             "critic_gradient_norm": critic_norm,
             "actor_gradient_norm": actor_norm,
         }
@@ -169,7 +169,7 @@ def estimates(rewards: np.ndarray, values: np.ndarray, end: float, rules: Rules)
     return np.array([at[rules.estimator](t) for t in range(T)])
 
 
-def entropy_weight(timesteps: int, rules: Rules) -> float:
+def negentropy_weight(timesteps: int, rules: Rules) -> float:
     if rules.entropy_schedule == "constant":
         return rules.entropy_weight
     if rules.entropy_schedule == "exponential":

@@ -121,7 +121,7 @@ def random_arrays(batch: Batch, seed: int = 0) -> dict[str, np.ndarray]:
     import equinox as eqx
     import jax
 
-    from asymrl.learning.run import new_run, training_world
+    from asymrl.learning.state import new_run, training_world
 
     generator = np.random.default_rng(seed)
     shapes = eqx.filter_eval_shape(lambda: new_run(training_world(batch.first), batch.first, 0))

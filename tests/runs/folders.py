@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asymrl.learning.run import RECENT, Run, new_run, training_world
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import RECENT, RunState, new_run, training_world
 from asymrl.runs.batch import Batch
 from asymrl.runs.folder import RunFolder
 
@@ -21,7 +21,7 @@ def small(world: str = "good-bad", **changes: Any) -> Settings:
     return Settings(**{"world": world, "method": "a2c", "memory_size": 8, "hidden": (8,), "time_limit": 8} | changes)
 
 
-def some_runs(settings: Settings, seeds: Sequence[int]) -> Run:
+def some_runs(settings: Settings, seeds: Sequence[int]) -> RunState:
     """Runs whose networks hold random numbers, made without the compilation that real beginnings need."""
     env = training_world(settings)
     shapes = eqx.filter_eval_shape(lambda: new_run(env, settings, 0))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from asymrl.learning.run import METRICS, RECENT
+from asymrl.learning.state import METRICS, RECENT
 from asymrl.runs.batch import Batch
 from asymrl.runs.display import LivePanel, PlainLines, display, grouped, left, percent, short, sparkline, title
 from asymrl.runs.metrics import metrics_table
@@ -84,7 +84,7 @@ def test_plain_lines_tell_everything_and_not_too_often(batch: Batch):
     _, _, said, *rows = out.getvalue().splitlines()
     assert said == "[something] happened"
     assert len(rows) == 1
-    # critic_loss, policy_loss and entropy_weight are metrics 5, 6 and 8; the second run has 10 more of each.
+    # critic_loss, policy_loss and negentropy_weight are metrics 5, 6 and 8; the second run has 10 more of each.
     assert rows[0].split("  ") == [
         *([" 50%"]),
         "12 000 steps",
@@ -92,7 +92,7 @@ def test_plain_lines_tell_everything_and_not_too_often(batch: Batch):
         "length 7.0",
         "critic loss 10.00",
         "policy loss 11.00",
-        "entropy weight 13.00",
+        "negentropy weight 13.00",
         "1 234 steps/s",
         "0:09 left",
     ]

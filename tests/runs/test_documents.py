@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from asymrl.cli.train import Train
-from asymrl.learning.run import METRICS
+from asymrl.learning.state import METRICS
 from asymrl.runs.options import checked_values
 from tests.runs.conftest import Commands, Uninterrupted
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from asymrl.learning.run import METRICS
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import METRICS
 from asymrl.runs.batch import Batch
 from asymrl.runs.metrics import metrics_table
 
@@ -15,8 +15,7 @@ def test_a_row_for_each_run_and_point_with_what_the_runs_differ_in():
     table = metrics_table(batch, curve, np.array([2, 1]))
     assert table["seed"].to_list() == [5, 5, 5]
     assert table["actor_rate"].to_list() == [1e-3, 1e-3, 1e-4]
-    # The setting and the metric have one name; neither may hide the other.
-    assert table["entropy_weight_setting"].to_list() == [0.1, 0.1, 0.3]
-    weights = curve[[0, 0, 1], [0, 1, 0], METRICS.index("entropy_weight")]
-    assert table["entropy_weight"].to_list() == weights.tolist()
+    assert table["entropy_weight"].to_list() == [0.1, 0.1, 0.3]
+    weights = curve[[0, 0, 1], [0, 1, 0], METRICS.index("negentropy_weight")]
+    assert table["negentropy_weight"].to_list() == weights.tolist()
     assert table["timestep"].to_list() == [0, len(METRICS), 3 * len(METRICS)]

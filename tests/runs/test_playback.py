@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.run import training_world
+from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION
 from asymrl.runs.playback import Playback, critic_name, play_back
 from tests.runs.folders import small, some_runs

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from asymrl.learning.run import METRICS
+from asymrl.learning.state import METRICS
 from asymrl.runs.folder import RunFolder
 from tests.runs.conftest import OPTIONS, WORLD, Commands, Uninterrupted, assert_same_result, last_arrays, tiny
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.learning.run import METRICS
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import METRICS
 from asymrl.runs.batch import Batch
 from asymrl.sweeps.results import Results
 
@@ -24,7 +24,7 @@ def made_results(settings: Sequence[Settings], seeds: Sequence[int], points: int
         curve[run, :points, METRICS.index("length")] = 10 + run
         for name in ("episode", "update", "critic_loss", "policy_loss", "negentropy_loss"):
             curve[run, :points, METRICS.index(name)] = run
-        for name in ("critic_gradient_norm", "actor_gradient_norm", "entropy_weight"):
+        for name in ("critic_gradient_norm", "actor_gradient_norm", "negentropy_weight"):
             curve[run, :points, METRICS.index(name)] = 0.5
     done = np.asarray([each.steps for each in batch.settings])
     return Results(batch, curve, np.full(len(batch), points), done, **more)

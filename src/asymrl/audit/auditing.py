@@ -25,8 +25,8 @@ from jaxtyping import Float64, Int
 
 from asymrl.audit.actor import TrainedActor, trained_actor
 from asymrl.audit.critic_network import critic_values
-from asymrl.learning.run import Run
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import RunState
 from asymrl.theory.analysis import Analysis, analyse
 from asymrl.theory.graph import Graph
 from asymrl.worlds.finite import FiniteWorld
@@ -165,7 +165,7 @@ def audit(
 def audit_run(
     world: FiniteWorld,
     settings: Settings,
-    run: Run,
+    run: RunState,
     *,
     mass: float = MASS,
     depth: int | None = None,

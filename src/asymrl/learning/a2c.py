@@ -12,11 +12,12 @@ from jaxtyping import Array, Bool, Float, Int, Num
 
 from asymrl.learning.adam import adam
 from asymrl.learning.losses import critic_loss, negentropy_loss, policy_loss
+from asymrl.learning.numbers import Numbers
 from asymrl.learning.returns import add_bootstrap, estimate
 from asymrl.learning.rollout import Episodes
-from asymrl.learning.run import Optimiser
 from asymrl.learning.schedules import scheduled
-from asymrl.learning.settings import Numbers, Settings
+from asymrl.learning.settings import Settings
+from asymrl.learning.state import Optimiser
 from asymrl.models.agent import Actor, Critic
 from asymrl.worlds.world import World
 
@@ -107,7 +108,7 @@ def actor_gradient(
     return losses, gradient
 
 
-def entropy_weight(timesteps: Int[Array, ""], settings: Settings, numbers: Numbers) -> Float[Array, ""]:
+def negentropy_weight(timesteps: Int[Array, ""], settings: Settings, numbers: Numbers) -> Float[Array, ""]:
     """The weight lambda of the negative entropy at this time."""
     return scheduled(
         settings.entropy_schedule,

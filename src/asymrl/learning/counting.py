@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from asymrl.learning.numbers import Numbers
 from asymrl.learning.rollout import Episodes
-from asymrl.learning.run import RECENT, Run
-from asymrl.learning.settings import Numbers
+from asymrl.learning.state import RECENT, RunState
 
 # Where the axis of runs stands in a batch of episodes.
 RUN_AXIS: Any = Episodes(*[1] * 5, *[0] * 2)  # pyright: ignore[reportArgumentType]
@@ -23,12 +23,12 @@ class Losses(NamedTuple):
     critic_loss: Float[Array, "run"]
     policy_loss: Float[Array, "run"]
     negentropy_loss: Float[Array, "run"]
-    entropy_weight: Float[Array, "run"]
+    negentropy_weight: Float[Array, "run"]
     critic_gradient_norm: Float[Array, "run"]
     actor_gradient_norm: Float[Array, "run"]
 
 
-def count(runs: Run, episodes: Episodes, active: Bool[Array, "run"]) -> Run:
+def count(runs: RunState, episodes: Episodes, active: Bool[Array, "run"]) -> RunState:
     """Adds the episodes to the counters and to the last 100."""
     number = episodes.lengths.shape[1]
     returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
@@ -51,7 +51,7 @@ def count(runs: Run, episodes: Episodes, active: Bool[Array, "run"]) -> Run:
     )
 
 
-def recent_means(runs: Run) -> tuple[Float[Array, "run"], Float[Array, "run"]]:
+def recent_means(runs: RunState) -> tuple[Float[Array, "run"], Float[Array, "run"]]:
     """Mean return and mean length of the last 100 episodes of each run, or of as many as there were."""
     count = jnp.minimum(runs.episodes, RECENT)
     there = jnp.arange(RECENT)[None] < count[:, None]
@@ -69,13 +69,13 @@ def means(episodes: Episodes) -> Float[Array, "run 2"]:
 
 
 def write_point(
-    runs: Run,
+    runs: RunState,
     timesteps: Int[Array, "run"],
     losses: Losses,
     evaluated: Float[Array, "run 2"],
     due: Bool[Array, "run"],
     numbers: Numbers,
-) -> Run:
+) -> RunState:
     """Writes a point of the curve for the runs where one is due. `timesteps` are those before this update."""
     returns, episode_lengths = recent_means(runs)
     counters = [timesteps, runs.episodes, runs.updates]

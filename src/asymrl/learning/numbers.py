@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -12,7 +12,7 @@ from asymrl.learning.settings import Settings
 
 
 class Numbers(NamedTuple):
-    """Numeric settings as arrays; a batch of runs has one of each per run."""
+    """Numeric settings as arrays; with several runs, one of each per run. They come from the host as NumPy arrays."""
 
     steps: Array
     log_period: Array
@@ -32,6 +32,8 @@ class Numbers(NamedTuple):
 
 def numbers_of(settings: Settings) -> Numbers:
     """The numbers of one run."""
+    names = ("steps", "log_period", "target_period")
+    whole = {name: getattr(settings, name) for name in names}
     reals = {
         "actor_rate": settings.actor_rate,
         "critic_rate": settings.critic_rate,
@@ -46,8 +48,11 @@ def numbers_of(settings: Settings) -> Numbers:
         "stop_return": np.inf if settings.stop_return is None else settings.stop_return,
     }
     return Numbers(
-        steps=jnp.int32(settings.steps),
-        log_period=jnp.int32(settings.log_period),
-        target_period=jnp.int32(settings.target_period),
-        **{name: jnp.float32(value) for name, value in reals.items()},
+        **{name: np.asarray(value, np.int32) for name, value in whole.items()},  # pyright: ignore[reportArgumentType]
+        **{name: np.asarray(value, np.float32) for name, value in reals.items()},  # pyright: ignore[reportArgumentType]
     )
+
+
+def stack_numbers(settings: Sequence[Settings]) -> Numbers:
+    """The numbers of several runs, one of each per run."""
+    return Numbers(*(np.stack(column) for column in zip(*map(numbers_of, settings), strict=True)))  # pyright: ignore[reportArgumentType]

@@ -1,255 +1,132 @@
-"""The compiled training of a batch of runs: roll out, learn, count, log, again."""
+"""What trains runs: the protocols that the engine knows, for worlds that are compiled and worlds that run in Python."""
 
 from __future__ import annotations
 
-import functools
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jax.sharding import SingleDeviceSharding
 
-from asymrl.learning.a2c import actor_gradient, critic_gradient, descend, entropy_weight, lesson
-from asymrl.learning.counting import RUN_AXIS, Losses, count, means, write_point
-from asymrl.learning.rollout import Episodes, roll_out
-from asymrl.learning.run import Run, new_run, new_runs, training_world
-from asymrl.learning.settings import Numbers, Settings
-from asymrl.worlds.stepped_world import SteppedWorld
+from asymrl.learning.numbers import Numbers
+from asymrl.learning.settings import Settings
+from asymrl.learning.state import RunState, new_run, training_world
 from asymrl.worlds.world import World
 
-SHORTEST = 16  # the learning pass is compiled for this length and its doubles, up to the time limit
+T = TypeVar("T")
 
 
-def update(env: World, settings: Settings, numbers: Numbers, runs: Run) -> Run:
-    """One update of each run that is still active; the others stay exactly as they are."""
-    active, keys = is_active(runs, numbers), keys_of(runs)
-    episodes = roll_out(env, runs.actor, keys, active, episodes=settings.episodes)
-    evaluated = evaluate_if_due(env, settings, runs, keys, is_due(runs, numbers))
-    return absorb(env, settings, numbers, runs, episodes, evaluated)
+class Program(Protocol):
+    """Training for all runs whose settings have one shape. Safe to use from several threads."""
+
+    @property
+    def settings(self) -> Settings:
+        """The shape."""
+        ...
+
+    @property
+    def world(self) -> World: ...
+
+    def start(self, seeds: Sequence[int] | np.ndarray) -> RunState:
+        """New runs `[lane, ...]`, one per seed. Compiled once per number of seeds."""
+        ...
+
+    def template(self) -> RunState:
+        """One run with a ShapeDtypeStruct in place of each array. Computes nothing."""
+        ...
+
+    def open(self, lanes: int, device: Any) -> Trainer:
+        """A trainer of so many lanes on a device. Compiling happens here, not at the first call."""
+        ...
 
 
-def absorb(
-    env: World, settings: Settings, numbers: Numbers, runs: Run, episodes: Episodes, evaluated: Float[Array, "run 2"]
-) -> Run:
-    """What an update does once the episodes have been seen: learn from them, and log."""
-    active, due = is_active(runs, numbers), is_due(runs, numbers)
-    learned, losses = learn(env, settings, numbers, runs, episodes, active)
-    return write_point(learned, runs.timesteps, losses, evaluated, due, numbers)
+class Trainer(Protocol):
+    """A program with its lanes on one device."""
+
+    def train(self, states: RunState, numbers: Numbers, updates: int) -> RunState:
+        """At most so many further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`."""
+        ...
+
+    def bytes_needed(self) -> int | None:
+        """Memory of the runs and of what training them needs besides, or None if the compiler does not say."""
+        ...
+
+    def close(self) -> None:
+        """Releases what the trainer holds, such as environments."""
+        ...
 
 
-def keys_of(runs: Run) -> PRNGKeyArray:
-    """What is random in the next update of each run, `[run]`."""
-    return jax.vmap(jax.random.fold_in)(runs.key, runs.updates)
+class ProgramBase:
+    """What both kinds of programs share: new runs, templates, and what is compiled once for lanes on a device."""
 
-
-def is_due(runs: Run, numbers: Numbers) -> Bool[Array, "run"]:
-    """Which runs have a point of their curve to write at the next update."""
-    return is_active(runs, numbers) & (runs.timesteps >= runs.next_log)
-
-
-def is_active(runs: Run, numbers: Numbers) -> Bool[Array, "run"]:
-    """Which runs still train."""
-    return (runs.timesteps < numbers.steps) & ~runs.solved & ~runs.failed
-
-
-def learn(
-    env: World, settings: Settings, numbers: Numbers, runs: Run, episodes: Episodes, active: Bool[Array, "run"]
-) -> tuple[Run, Losses]:
-    """Counts the episodes, moves the target, then the critic, then, with the new critic's advantages, the actor."""
-    runs = _follow_critic(count(runs, episodes, active), settings, numbers, active)
-    weights = jax.vmap(lambda t, n: entropy_weight(t, settings, n))(runs.timesteps, numbers)
-
-    def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers) -> Any:
-        data = lesson(env, settings, episodes, length)
-        return critic_gradient(critic, target, data, settings, numbers)
-
-    critic_loss, gradient = _over_runs(
-        towards_target, settings, episodes, active, (runs.critic, runs.target), (numbers,)
-    )
-    sound = active & jnp.isfinite(critic_loss)
-    critic, critic_adam, critic_norm, sound = eqx.filter_vmap(descend)(
-        runs.critic, gradient, runs.critic_adam, numbers.critic_rate, sound, numbers
-    )
-
-    def along_policy(length: int, actor: Any, critic: Any, episodes: Episodes, numbers: Numbers, weight: Any) -> Any:
-        data = lesson(env, settings, episodes, length)
-        return actor_gradient(actor, critic, data, weight, settings, numbers)
-
-    (policy_loss, negentropy), gradient = _over_runs(
-        along_policy, settings, episodes, active, (runs.actor, critic), (numbers, weights)
-    )
-    sound = sound & jnp.isfinite(policy_loss + negentropy)
-    actor, actor_adam, actor_norm, sound = eqx.filter_vmap(descend)(
-        runs.actor, gradient, runs.actor_adam, numbers.actor_rate, sound, numbers
-    )
-    runs = eqx.tree_at(
-        lambda r: (r.actor, r.critic, r.actor_adam, r.critic_adam, r.updates, r.failed),
-        runs,
-        (actor, critic, actor_adam, critic_adam, runs.updates + active, runs.failed | (active & ~sound)),
-    )
-    return runs, Losses(critic_loss, policy_loss, negentropy, weights, critic_norm, actor_norm)
-
-
-def _over_runs(
-    one: Callable[..., Any],
-    settings: Settings,
-    episodes: Episodes,
-    active: Bool[Array, "run"],
-    models: tuple[Any, ...],
-    others: tuple[Any, ...],
-) -> Any:
-    """`one(length, *models, episodes, *others)` for every run, with the shortest compiled length that fits them all.
-
-    The choice stands outside the vmap: inside it, all lengths would be computed.
-    """
-    lengths = lengths_compiled(settings.time_limit)
-    longest = jnp.max(jnp.where(active[:, None], episodes.lengths, 0))
-    arrays, static = eqx.partition(models, eqx.is_array)
-
-    def at_length(length: int) -> Callable[..., Any]:
-        def run(arrays: Any, episodes: Episodes, *others: Any) -> Any:
-            return eqx.filter(one(length, *eqx.combine(arrays, static), episodes, *others), eqx.is_array)
-
-        return jax.vmap(run, (0, RUN_AXIS, *[0] * len(others)))
-
-    choice = which_fits(longest, lengths)
-    return jax.lax.switch(choice, [at_length(length) for length in lengths], arrays, episodes, *others)
-
-
-def which_fits(longest: Int[Array, ""], lengths: Sequence[int]) -> Int[Array, ""]:
-    """Which of the lengths, in order, is the first that is long enough. A search would be a loop on the device."""
-    return sum(((longest > length).astype(jnp.int32) for length in lengths[:-1]), jnp.int32(0))
-
-
-def lengths_compiled(time_limit: int) -> tuple[int, ...]:
-    """The episode lengths that the learning pass is compiled for. Short episodes need not pay for long ones."""
-    lengths, length = [], SHORTEST
-    while length < time_limit:
-        lengths.append(length)
-        length *= 2
-    return (*lengths, time_limit)
-
-
-def _follow_critic(runs: Run, settings: Settings, numbers: Numbers, active: Bool[Array, "run"]) -> Run:
-    """Moves the target critics: a copy when one is due, or a little at each update."""
-    critic = eqx.filter(runs.critic, eqx.is_array)
-    target, static = eqx.partition(runs.target, eqx.is_array)
-
-    def move(shares: Float[Array, "run"]) -> Any:
-        def leaf(new: Array, old: Array) -> Array:
-            share = shares.reshape(-1, *[1] * (new.ndim - 1))
-            # A full copy must be exact, and an unmoved target untouched.
-            return jnp.where(share == 1, new, jnp.where(share == 0, old, share * new + (1 - share) * old))
-
-        return jax.tree.map(leaf, critic, target)
-
-    if settings.target == "polyak":
-        target, next_target = move(jnp.where(active, numbers.polyak, 0.0)), runs.next_target
-    else:
-        due = active & (runs.timesteps >= runs.next_target)
-        next_target = jnp.where(due, runs.timesteps + numbers.target_period, runs.next_target)
-        # Not under a condition, which rarely holds: on a GPU both of its sides copy the critic as a whole.
-        target = move(due.astype(jnp.float32))
-    return eqx.tree_at(lambda r: (r.target, r.next_target), runs, (eqx.combine(target, static), next_target))
-
-
-def evaluate_if_due(
-    env: World, settings: Settings, runs: Run, keys: PRNGKeyArray, due: Bool[Array, "run"]
-) -> Float[Array, "run 2"]:
-    """Mean return and length of episodes apart from training, for the runs where a point is due; NaN elsewhere."""
-    nothing = jnp.full((due.shape[0], 2), np.nan)
-    if not settings.evaluation_episodes:
-        return nothing
-
-    def evaluate() -> Float[Array, "run 2"]:
-        episodes = roll_out(
-            env,
-            runs.actor,
-            apart(keys),
-            due,
-            episodes=settings.evaluation_episodes,
-            greedy=settings.evaluation_greedy,
-        )
-        return means(episodes)
-
-    return jax.lax.cond(jnp.any(due), evaluate, lambda: nothing)
-
-
-def apart(keys: PRNGKeyArray) -> PRNGKeyArray:
-    """Keys for evaluation. The training episodes of an update use small numbers to tell their keys apart."""
-    return jax.vmap(lambda key: jax.random.fold_in(key, 1_000_000))(keys)
-
-
-def compiler_options(backend: str | None = None) -> dict[str, Any] | None:
-    """What to tell the compiler of the training program for a backend, or the one that is used."""
-    # Searching for the best Triton product of every shape makes compilation ten times longer, the program no faster.
-    return {"xla_gpu_enable_triton_gemm": False} if (backend or jax.default_backend()) == "gpu" else None
-
-
-def precision(settings: Settings) -> Any:
-    """A context in which matrix products are as exact as the settings want."""
-    return jax.default_matmul_precision("tensorfloat32" if settings.precision == "tf32" else "highest")
-
-
-class Program:
-    """Compiled training for all runs whose settings have one shape.
-
-    The world is the one that the settings name, or any other, given as `env`.
-    """
-
-    def __init__(self, settings: Settings, env: World | None = None):
+    def __init__(self, settings: Settings, world: World | None = None):
+        """`world`: another one than the settings name."""
         self.settings = settings.shape()
-        self.env = training_world(settings, env)
-        self._train = jax.jit(self._train_batch, donate_argnums=0, compiler_options=compiler_options())
+        self.world = training_world(settings, world)
+        self._template = eqx.filter_eval_shape(lambda: new_run(self.world, self.settings, 0))
         # What is not an array is the same in all runs of a program.
-        self._static = eqx.partition(jax.eval_shape(lambda: new_run(self.env, self.settings, 0)), _is_shape)[1]
+        self.shapes, self.static = eqx.partition(self._template, _is_shape)
+        self._start = jax.jit(jax.vmap(lambda seed: eqx.filter(new_run(self.world, self.settings, seed), eqx.is_array)))
+        self._made: dict[Any, Any] = {}
+        self._locks: dict[Any, threading.Lock] = {}
+        self._lock = threading.Lock()
 
-    def start(self, seeds: Sequence[int] | np.ndarray) -> Run:
-        """New runs, one per seed."""
-        return new_runs(self.env, self.settings, np.asarray(seeds))
+    def start(self, seeds: Sequence[int] | np.ndarray) -> RunState:
+        """New runs `[lane, ...]`, one per seed. Compiled once per number of seeds."""
+        with self._lock_of(("start", len(seeds))):
+            return eqx.combine(self._start(np.asarray(seeds, np.uint32)), self.static)
 
-    def train(self, runs: Run, numbers: Numbers, updates: int) -> Run:
-        """At most this many further updates of each run; fewer where a run is complete. Consumes `runs`."""
-        arrays = eqx.filter(runs, eqx.is_array)
-        return eqx.combine(self._train(arrays, numbers, jnp.int32(updates)), self._static)
+    def template(self) -> RunState:
+        """One run with a ShapeDtypeStruct in place of each array. Computes nothing."""
+        return self._template
 
-    def _train_batch(self, arrays: Run, numbers: Numbers, updates: Int[Array, ""]) -> Run:
-        def go_on(loop: tuple[Array, Run]) -> Bool[Array, ""]:
-            done, arrays = loop
-            return (done < updates) & jnp.any(is_active(arrays, numbers))
+    def once(self, lanes: int, device: Any, make: Callable[[], T]) -> T:
+        """What `make` gives for so many lanes on a device, made at the first call; other threads wait for it."""
+        key = (lanes, device)
+        with self._lock_of(key):
+            if key not in self._made:
+                self._made[key] = make()
+            return self._made[key]
 
-        def once(loop: tuple[Array, Run]) -> tuple[Array, Run]:
-            done, arrays = loop
-            runs = update(self.env, self.settings, numbers, eqx.combine(arrays, self._static))
-            return done + 1, eqx.filter(runs, eqx.is_array)
+    def _lock_of(self, key: Any) -> threading.Lock:
+        with self._lock:
+            return self._locks.setdefault(key, threading.Lock())
 
-        with precision(self.settings):
-            return jax.lax.while_loop(go_on, once, (jnp.int32(0), arrays))[1]
+
+def placed(tree: Any, lanes: int, device: Any) -> Any:
+    """Shapes with an axis of lanes in front, on a device, to compile for."""
+    sharding = SingleDeviceSharding(device)
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((lanes, *leaf.shape), leaf.dtype, sharding=sharding), tree)
 
 
 def _is_shape(leaf: Any) -> bool:
     return isinstance(leaf, jax.ShapeDtypeStruct)
 
 
-@functools.lru_cache(maxsize=16)
-def _program(shape: Settings) -> Program:
-    env = training_world(shape)
-    if isinstance(env, SteppedWorld):
-        # Imported here: it builds on this module.
-        from asymrl.learning.stepped import HostProgram
-
-        return HostProgram(shape, env)
-    return Program(shape, env)
-
-
-def program(settings: Settings) -> Program:
-    """The program for these settings, compiled once per shape."""
-    return _program(settings.shape())
+def bytes_of(executable: Any) -> int | None:
+    """Memory for the arguments, results and temporary arrays of a compiled function, if the compiler says."""
+    analysis = executable.memory_analysis()
+    if analysis is None:
+        return None
+    # What is donated counts once: it is argument and output in the same place.
+    own = analysis.argument_size_in_bytes + analysis.output_size_in_bytes - analysis.alias_size_in_bytes
+    return int(own + analysis.temp_size_in_bytes)
 
 
-def stack_numbers(settings: Sequence[Settings]) -> Numbers:
-    """The numbers of a batch of runs, one of each per run."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *[each.numbers() for each in settings])
+def compiler_options(platform: str) -> dict[str, Any]:
+    """What to tell the compiler of training for a platform."""
+    if platform == "cpu":
+        # The products are too small to share among threads; several lanes or pools use the cores better.
+        return {"xla_cpu_multi_thread_eigen": False}
+    if platform in ("gpu", "cuda"):
+        # Searching for the best Triton product of every shape makes compilation ten times longer, training no faster.
+        return {"xla_gpu_enable_triton_gemm": False}
+    return {}
+
+
+def precision(settings: Settings) -> Any:
+    """A context in which matrix products are as exact as the settings want."""
+    return jax.default_matmul_precision("tensorfloat32" if settings.precision == "tf32" else "highest")

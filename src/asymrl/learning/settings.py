@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from asymrl.learning.methods import Method, method
 
 if TYPE_CHECKING:
-    from asymrl.learning.numbers import Numbers as Numbers
     from asymrl.models.agent import Architecture
 
 MOST_STEPS = 2**31 - 1 - 2**20  # steps are counted in 32 bits, and the last episodes may go beyond the limit
+
+
+def number(default: Any) -> Any:
+    """A setting that may differ between runs of one compiled program: it becomes an entry of `Numbers`."""
+    return field(default=default, metadata={"number": True})
 
 
 @dataclass(frozen=True)
@@ -23,30 +27,30 @@ class Settings:
     """The world to act in, such as heaven-hell-3; see asymrl envs."""
     method: str = "a2c-asym-hs"
     """What the critic reads and how long the memory is: a2c, a2c-asym-s, a2c-asym-hs, a2c-react-2, a2c-react-4."""
-    steps: int = 2_000_000
+    steps: int = number(2_000_000)
     """Environment steps to train for."""
-    stop_return: float | None = None
+    stop_return: float | None = number(None)
     """End a run sooner, when the mean return of its last 100 episodes reaches this. None: never."""
 
-    actor_rate: float = 1e-3
+    actor_rate: float = number(1e-3)
     """Learning rate of the actor."""
-    critic_rate: float = 1e-3
+    critic_rate: float = number(1e-3)
     """Learning rate of the critic."""
-    adam_eps: float = 1e-4
+    adam_eps: float = number(1e-4)
     """Epsilon of both Adam optimisers."""
-    clip_norm: float | None = None
+    clip_norm: float | None = number(None)
     """Largest norm of a gradient; longer ones are scaled down. None: never."""
 
-    entropy_weight: float = 0.1
+    entropy_weight: float = number(0.1)
     """Weight lambda of the negative entropy at the start."""
-    entropy_end: float | None = None
+    entropy_end: float | None = number(None)
     """The same at the end of a linear schedule. None: a tenth of the start."""
     entropy_schedule: Literal["constant", "linear", "exponential"] = "linear"
     """How the weight changes."""
-    entropy_steps: float = 2e6
+    entropy_steps: float = number(2e6)
     """Steps until the linear schedule ends, or half-life of the exponential one."""
 
-    discount: float = 0.99
+    discount: float = number(0.99)
     """Discount gamma of the learner; returns are reported without it."""
     episodes: int = 2
     """Episodes E per gradient step."""
@@ -58,13 +62,13 @@ class Settings:
     """How Q is estimated, for critic targets and advantages alike."""
     td_n: int = 3
     """Steps of the td-n estimator."""
-    td_lambda: float = 0.7
+    td_lambda: float = number(0.7)
     """Lambda of the td-lambda estimator."""
     target: Literal["frozen", "polyak"] = "frozen"
     """How the target critic follows the critic."""
-    target_period: int = 10_000
+    target_period: int = number(10_000)
     """Steps between two copies of the critic, for a frozen target."""
-    polyak: float = 0.001
+    polyak: float = number(0.001)
     """Share of the critic that enters the target at each update, for a Polyak target."""
 
     critic_sees: str = "state"
@@ -125,12 +129,6 @@ class Settings:
         window = self.window if self.window is not None else self.how.window
         return Architecture(self.memory, self.memory_size, window, self.attention_heads, self.hidden)
 
-    def numbers(self) -> Numbers:
-        """The settings that may differ between runs of one compiled program."""
-        from asymrl.learning.numbers import numbers_of
-
-        return numbers_of(self)
-
     def shape(self) -> Settings:
         """These settings with every number that does not change the program set aside.
 
@@ -139,16 +137,4 @@ class Settings:
         return Settings(**{f.name: getattr(self, f.name) for f in fields(Settings) if f.name not in NUMERIC})
 
 
-# The settings that become entries of `Numbers`.
-NUMERIC = frozenset(
-    {"steps", "stop_return", "actor_rate", "critic_rate", "adam_eps", "clip_norm", "entropy_weight",
-     "entropy_end", "entropy_steps", "discount", "td_lambda", "polyak", "target_period"}
-)  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Numbers":
-        from asymrl.learning.numbers import Numbers
-
-        return Numbers
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+NUMERIC = frozenset(f.name for f in fields(Settings) if f.metadata.get("number"))

@@ -12,9 +12,10 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from asymrl.learning.program import Program, compiler_options
-from asymrl.learning.run import Run
-from asymrl.learning.settings import Numbers
+from asymrl.learning.compiled import CompiledProgram
+from asymrl.learning.numbers import Numbers
+from asymrl.learning.program import compiler_options
+from asymrl.learning.state import RunState
 
 
 class SpreadProgram:
@@ -24,21 +25,21 @@ class SpreadProgram:
     batch with runs that are complete from the start; they come last.
     """
 
-    def __init__(self, program: Program, devices: Sequence[Any]):
+    def __init__(self, program: CompiledProgram, devices: Sequence[Any]):
         self.program = program
         mesh = Mesh(np.asarray(devices), ("run",))
         self._by_run = NamedSharding(mesh, P("run"))
         shares = jax.shard_map(
-            program._train_batch,
+            program.train_lanes,
             mesh=mesh,
             in_specs=(P("run"), P("run"), P()),
             out_specs=P("run"),
             check_vma=False,
         )
-        self._train = jax.jit(shares, donate_argnums=0, compiler_options=compiler_options())
+        self._train = jax.jit(shares, donate_argnums=0, compiler_options=compiler_options(devices[0].platform))
         self._devices = len(devices)
 
-    def place(self, runs: Run, numbers: Numbers) -> tuple[Run, Numbers]:
+    def place(self, runs: RunState, numbers: Numbers) -> tuple[RunState, Numbers]:
         """The runs and their numbers, filled up to equal shares and moved to the devices."""
         count = runs.updates.shape[0]
         missing = -count % self._devices
@@ -50,13 +51,15 @@ class SpreadProgram:
         arrays, numbers = jax.device_put((arrays, numbers), self._by_run)
         return eqx.combine(arrays, static), numbers
 
-    def train(self, runs: Run, numbers: Numbers, updates: int) -> Run:
+    def train(self, runs: RunState, numbers: Numbers, updates: int) -> RunState:
         """As `Program.train`, for runs and numbers that `place` has prepared."""
         arrays, static = eqx.partition(runs, eqx.is_array)
         return eqx.combine(self._train(arrays, numbers, jnp.int32(updates)), static)
 
 
-def spread(program: Program, runs: Run, numbers: Numbers) -> tuple[Program | SpreadProgram, Run, Numbers]:
+def spread(
+    program: CompiledProgram, runs: RunState, numbers: Numbers
+) -> tuple[CompiledProgram | SpreadProgram, RunState, Numbers]:
     """The program, runs and numbers to train with on all local devices, as many as there are runs at most."""
     devices = jax.local_devices()[: runs.updates.shape[0]]
     if len(devices) == 1:

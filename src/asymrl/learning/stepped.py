@@ -10,74 +10,30 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray
 
+from asymrl.learning.compiled import absorb, apart, is_active, is_due, keys_of
 from asymrl.learning.counting import means
-from asymrl.learning.program import (
-    Program,
-    absorb,
-    apart,
-    compiler_options,
-    is_active,
-    is_due,
-    keys_of,
-    precision,
-)
+from asymrl.learning.numbers import Numbers, numbers_of
+from asymrl.learning.program import ProgramBase, bytes_of, compiler_options, placed, precision
 from asymrl.learning.rollout import Episodes, roll_out
-from asymrl.learning.run import Run
-from asymrl.learning.settings import Numbers, Settings
+from asymrl.learning.settings import Settings
+from asymrl.learning.state import RunState
 from asymrl.models.agent import Actor
 from asymrl.worlds.stepped_world import SteppedWorld, Stepper
 from asymrl.worlds.world import World
 
 
-class Collector:
-    """Episodes of a batch of runs in a world that runs in Python; `learning.rollout.roll_out` for such worlds.
+class Acting:
+    """What is compiled about acting step by step, for actors of one form. Shared by all that act with such actors."""
 
-    All environments take a step together, and the policies of all runs are asked in one compiled call.
-    """
-
-    def __init__(self, env: SteppedWorld, actors: Actor, horizon: int):
-        """`actors` are those of any runs with the same networks: only their form matters."""
-        self.env, self.horizon = env, horizon
-        self.policy = actors.distribution
-        ready = jax.eval_shape(eqx.filter_vmap(Actor.prepared), actors)
-        arrays, self._static = eqx.partition(ready, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
+    def __init__(self, actor: Actor, horizon: int):
+        """`actor`: one of them, with arrays or their shapes."""
+        self.policy, self.horizon = actor.distribution, horizon
+        ready = eqx.filter_eval_shape(Actor.prepared, actor)
+        arrays, self._static = eqx.partition(ready, _is_shape)
         self._structure = jax.tree.structure(arrays)
-        self._actor_static = eqx.partition(actors, eqx.is_array)[1]
-        self._begin = jax.jit(self._begin_episodes, static_argnums=2)
-        self._act = jax.jit(self._act_once, static_argnums=4, donate_argnums=1)
-        self._steppers: dict[int, Stepper] = {}
-
-    def collect(
-        self, actors: Actor, keys: PRNGKeyArray, active: Bool[np.ndarray, "run"], *, episodes: int, greedy: bool = False
-    ) -> Episodes:
-        """Whole episodes of each active run; see `roll_out`."""
-        runs = keys.shape[0]
-        ready, loop, before, chance, seeds = self._begin(eqx.filter(actors, eqx.is_array), keys, episodes)
-        stepper = self._stepper(runs * episodes)
-        seen, truth = stepper.reset(np.asarray(seeds).ravel().tolist())
-        tape = _Tape(self.horizon, seen, truth)
-        alive = np.repeat(np.asarray(active), episodes)
-        for t in range(self.horizon):
-            loop, before, action = self._act(ready, loop, (before, seen, chance), np.int32(t), greedy)
-            seen, truth, rewards, terminated, truncated = stepper.step(np.asarray(action), alive)
-            out_of_time = t + 1 >= self.horizon
-            tape.write(t, np.asarray(before), seen, truth, np.where(alive, rewards, 0.0))
-            tape.lengths += alive
-            tape.truncated |= alive & ~terminated & (truncated | out_of_time)
-            alive = alive & ~terminated & ~truncated
-            if not alive.any():
-                break
-        return tape.episodes(runs, episodes, loop[1])
-
-    def _stepper(self, count: int) -> Stepper:
-        if count not in self._steppers:
-            self._steppers[count] = self.env.open(count)
-        return self._steppers[count]
-
-    def close(self) -> None:
-        """Closes the environments."""
-        while self._steppers:
-            self._steppers.popitem()[1].close()
+        self._actor_static = eqx.filter(actor, lambda leaf: eqx.is_array(leaf) or _is_shape(leaf), inverse=True)
+        self.begin = jax.jit(self._begin_episodes, static_argnums=2)
+        self.act = jax.jit(self._act_once, static_argnums=4, donate_argnums=1)
 
     def _begin_episodes(self, arrays: Any, keys: PRNGKeyArray, episodes: int) -> tuple[Any, tuple, Array, Array, Array]:
         """What an episode begins with.
@@ -116,6 +72,60 @@ class Collector:
         return (memory, features), action, self.policy.to_world(flat)
 
 
+def _is_shape(leaf: Any) -> bool:
+    return isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+class Collector:
+    """Episodes of runs in a world that runs in Python; `rollout.roll_out` for such worlds.
+
+    All environments take a step together, and the policies of all runs are asked in one compiled call.
+    """
+
+    def __init__(self, world: SteppedWorld, acting: Acting):
+        self.world, self.acting = world, acting
+        self._steppers: dict[int, Stepper] = {}
+
+    def collect(
+        self,
+        actors: Actor,
+        keys: PRNGKeyArray,
+        active: Bool[np.ndarray, "run"],
+        *,
+        episodes: int,
+        greedy: bool = False,
+        steps: int | None = None,
+    ) -> Episodes:
+        """Whole episodes of each active run, or only so many steps of them; see `roll_out`."""
+        runs, horizon = keys.shape[0], self.acting.horizon
+        ready, loop, before, chance, seeds = self.acting.begin(eqx.filter(actors, eqx.is_array), keys, episodes)
+        stepper = self._stepper(runs * episodes)
+        seen, truth = stepper.reset(np.asarray(seeds).ravel().tolist())
+        tape = _Tape(horizon, seen, truth)
+        alive = np.repeat(np.asarray(active), episodes)
+        for t in range(horizon if steps is None else steps):
+            loop, before, action = self.acting.act(ready, loop, (before, seen, chance), np.int32(t), greedy)
+            seen, truth, rewards, terminated, truncated = stepper.step(np.asarray(action), alive)
+            out_of_time = t + 1 >= horizon
+            tape.write(t, np.asarray(before), seen, truth, np.where(alive, rewards, 0.0))
+            tape.lengths += alive
+            tape.truncated |= alive & ~terminated & (truncated | out_of_time)
+            alive = alive & ~terminated & ~truncated
+            if not alive.any():
+                break
+        return tape.episodes(runs, episodes, loop[1])
+
+    def _stepper(self, count: int) -> Stepper:
+        if count not in self._steppers:
+            self._steppers[count] = self.world.open(count)
+        return self._steppers[count]
+
+    def close(self) -> None:
+        """Closes the environments."""
+        while self._steppers:
+            self._steppers.popitem()[1].close()
+
+
 def play(
     env: World, actors: Actor, keys: PRNGKeyArray, active: Bool[Array, "run"], *, episodes: int, greedy: bool = False
 ) -> Episodes:
@@ -124,7 +134,8 @@ def play(
         return _roll_out(env, actors, keys, active, episodes, greedy)
     if env.time_limit is None:
         raise ValueError(f"{env.name}: acting needs a time limit; make the world with time_limit=100, for example")
-    collector = Collector(env, actors, env.time_limit)
+    one = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, actors)
+    collector = Collector(env, Acting(one, env.time_limit))
     try:
         return collector.collect(actors, keys, np.asarray(active), episodes=episodes, greedy=greedy)
     finally:
@@ -175,44 +186,81 @@ class _Tape:
         )
 
 
-class HostProgram(Program):
+class SteppedProgram(ProgramBase):
     """Training for all runs whose settings have one shape, in a world that runs in Python."""
 
-    def __init__(self, settings: Settings, env: SteppedWorld):
-        super().__init__(settings, env)
-        self.host = env
-        self.collector: Collector | None = None
-        self._absorb = jax.jit(self._absorb_episodes, donate_argnums=0, compiler_options=compiler_options())
-        self._look = jax.jit(
-            lambda arrays, numbers: (keys_of(arrays), is_active(arrays, numbers), is_due(arrays, numbers))
-        )
+    world: SteppedWorld  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def train(self, runs: Run, numbers: Numbers, updates: int) -> Run:
-        """At most this many further updates of each run; fewer where a run is complete. Consumes `runs`."""
-        if self.collector is None:
-            self.collector = Collector(self.host, runs.actor, self.settings.time_limit)
+    def __init__(self, settings: Settings, world: SteppedWorld):
+        super().__init__(settings, world)
+        self.acting = Acting(self.template().actor, self.settings.time_limit)
+        self.look = jax.jit(lambda runs, numbers: (keys_of(runs), is_active(runs, numbers), is_due(runs, numbers)))
+        self._default: SteppedTrainer | None = None
+
+    def open(self, lanes: int, device: Any) -> SteppedTrainer:
+        """A trainer of so many lanes on a device, with environments of its own."""
+        collector = Collector(self.world, self.acting)
+        absorb_episodes = self.once(lanes, device, lambda: self._compile(collector, lanes, device))
+        return SteppedTrainer(self, collector, absorb_episodes, device)
+
+    def train(self, states: RunState, numbers: Numbers, updates: int) -> RunState:
+        """`Trainer.train` on the default device."""
+        if self._default is None:
+            self._default = self.open(states.updates.shape[0], jax.local_devices()[0])
+        return self._default.train(states, numbers, updates)
+
+    def _compile(self, collector: Collector, lanes: int, device: Any) -> Any:
+        """Learning from episodes, compiled for episodes as the environments give them: from a first step in each."""
+        shapes = placed((self.shapes, jax.eval_shape(lambda: numbers_of(self.settings))), lanes, device)
+        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes[0].actor)
+        actors, keys = jax.device_put((zeros, jax.vmap(jax.random.key)(np.zeros(lanes, np.uint32))), device)
+        settings, everyone = self.settings, np.ones(lanes, bool)
+        episodes = collector.collect(actors, keys, everyone, episodes=settings.episodes, steps=1)
+        if count := settings.evaluation_episodes:
+            collector.collect(actors, keys, everyone, episodes=count, greedy=settings.evaluation_greedy, steps=1)
+        options = compiler_options(device.platform)
+        absorb_episodes = jax.jit(self._absorb_episodes, donate_argnums=0, compiler_options=options)
+        return absorb_episodes.lower(*shapes, episodes, np.zeros((lanes, 2), np.float32)).compile()
+
+    def _absorb_episodes(self, arrays: RunState, numbers: Numbers, episodes: Episodes, evaluated: Array) -> RunState:
+        with precision(self.settings):
+            runs = eqx.combine(arrays, self.static)
+            return eqx.filter(absorb(self.world, self.settings, numbers, runs, episodes, evaluated), eqx.is_array)
+
+
+class SteppedTrainer:
+    """Lanes of a stepped program with their environments; see `Trainer`."""
+
+    def __init__(self, program: SteppedProgram, collector: Collector, absorb_episodes: Any, device: Any):
+        self._program, self._collector, self._absorb, self._device = program, collector, absorb_episodes, device
+
+    def train(self, states: RunState, numbers: Numbers, updates: int) -> RunState:
+        """At most so many further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`."""
         # Taking modules apart and putting them together takes as long as some steps: once is enough.
-        arrays = eqx.filter(runs, eqx.is_array)
+        arrays, numbers = jax.device_put((eqx.filter(states, eqx.is_array), numbers), self._device)
+        episodes = self._program.settings.episodes
         for _ in range(updates):
-            keys, active, due = self._look(arrays, numbers)
+            keys, active, due = self._program.look(arrays, numbers)
             if not np.any(active):
                 break
-            episodes = self.collector.collect(arrays.actor, keys, np.asarray(active), episodes=self.settings.episodes)
-            evaluated = self._evaluated(self.collector, arrays, keys, np.asarray(due))
-            arrays = self._absorb(arrays, numbers, episodes, evaluated)
-        return eqx.combine(arrays, self._static)
+            collected = self._collector.collect(arrays.actor, keys, np.asarray(active), episodes=episodes)
+            evaluated = self._evaluated(arrays, keys, np.asarray(due))
+            arrays = self._absorb(arrays, numbers, collected, evaluated)
+        return eqx.combine(arrays, self._program.static)
 
-    def _evaluated(self, collector: Collector, arrays: Run, keys: PRNGKeyArray, due: np.ndarray) -> Any:
+    def _evaluated(self, arrays: RunState, keys: PRNGKeyArray, due: np.ndarray) -> Any:
         """As `evaluate_if_due`."""
-        count = self.settings.evaluation_episodes
-        if not count or not due.any():
+        settings = self._program.settings
+        if not settings.evaluation_episodes or not due.any():
             return np.full((len(due), 2), np.nan, np.float32)
-        played = collector.collect(
-            arrays.actor, apart(keys), due, episodes=count, greedy=self.settings.evaluation_greedy
-        )
+        how = {"episodes": settings.evaluation_episodes, "greedy": settings.evaluation_greedy}
+        played = self._collector.collect(arrays.actor, apart(keys), due, **how)
         return np.where(due[:, None], means(played), np.float32(np.nan))
 
-    def _absorb_episodes(self, arrays: Run, numbers: Numbers, episodes: Episodes, evaluated: Array) -> Run:
-        with precision(self.settings):
-            runs = eqx.combine(arrays, self._static)
-            return eqx.filter(absorb(self.env, self.settings, numbers, runs, episodes, evaluated), eqx.is_array)
+    def bytes_needed(self) -> int | None:
+        """Memory of the runs and of what learning needs besides, or None if the compiler does not say."""
+        return bytes_of(self._absorb)
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._collector.close()

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 if TYPE_CHECKING:
-    from asymrl.learning.run import Run
+    from asymrl.learning.state import RunState
 
 PAIRS = ("left", "right", "left-priest", "right-priest")
 TITLES = {
@@ -76,7 +76,7 @@ class ForkProbe:
     def columns(self) -> tuple[str, ...]:
         return PAIRS
 
-    def __call__(self, runs: Run) -> Float[np.ndarray, "run pair"]:
+    def __call__(self, runs: RunState) -> Float[np.ndarray, "run pair"]:
         return np.asarray(_values()(runs.critic, walks(self.n)))
 
 

@@ -8,13 +8,13 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from asymrl.learning.run import Run, new_run
+from asymrl.learning.state import RunState
 from asymrl.runs.batch import Batch
 
 KEY = "key"  # the only leaf that is not an array of numbers
 
 
-def to_arrays(runs: Run, count: int) -> dict[str, np.ndarray]:
+def to_arrays(runs: RunState, count: int) -> dict[str, np.ndarray]:
     """Everything in the first `count` runs of a batch, on the host, each array `[run, ...]` under its path."""
     arrays = eqx.filter(runs, eqx.is_array)
     arrays = eqx.tree_at(lambda r: r.key, arrays, jax.random.key_data(arrays.key))
@@ -22,12 +22,12 @@ def to_arrays(runs: Run, count: int) -> dict[str, np.ndarray]:
     return {_name(path): np.ascontiguousarray(leaf[:count]) for path, leaf in leaves}
 
 
-def key_kind(runs: Run) -> str:
+def key_kind(runs: RunState) -> str:
     """The name of the random number generator of the runs."""
     return str(jax.random.key_impl(runs.key))
 
 
-def from_arrays(batch: Batch, arrays: dict[str, np.ndarray], kind: str) -> Run:
+def from_arrays(batch: Batch, arrays: dict[str, np.ndarray], kind: str) -> RunState:
     """The batch of runs that `to_arrays` saved.
 
     Curves with fewer points than the settings ask for, from before a run was made longer, are filled up.
@@ -54,10 +54,9 @@ def from_arrays(batch: Batch, arrays: dict[str, np.ndarray], kind: str) -> Run:
     return eqx.combine(jax.tree.unflatten(structure, leaves), static)
 
 
-def _template(batch: Batch) -> Run:
+def _template(batch: Batch) -> RunState:
     """A run of the batch with shapes in place of arrays. Computes nothing."""
-    program = batch.program()
-    return eqx.filter_eval_shape(lambda: new_run(program.env, program.settings, 0))
+    return batch.program().template()
 
 
 def _keys(data: np.ndarray, count: int, kind: str) -> jax.Array:

@@ -11,8 +11,8 @@ from asymrl.runs.files import RunError
 from asymrl.runs.options import SETTINGS, checked_values
 
 if TYPE_CHECKING:
-    from asymrl.learning.program import Program
-    from asymrl.learning.settings import Numbers
+    from asymrl.learning.compiled import CompiledProgram
+    from asymrl.learning.numbers import Numbers
 
 MOST_SEEDS = 2**32
 
@@ -67,13 +67,13 @@ class Batch:
         settings = self.settings[run]
         return ", ".join([f"seed {self.seeds[run]}", *(f"{n}={getattr(settings, n)}" for n in self.differing())])
 
-    def program(self) -> Program:
-        from asymrl.learning.program import program
+    def program(self) -> CompiledProgram:
+        from asymrl.learning.factory import program
 
-        return program(self.first)
+        return program(self.first)  # pyright: ignore[reportReturnType]
 
     def numbers(self) -> Numbers:
-        from asymrl.learning.program import stack_numbers
+        from asymrl.learning.numbers import stack_numbers
 
         return stack_numbers(self.settings)
 

@@ -20,7 +20,7 @@ from asymrl.runs.options import SETTINGS
 if TYPE_CHECKING:
     import numpy as np
 
-    from asymrl.learning.run import Run
+    from asymrl.learning.state import RunState
 
 FORMAT = 1
 KEPT = 2  # checkpoints: the newest and the one before
@@ -32,7 +32,7 @@ class DamagedError(RunError):
     """A checkpoint is not what was written."""
 
 
-def save(folder: Path, batch: Batch, runs: Run) -> Path:
+def save(folder: Path, batch: Batch, runs: RunState) -> Path:
     """Writes a checkpoint and removes those before the last. Returns its manifest.
 
     Raises:
@@ -64,7 +64,7 @@ def save(folder: Path, batch: Batch, runs: Run) -> Path:
     return path
 
 
-def load(folder: Path, batch: Batch, say: Callable[[str], None]) -> Run | None:
+def load(folder: Path, batch: Batch, say: Callable[[str], None]) -> RunState | None:
     """The runs of the newest sound checkpoint, or None if none was written yet.
 
     Args:
@@ -95,7 +95,7 @@ def manifests(folder: Path) -> list[tuple[int, Path]]:
     return sorted(((int(match[1]), path) for match, path in named if match), reverse=True)
 
 
-def _load(path: Path, batch: Batch) -> Run:
+def _load(path: Path, batch: Batch) -> RunState:
     from asymrl.runs.arrays import from_arrays
 
     manifest = _read_manifest(path)

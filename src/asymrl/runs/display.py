@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from asymrl.learning.run import METRICS
+from asymrl.learning.state import METRICS
 from asymrl.runs.batch import Batch
 from asymrl.runs.listeners import Listener, Silent
 from asymrl.runs.progress import Progress, Snapshot, mean_and_error
@@ -104,7 +104,7 @@ def line(progress: Progress) -> str:
     return "  ".join(filter(None, values))
 
 
-SHOWN = ("critic_loss", "policy_loss", "entropy_weight")
+SHOWN = ("critic_loss", "policy_loss", "negentropy_weight")
 
 
 def panel(progress: Progress) -> RenderableType:

@@ -16,7 +16,7 @@ from asymrl.runs.files import UNFINISHED, Lock, RunError, write_whole
 if TYPE_CHECKING:
     import polars as pl
 
-    from asymrl.learning.run import Run
+    from asymrl.learning.state import RunState
 
 FORMAT = 1
 
@@ -94,7 +94,7 @@ class RunFolder:
             self.batch = longer
             self._write_settings()
 
-    def load(self, say: Callable[[str], None] = print) -> Run | None:
+    def load(self, say: Callable[[str], None] = print) -> RunState | None:
         """The runs as the newest sound checkpoint has them, or None before the first one.
 
         Raises:
@@ -105,7 +105,7 @@ class RunFolder:
             raise RunError(f"{self.path}: {world} has changed since the runs began; bring back the file as it was then")
         return checkpoint.load(self.checkpoints, self.batch, say)
 
-    def save(self, runs: Run) -> None:
+    def save(self, runs: RunState) -> None:
         """Writes a checkpoint."""
         checkpoint.save(self.checkpoints, self.batch, runs)
 

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from asymrl.learning.run import Run, training_world
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import RunState, training_world
 from asymrl.runs.batch import Batch
 from asymrl.runs.files import RunError
 from asymrl.runs.folder import RunFolder
@@ -19,7 +19,7 @@ class LoadedRun:
     """The runs of a folder as their last checkpoint has them."""
 
     batch: Batch
-    runs: Run
+    runs: RunState
     """Everything in the runs; every array has a leading axis `run`."""
     env: World
     """The world that they were trained in, with their time limit."""

@@ -7,7 +7,7 @@ import io
 import numpy as np
 import polars as pl
 
-from asymrl.learning.run import METRICS
+from asymrl.learning.state import METRICS
 from asymrl.runs.batch import Batch
 
 COUNTERS = ("timestep", "episode", "update")
@@ -19,12 +19,11 @@ def metrics_table(batch: Batch, curve: np.ndarray, logged: np.ndarray) -> pl.Dat
 
     Args:
         batch: the runs.
-        curve: `[run, point, metric]`, as in `Run`.
+        curve: `[run, point, metric]`, as in `RunState`.
         logged: `[run]`, how many of the points are there.
 
     Returns:
-        Columns `world`, `method`, `seed`, then the settings in which the runs differ, then `METRICS`. A setting that
-        has the name of a metric, as `entropy_weight` has, is called `entropy_weight_setting`.
+        Columns `world`, `method`, `seed`, then the settings in which the runs differ, then `METRICS`.
     """
     points = np.minimum(logged, curve.shape[1])
     rows = np.repeat(np.arange(len(batch)), points)
@@ -35,12 +34,7 @@ def metrics_table(batch: Batch, curve: np.ndarray, logged: np.ndarray) -> pl.Dat
         "world": pl.Series([batch.first.world], dtype=pl.String).new_from_index(0, len(rows)),
         "method": pl.Series([batch.first.method], dtype=pl.String).new_from_index(0, len(rows)),
         "seed": pl.Series(np.asarray(batch.seeds, np.int64)[rows]),
-        **{
-            f"{name}_setting" if name in METRICS else name: pl.Series(
-                [getattr(each, name) for each in batch.settings]
-            ).gather(rows)
-            for name in own
-        },
+        **{name: pl.Series([getattr(each, name) for each in batch.settings]).gather(rows) for name in own},
     }
     for i, name in enumerate(METRICS):
         column = values[:, i]

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from asymrl.learning.run import METRICS, RECENT, Run
+from asymrl.learning.state import METRICS, RECENT, RunState
 from asymrl.runs.batch import Batch
 
 
@@ -27,7 +27,7 @@ class Snapshot(NamedTuple):
     curve: Float[np.ndarray, "run points metrics"]
 
     @classmethod
-    def of(cls, runs: Run, count: int) -> Snapshot:
+    def of(cls, runs: RunState, count: int) -> Snapshot:
         """Waits for the runs, and copies from the first `count` of them."""
         there = jax.device_get([getattr(runs, name) for name in cls._fields])
         return cls(*(array[:count] for array in there))

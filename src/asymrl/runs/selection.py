@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from asymrl.learning.counting import recent_means
-from asymrl.learning.run import Run
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import RunState
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Selected(NamedTuple):
     """One run, its world, and the mean return of its last training episodes."""
 
-    run: Run
+    run: RunState
     settings: Settings
     seed: int
     env: World

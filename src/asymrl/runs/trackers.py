@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from asymrl.learning.run import METRICS
+from asymrl.learning.state import METRICS
 from asymrl.runs.batch import Batch
 from asymrl.runs.files import RunError
 from asymrl.runs.listeners import Silent

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int
 
-from asymrl.learning.run import Run
 from asymrl.learning.settings import Settings
 from asymrl.learning.sharding import spread
+from asymrl.learning.state import RunState
 from asymrl.runs.batch import Batch
 from asymrl.runs.cache import use_compilation_cache
 from asymrl.runs.files import StorageError
@@ -49,7 +49,7 @@ class Outcome:
     """How a training ended."""
 
     progress: Progress
-    runs: Run
+    runs: RunState
     interrupted: signal.Signals | None
     """The signal that stopped it before its end, if one did."""
 

@@ -7,14 +7,12 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import SingleDeviceSharding
 
-from asymrl.learning.numbers import Numbers
-from asymrl.learning.program import compiler_options, program, stack_numbers
-from asymrl.learning.run import Run, new_run
+from asymrl.learning.factory import program
+from asymrl.learning.numbers import Numbers, stack_numbers
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import RunState
 
 
 class Compiled:
@@ -23,20 +21,7 @@ class Compiled:
     def __init__(self, shape: Settings, count: int, device: Any, others: CompiledCache | None = None):
         """`others`: where to look for the programs of fewer runs, and to keep them."""
         self.program, self.count, self.device = program(shape), count, device
-        sharding = SingleDeviceSharding(device)
-
-        def batched(leaf: Any) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct((count, *leaf.shape), leaf.dtype, sharding=sharding)
-
-        template = eqx.filter_eval_shape(lambda: new_run(self.program.env, self.program.settings, 0))
-        shapes, self._static = eqx.partition(template, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
-        numbers = jax.eval_shape(shape.numbers)
-        train = jax.jit(self.program._train_batch, donate_argnums=0, compiler_options=compiler_options())
-        updates = jax.ShapeDtypeStruct((), jnp.int32, sharding=sharding)
-        lowered = train.lower(jax.tree.map(batched, shapes), jax.tree.map(batched, numbers), updates)
-        self._train = lowered.compile()
-        env, settings = self.program.env, self.program.settings
-        self._start = eqx.filter_jit(eqx.filter_vmap(lambda seed: new_run(env, settings, seed)))
+        self._trainer = self.program.open(count, device)
         self._others = CompiledCache() if others is None else others
 
     def narrower(self, count: int) -> Compiled:
@@ -45,17 +30,12 @@ class Compiled:
 
     def bytes_needed(self) -> int | None:
         """Memory of the runs and of what training them needs besides, or None if the compiler does not say."""
-        analysis = self._train.memory_analysis()
-        if analysis is None:
-            return None
-        # What is donated counts once: it is argument and output in the same place.
-        own = analysis.argument_size_in_bytes + analysis.output_size_in_bytes - analysis.alias_size_in_bytes
-        return int(own + analysis.temp_size_in_bytes)
+        return self._trainer.bytes_needed()
 
-    def start(self, seeds: np.ndarray) -> Run:
-        """New runs on the device, one per seed. Compiled once, unlike `Program.start`, for the batches that follow."""
+    def start(self, seeds: np.ndarray) -> RunState:
+        """New runs on the device, one per seed."""
         with jax.default_device(self.device):
-            return self.place(self._start(jnp.asarray(seeds, jnp.uint32)))
+            return self.place(self.program.start(seeds))
 
     def place(self, tree: Any) -> Any:
         """A tree with its arrays moved to the device."""
@@ -65,10 +45,9 @@ class Compiled:
     def numbers(self, settings: list[Settings]) -> Numbers:
         return self.place(stack_numbers(settings))
 
-    def train(self, runs: Run, numbers: Numbers, updates: int) -> Run:
+    def train(self, runs: RunState, numbers: Numbers, updates: int) -> RunState:
         """As `Program.train`: at most so many further updates. Consumes `runs`."""
-        limit = jax.device_put(np.int32(updates), self.device)
-        return eqx.combine(self._train(eqx.filter(runs, eqx.is_array), numbers, limit), self._static)
+        return self._trainer.train(runs, numbers, updates)
 
 
 class CompiledCache:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asymrl.learning.run import training_world
+from asymrl.learning.state import training_world
 from asymrl.runs.signals import StopRequests
 from asymrl.sweeps.cells import Cell, batch_of, cells_of
 from asymrl.sweeps.display import Flight, Status, SweepDisplay

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from asymrl.learning.numbers import Numbers
-from asymrl.learning.run import Run
+from asymrl.learning.state import RunState
 from asymrl.runs.arrays import from_arrays
 from asymrl.runs.batch import Batch
 from asymrl.runs.progress import Snapshot
@@ -29,7 +29,7 @@ class Lanes:
     def __init__(self, compiled: Compiled, batch: Batch, saved: Saved | None):
         self.compiled, self.batch = compiled, batch
         self._rows = np.arange(len(batch))  # which run of the batch is in each lane
-        self._all: Run | None = None  # all runs of the batch, as they were when the lanes became fewer
+        self._all: RunState | None = None  # all runs of the batch, as they were when the lanes became fewer
         self._runs = self._first_runs(saved)
         self._numbers = self._numbers_of_lanes()
         self.snapshot = Snapshot.of(self._runs, len(batch))
@@ -46,7 +46,7 @@ class Lanes:
             seen = Snapshot(*map(functools.partial(_put_back, rows=self._rows), self.snapshot, seen))
         self.snapshot = seen
 
-    def runs(self) -> Run:
+    def runs(self) -> RunState:
         """All runs of the batch, the first ones along the leading axis of every array."""
         if self._all is None:
             return self._runs
@@ -64,7 +64,7 @@ class Lanes:
         """The runs in the lanes, with one of them repeated in the lanes that are left."""
         return np.concatenate([self._rows, np.repeat(self._rows[:1], self.width - len(self._rows))])
 
-    def _first_runs(self, saved: Saved | None) -> Run:
+    def _first_runs(self, saved: Saved | None) -> RunState:
         if saved is None:
             return self.compiled.start(np.asarray(self.batch.seeds)[self._filled()])
         return self.compiled.place(_taken(from_arrays(self.batch, saved.arrays, saved.key_kind), self._filled()))
@@ -83,12 +83,12 @@ def fewer_lanes(width: int, active: int) -> int:
 
 
 @eqx.filter_jit  # as a whole: compiled one by one, so many small copies take seconds
-def _taken(runs: Run, rows: Int[np.ndarray, "lane"]) -> Run:
+def _taken(runs: RunState, rows: Int[np.ndarray, "lane"]) -> RunState:
     return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, runs)
 
 
 @eqx.filter_jit
-def _returned(runs: Run, lanes: Run, rows: Int[np.ndarray, "lane"]) -> Run:
+def _returned(runs: RunState, lanes: RunState, rows: Int[np.ndarray, "lane"]) -> RunState:
     """All runs, with what the lanes of these rows have become."""
 
     def leaf(old: Any, lane: Any) -> Any:

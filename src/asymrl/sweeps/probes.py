@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 if TYPE_CHECKING:
-    from asymrl.learning.run import Run
+    from asymrl.learning.state import RunState
 
 
 class Probe(Protocol):
@@ -24,7 +24,7 @@ class Probe(Protocol):
         """Environment steps of a run between two measurements."""
         ...
 
-    def __call__(self, runs: Run) -> Float[np.ndarray, "run column"]:
+    def __call__(self, runs: RunState) -> Float[np.ndarray, "run column"]:
         """The numbers, for every run of a batch."""
         ...
 
@@ -47,7 +47,7 @@ class Series:
         """The step that the slowest run must have reached for the next measurement."""
         return len(self._timesteps) * self.probe.every
 
-    def measure(self, runs: Run, timesteps: Int[np.ndarray, "run"]) -> None:
+    def measure(self, runs: RunState, timesteps: Int[np.ndarray, "run"]) -> None:
         """Measures the runs, which are at these timesteps. Further runs, which only fill up a batch, are left out."""
         self._timesteps.append(timesteps.astype(np.int32))
         self._values.append(np.asarray(self.probe(runs), np.float32)[: len(timesteps)])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from asymrl.learning.run import METRICS
+from asymrl.learning.state import METRICS
 from asymrl.runs.batch import Batch
 from asymrl.runs.files import RunError
 from asymrl.runs.progress import Snapshot

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from asymrl.learning.run import METRICS
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import METRICS
 from asymrl.runs.files import RunError, write_whole
 from asymrl.runs.options import SETTINGS
 from asymrl.sweeps.ledger import SweepFolder
 from asymrl.sweeps.results import Results
 
 # Of the metrics: the weight of the entropy follows from the settings and the timestep.
-COLUMNS = tuple(name for name in METRICS if name != "entropy_weight")
+COLUMNS = tuple(name for name in METRICS if name != "negentropy_weight")
 COUNTERS = ("timestep", "episode", "update")
 ALWAYS = ("steps", "actor_rate", "critic_rate", "entropy_weight")  # settings that have a column in any case
 COMPRESSION = 9  # zstd; more takes minutes and saves little

@@ -14,10 +14,10 @@ from gymnasium.wrappers import TimeLimit
 
 from asymrl.adapters.gym.foreign import from_gymnasium
 from asymrl.adapters.gym.foreign_spaces import reading
-from asymrl.learning.program import stack_numbers
-from asymrl.learning.run import training_world
+from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import Settings
-from asymrl.learning.stepped import Collector, HostProgram
+from asymrl.learning.state import training_world
+from asymrl.learning.stepped import Collector, SteppedProgram
 from asymrl.training import settings_for
 from asymrl.worlds.registry import make
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record
@@ -32,12 +32,12 @@ def settings(**changes) -> Settings:
     return Settings(**{"world": "guess", **SMALL, **changes})
 
 
-def program(env, **changes) -> HostProgram:
-    return HostProgram(settings(**changes).shape(), from_gymnasium(env, time_limit=5))
+def program(env, **changes) -> SteppedProgram:
+    return SteppedProgram(settings(**changes).shape(), from_gymnasium(env, time_limit=5))
 
 
 @pytest.fixture(scope="module")
-def guess() -> HostProgram:
+def guess() -> SteppedProgram:
     return program(Guess)
 
 
@@ -91,19 +91,19 @@ def test_a_critic_of_the_state_needs_one():
 @pytest.mark.slow
 def test_without_a_latent_state_a2c_is_trained():
     dark = from_gymnasium(Dark, time_limit=5)
-    prog = HostProgram(settings(method="a2c").shape(), dark)
-    runs = prog.train(start(prog.host, prog.settings, [0]), stack_numbers([settings(method="a2c")]), 2)
+    prog = SteppedProgram(settings(method="a2c").shape(), dark)
+    runs = prog.train(start(prog.world, prog.settings, [0]), stack_numbers([settings(method="a2c")]), 2)
     assert int(runs.updates[0]) == 2
     assert not bool(runs.failed[0])
 
 
-def test_what_is_collected_is_what_happened(guess: HostProgram):
+def test_what_is_collected_is_what_happened(guess: SteppedProgram):
     """Played again by hand from the same seeds, with the same actions."""
-    runs = start(guess.host, guess.settings, [3, 4])
-    collector = Collector(guess.host, runs.actor, 5)
+    runs = start(guess.world, guess.settings, [3, 4])
+    collector = Collector(guess.world, guess.acting)
     keys = jax.random.split(jax.random.key(1), 2)
     played = collector.collect(runs.actor, keys, np.array([True, True]), episodes=3)
-    *_, seeds = collector._begin(eqx.filter(runs.actor, eqx.is_array), keys, 3)
+    *_, seeds = guess.acting.begin(eqx.filter(runs.actor, eqx.is_array), keys, 3)
     for run in range(2):
         for episode in range(3):
             env = Guess()
@@ -118,11 +118,11 @@ def test_what_is_collected_is_what_happened(guess: HostProgram):
     assert not np.any(played.truncated)
 
 
-def test_episodes_do_not_depend_on_how_training_is_cut_into_pieces(guess: HostProgram):
+def test_episodes_do_not_depend_on_how_training_is_cut_into_pieces(guess: SteppedProgram):
     """What makes a resumed run equal to an uninterrupted one."""
     numbers = stack_numbers([settings()] * 2)
-    whole = guess.train(start(guess.host, guess.settings, [0, 1]), numbers, 4)
-    pieces = guess.train(guess.train(start(guess.host, guess.settings, [0, 1]), numbers, 1), numbers, 3)
+    whole = guess.train(start(guess.world, guess.settings, [0, 1]), numbers, 4)
+    pieces = guess.train(guess.train(start(guess.world, guess.settings, [0, 1]), numbers, 1), numbers, 3)
     leaves = (jax.tree.leaves(eqx.filter(runs, eqx.is_array)) for runs in (whole, pieces))
     for a, b in zip(*leaves, strict=True):
         if jax.dtypes.issubdtype(a.dtype, jax.dtypes.prng_key):
@@ -131,10 +131,10 @@ def test_episodes_do_not_depend_on_how_training_is_cut_into_pieces(guess: HostPr
 
 
 @pytest.mark.slow
-def test_environments_in_processes_give_the_same_episodes(guess: HostProgram):
-    runs, keys = start(guess.host, guess.settings, [3]), jax.random.key(5)[None]
-    apart = Collector(from_gymnasium(Guess, time_limit=5, stepping="processes"), runs.actor, 5)
-    here = Collector(guess.host, runs.actor, 5)
+def test_environments_in_processes_give_the_same_episodes(guess: SteppedProgram):
+    runs, keys = start(guess.world, guess.settings, [3]), jax.random.key(5)[None]
+    apart = Collector(from_gymnasium(Guess, time_limit=5, stepping="processes"), guess.acting)
+    here = Collector(guess.world, guess.acting)
     try:
         played = [each.collect(runs.actor, keys, np.array([True]), episodes=2) for each in (here, apart)]
     finally:
@@ -146,8 +146,8 @@ def test_environments_in_processes_give_the_same_episodes(guess: HostProgram):
 
 def test_the_time_limit_truncates():
     prog = program(Dark, method="a2c")
-    runs = start(prog.host, prog.settings, [0])
-    played = Collector(prog.host, runs.actor, 5).collect(
+    runs = start(prog.world, prog.settings, [0])
+    played = Collector(prog.world, prog.acting).collect(
         runs.actor, jax.random.key(0)[None], np.array([True]), episodes=8
     )
     assert np.all(played.truncated)
@@ -192,9 +192,9 @@ def test_a_vector_of_actions_is_learned():
     """The best action is the target, far from the middle where the policy begins."""
     given = settings(world="aim", method="a2c-asym-hs", episodes=8, actor_rate=0.02, critic_rate=0.02,
                      entropy_weight=0.01, time_limit=1, memory_size=4)  # fmt: skip
-    prog = HostProgram(given.shape(), from_gymnasium(Aim, time_limit=1))
-    runs = prog.train(start(prog.host, prog.settings, [0]), stack_numbers([given]), 400)
-    played = Collector(prog.host, runs.actor, 1).collect(
+    prog = SteppedProgram(given.shape(), from_gymnasium(Aim, time_limit=1))
+    runs = prog.train(start(prog.world, prog.settings, [0]), stack_numbers([given]), 400)
+    played = Collector(prog.world, prog.acting).collect(
         runs.actor, jax.random.key(0)[None], np.array([True]), episodes=8, greedy=True
     )
     assert played.rewards.mean() > -0.05  # it began at -0.41, and a random point earns -1.1

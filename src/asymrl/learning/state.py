@@ -28,7 +28,7 @@ METRICS = (
     "critic_loss",
     "policy_loss",
     "negentropy_loss",
-    "entropy_weight",
+    "negentropy_weight",
     "critic_gradient_norm",
     "actor_gradient_norm",
     "evaluation_return",
@@ -36,7 +36,7 @@ METRICS = (
 )
 
 
-class Run(eqx.Module):
+class RunState(eqx.Module):
     """One run, or with a leading axis on every array, a batch of them."""
 
     actor: Actor
@@ -73,7 +73,7 @@ def training_world(settings: Settings, env: World | None = None) -> World:
     return env
 
 
-def new_run(env: World, settings: Settings, seed: Int[Array, ""] | int) -> Run:
+def new_run(env: World, settings: Settings, seed: Int[Array, ""] | int) -> RunState:
     """A run before its first update. Everything random in it comes from the seed."""
     key = jax.random.key(seed)
     actor_key, critic_key, train_key = jax.random.split(key, 3)
@@ -89,7 +89,7 @@ def new_run(env: World, settings: Settings, seed: Int[Array, ""] | int) -> Run:
         horizon,
     )
     zero = jnp.int32(0)
-    return Run(
+    return RunState(
         actor=actor,
         critic=critic,
         target=jax.tree.map(lambda x: x, critic),
@@ -114,12 +114,6 @@ def _adam(model: eqx.Module) -> Optimiser:
     # The state has the same form whatever the numbers: those come with each step, in `learn.optimiser`.
     adam = optax.chain(optax.identity(), optax.adam(1.0))
     return adam.init(eqx.filter(model, eqx.is_array))
-
-
-def new_runs(env: World, settings: Settings, seeds: Int[Array | np.ndarray, "run"]) -> Run:
-    """A batch of runs, one per seed."""
-    make_runs = eqx.filter_jit(eqx.filter_vmap(lambda seed: new_run(env, settings, seed)))
-    return make_runs(jnp.asarray(seeds, jnp.uint32))
 
 
 def parameters(model: PyTree) -> int:

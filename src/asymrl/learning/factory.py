@@ -1,0 +1,27 @@
+"""The program for given settings, made once."""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+from asymrl.learning.compiled import CompiledProgram
+from asymrl.learning.program import Program
+from asymrl.learning.settings import Settings
+from asymrl.learning.state import training_world
+from asymrl.learning.stepped import SteppedProgram
+from asymrl.worlds.stepped_world import SteppedWorld
+
+_lock = threading.Lock()
+
+
+def program(settings: Settings) -> Program:
+    """The program for these settings, one per shape."""
+    with _lock:
+        return _program(settings.shape())
+
+
+@functools.lru_cache(maxsize=16)
+def _program(shape: Settings) -> Program:
+    world = training_world(shape)
+    return SteppedProgram(shape, world) if isinstance(world, SteppedWorld) else CompiledProgram(shape, world)
