@@ -1,46 +1,63 @@
 # The two commands of this project are `make demo` and `make test`; both set up everything they need in .venv.
 PYTHON ?= python3
-BIN := .venv/bin
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+# Its name must be .venv, where pyright looks; only its place may be another.
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Everything but this package comes as wheels, in the versions of constraints.txt: nothing is built on the way.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --only-binary :all: --no-compile -c constraints.txt
+# Byte code is compiled on all cores afterwards; pip would do it on one.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
+PYTEST := $(BIN)/pytest -n auto --maxprocesses 4
 
-.PHONY: demo test test-slow fuzz lint bench docs clean
+.PHONY: demo test test-slow lint types fuzz bench docs clean
 
-demo: .venv/core
+demo: $(VENV)/core
 	$(BIN)/asymrl demo
 
-test: .venv/dev lint
-	$(BIN)/pytest -n 2
+# Types are checked while the tests run; their report comes last.
+test: $(VENV)/dev lint
+	@$(BIN)/pyright --venvpath $(dir $(VENV)) > $(VENV)/types.txt 2>&1 & types=$$!; \
+	echo $(PYTEST); $(PYTEST); tests=$$?; \
+	wait $$types; types=$$?; echo pyright; cat $(VENV)/types.txt; exit $$((tests + types))
 
-test-slow: .venv/dev
-	$(BIN)/pytest -n 2 -m slow
+test-slow: $(VENV)/slow docs
+	$(PYTEST) -m slow
 
-# Damaged .pomdp files, two million: by our own mutations, and guided by coverage where atheris can be installed.
-fuzz: .venv/dev
-	$(BIN)/python -m tests.adapters.files.fuzz
-	$(INSTALL) atheris && $(BIN)/python -m tests.adapters.files.fuzz --engine atheris
-
-lint: .venv/dev
+lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
 
-bench: .venv/core
+types: $(VENV)/dev
+	$(BIN)/pyright --venvpath $(dir $(VENV))
+
+# Damaged .pomdp files, two million: by our own mutations, and guided by coverage where atheris can be installed.
+fuzz: $(VENV)/dev
+	$(BIN)/python -m tests.adapters.files.fuzz
+	$(PIP) atheris && $(BIN)/python -m tests.adapters.files.fuzz --engine atheris
+
+bench: $(VENV)/core
 	$(BIN)/python benchmarks/worlds.py
 
-docs: .venv/dev
-	$(INSTALL) -e ".[docs]" --no-build-isolation
+docs: $(VENV)/slow
 	$(BIN)/mkdocs build --strict
 
 # The build backend comes first and pinned too, so that nothing is fetched outside the constraints.
-.venv/core: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) hatchling editables
-	$(INSTALL) --no-build-isolation -e .
-	touch $@
+$(VENV)/backend: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) hatchling editables
+	@touch $@
 
-.venv/dev: .venv/core
-	$(INSTALL) --no-build-isolation -e ".[dev]"
-	touch $@
+$(VENV)/core: $(VENV)/backend
+	$(PIP) --no-build-isolation -e .
+	@$(COMPILE); touch $@
+
+$(VENV)/dev: $(VENV)/backend
+	$(PIP) --no-build-isolation -e ".[dev]"
+	@$(COMPILE); touch $@ $(VENV)/core
+
+$(VENV)/slow: $(VENV)/dev
+	$(PIP) --no-build-isolation -e ".[dev,docs,extras]"
+	@$(COMPILE); touch $@
 
 clean:
-	rm -rf .venv build dist site .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache

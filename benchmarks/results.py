@@ -78,7 +78,7 @@ def ask_polars(path: Path) -> int:
 
 
 def ask_pandas(path: Path) -> int:
-    import pandas as pd
+    import pandas as pd  # pyright: ignore[reportMissingImports]
 
     keys = ["world", "method", "actor_rate", "critic_rate", "entropy_weight"]
     table = pd.read_parquet(path, columns=[*keys, "timestep", "return"])
@@ -87,7 +87,7 @@ def ask_pandas(path: Path) -> int:
 
 
 def ask_duckdb(path: Path) -> int:
-    import duckdb
+    import duckdb  # pyright: ignore[reportMissingImports]
 
     return len(duckdb.connect().execute(QUERY.format(path=path)).fetchall())
 
