@@ -61,7 +61,7 @@ def rock_sample_lines(n: int, k: int, seed: int = 0) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sizes", nargs="*", default=["5:5", "7:8"], metavar="N:K")
-    from asymrl.adapters.pomdp_files import read
+    from asymrl.adapters.pomdp_files import read_pomdp
 
     print("| rock-sample | states | lines | MB | CPU seconds to read | to make a world | peak memory, MB |")
     print("|---|---:|---:|---:|---:|---:|---:|")
@@ -71,7 +71,7 @@ def main() -> None:
             path = Path(folder) / "rocks.pomdp"
             path.write_text("\n".join(rock_sample_lines(n, k)) + "\n")
             begin = time.process_time()
-            problem = read(path)
+            problem = read_pomdp(path)
             read_s = time.process_time() - begin
             problem.world()
             world_s = time.process_time() - begin - read_s

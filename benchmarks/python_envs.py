@@ -105,7 +105,7 @@ class Speed:
 
 def measure_ours(options: Options) -> Speed:
     """Trains one run, whose updates have an episode from each environment."""
-    from asymrl.adapters.gym.foreign import from_gymnasium
+    from asymrl.adapters.gym.gymnasium_world import from_gymnasium
     from asymrl.learning.numbers import stack_numbers
     from asymrl.learning.settings import Settings
     from asymrl.learning.stepped import SteppedProgram

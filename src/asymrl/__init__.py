@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from asymrl import theory as theory
     from asymrl import worlds as worlds
     from asymrl.adapters import gym as gym
-    from asymrl.adapters.gym.foreign import from_gymnasium as from_gymnasium
+    from asymrl.adapters.gym.gymnasium_world import from_gymnasium as from_gymnasium
     from asymrl.adapters.gymnax_world import from_gymnax as from_gymnax
     from asymrl.adapters.sources import register as register
     from asymrl.learning.settings import Settings as Settings

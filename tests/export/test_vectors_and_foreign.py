@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from asymrl.adapters.gym.foreign import from_gymnasium
+from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.adapters.gymnax_world import GymnaxWorld
 from asymrl.export.interface import actions_of
 from asymrl.export.verify import largest_difference

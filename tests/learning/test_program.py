@@ -67,7 +67,7 @@ def test_a_lane_without_steps_is_left_alone():
 
 ON_TWO_DEVICES = """
 import jax, numpy as np
-from asymrl.adapters.gym.foreign import from_gymnasium
+from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.stepped import SteppedProgram

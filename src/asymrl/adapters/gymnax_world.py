@@ -1,4 +1,4 @@
-"""gymnax environments, and any class with their protocol, as worlds. Their state is the latent."""
+"""gymnax environments, and any class with the same interface, as worlds. Their state is the latent."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from asymrl.worlds.spaces import Box, Discrete, Record, Space
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Step, World
 
 
-class Seen(NamedTuple):
-    """A state of the environment, with what it shows."""
+class GymnaxState(NamedTuple):
+    """A state of the environment, and the observation that came with it."""
 
     state: Any
     observation: Any
 
 
 class GymnaxWorld(World):
-    """An environment with gymnax's functions, `reset_env`, `step_env` and spaces, as a world.
+    """A gymnax environment, with `reset_env`, `step_env` and spaces, as a world.
 
     The latent state is the environment's state, all its numbers in one vector.
     """
@@ -42,7 +42,7 @@ class GymnaxWorld(World):
 
     def __init__(self, env: Any, params: Any = None, *, name: str | None = None, discount: float = 0.99,
                  time_limit: int | None = None):  # fmt: skip
-        """Wraps an environment; its own limit of steps is an end of the episode like any other."""
+        """Wraps an environment; reaching its own step limit counts as termination."""
         params = env.default_params if params is None else params
         self.env, self.params = env, params
         self.name = name or str(getattr(env, "name", type(env).__name__))
@@ -51,14 +51,16 @@ class GymnaxWorld(World):
         self.time_limit = time_limit or (int(own) if own is not None else DEFAULT_TIME_LIMIT)
         actions = space_of(env.action_space(params), f"{self.name}: the action")
         if not isinstance(actions, Discrete | Box):
-            raise ValueError(f"{self.name}: actions of the kind {type(actions).__name__} have no policy here")
+            raise ValueError(
+                f"{self.name}: {type(actions).__name__} actions are not supported; they must be Discrete or a Box"
+            )
         self.actions = actions
         self.observations = space_of(env.observation_space(params), f"{self.name}: the observation")
         # A bound method can be compiled only once its object is complete.
         _, state = jax.jit(lambda key: self._reset(key))(jax.random.key(0))
         for leaf in jax.tree.leaves(state):
             if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-                raise ValueError(f"{self.name}: its state holds a random key, which can not be a latent state")
+                raise ValueError(f"{self.name}: its state holds a random key, which cannot be part of a latent state")
         vector, self.restore = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), state))
         self.size = int(vector.size)
 
@@ -80,47 +82,46 @@ class GymnaxWorld(World):
     def latent_space(self) -> Box:
         return Box((self.size,))
 
-    def reset(self, key: PRNGKeyArray) -> Seen:
+    def reset(self, key: PRNGKeyArray) -> GymnaxState:
         observation, state = self._reset(key)
-        return Seen(state, self._shown(observation))
+        return GymnaxState(state, self._encode(observation))
 
-    def step(self, key: PRNGKeyArray, state: Seen, action: Any) -> Step:
+    def step(self, key: PRNGKeyArray, state: GymnaxState, action: Any) -> Step:
         if isinstance(self.actions, Box):
             action = action.reshape(self.env.action_space(self.params).shape)
-        found = self.env.step_env(key, state.state, action, self.params)
-        observation, after, reward, done = found[:4]
-        # Dtypes may differ between reset and step; those of reset hold.
-        after = jax.tree.map(lambda new, old: jnp.asarray(new, jnp.asarray(old).dtype), after, state.state)
+        observation, next_state, reward, done = self.env.step_env(key, state.state, action, self.params)[:4]
+        # The dtypes may differ between reset and step; a scan needs those of reset.
+        next_state = jax.tree.map(lambda new, old: jnp.asarray(new, jnp.asarray(old).dtype), next_state, state.state)
         reward = jnp.asarray(reward, jnp.float32).reshape(())
-        return Step(Seen(after, self._shown(observation)), reward, jnp.asarray(done, bool).reshape(()))
+        return Step(GymnaxState(next_state, self._encode(observation)), reward, jnp.asarray(done, bool).reshape(()))
 
-    def first_observation(self, key: PRNGKeyArray, state: Seen) -> Any:
+    def first_observation(self, key: PRNGKeyArray, state: GymnaxState) -> Any:
         return state.observation
 
-    def observe(self, key: PRNGKeyArray, state: Seen, action: Any, next_state: Seen) -> Any:
+    def observe(self, key: PRNGKeyArray, state: GymnaxState, action: Any, next_state: GymnaxState) -> Any:
         return next_state.observation
 
-    def latent(self, state: Seen) -> Any:
+    def latent(self, state: GymnaxState) -> Any:
         return ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), state.state))[0]
 
-    def from_latent(self, latent: Any) -> Seen:
+    def from_latent(self, latent: Any) -> GymnaxState:
         _, like = jax.eval_shape(self._reset, jax.random.key(0))
         state = jax.tree.map(
             lambda leaf, kind: jnp.asarray(leaf, kind.dtype), self.restore(jnp.asarray(latent, jnp.float32)), like
         )
-        return Seen(state, self._shown(self._observation_of(state)))
+        return GymnaxState(state, self._encode(self._observation_of(state)))
 
     def _reset(self, key: PRNGKeyArray) -> tuple[Any, Any]:
         observation, state = self.env.reset_env(key, self.params)
         return observation, jax.tree.map(jnp.asarray, state)
 
     def _observation_of(self, state: Any) -> Any:
-        """What a state shows, where the environment has a function for it."""
+        """The observation of a state."""
         wanted = inspect.signature(self.env.get_obs).parameters
         given = {"params": self.params, "key": jax.random.key(0)}
         return self.env.get_obs(state, **{name: value for name, value in given.items() if name in wanted})
 
-    def _shown(self, observation: Any) -> Any:
+    def _encode(self, observation: Any) -> Any:
         def shaped(space: Space, value: Any) -> Any:
             if isinstance(space, Record):
                 return {name: shaped(part, value[name]) for name, part in space.items()}
@@ -130,7 +131,7 @@ class GymnaxWorld(World):
 
 
 def space_of(space: Any, where: str) -> Space:
-    """A gymnax space in our terms: what has `n` is Discrete, what has `low` and `high` a Box, `spaces` a record."""
+    """A gymnax space as one of ours: with `n` a Discrete, with `low` and `high` a Box, with `spaces` a Record."""
     if hasattr(space, "spaces"):
         parts = dict(space.spaces).items()
         return Record(tuple((name, space_of(part, f"{where} {name!r}")) for name, part in parts))
@@ -141,7 +142,7 @@ def space_of(space: Any, where: str) -> Space:
         size = math.prod(shape)
         bounds = (np.broadcast_to(np.asarray(end, np.float32), shape).ravel() for end in (space.low, space.high))
         return Box((size,), *(tuple(map(float, end)) for end in bounds))
-    raise ValueError(f"{where}: spaces of the kind {type(space).__name__} can not be used")
+    raise ValueError(f"{where}: {type(space).__name__} spaces are not supported")
 
 
 def from_gymnax(env: Any, params: Any = None, **options: Any) -> GymnaxWorld:
@@ -150,23 +151,25 @@ def from_gymnax(env: Any, params: Any = None, **options: Any) -> GymnaxWorld:
     Args:
         env: with `reset_env(key, params)`, `step_env(key, state, action, params)`, `action_space(params)`,
             `observation_space(params)` and `default_params`.
-        params: of the environment; by default its own.
+        params: the environment's parameters; by default `default_params`.
         **options: `name`, `discount`, `time_limit`.
     """
     missing = [
         part for part in ("reset_env", "step_env", "action_space", "observation_space") if not hasattr(env, part)
     ]
     if missing:
-        raise ValueError(f"{type(env).__name__} has no {', '.join(missing)}: it does not have gymnax's protocol")
+        raise ValueError(f"{type(env).__name__} has no {', '.join(missing)}, so it is not a gymnax environment")
     return GymnaxWorld(env, params, **options)
 
 
 def make_gymnax(name: str, **options: Any) -> GymnaxWorld:
-    """The environment that gymnax knows by this name."""
+    """The gymnax environment with this name."""
     try:
         import gymnax  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ValueError(f'world gymnax:{name}: no gymnax ({error}); pip install "asymrl[gymnax]"') from error
+        raise ValueError(
+            f'world gymnax:{name}: gymnax is not installed ({error}); pip install "asymrl[gymnax]"'
+        ) from error
     try:
         env, params = gymnax.make(name)
     except ValueError as error:

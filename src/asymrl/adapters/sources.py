@@ -83,7 +83,7 @@ def _build_gymnasium(name: str, options: dict[str, Any]) -> World:
 
 
 def _wrap_gymnasium(name: str, env: Any, options: dict[str, Any]) -> World:
-    from asymrl.adapters.gym.foreign import from_gymnasium
+    from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 
     with user_path():
         return from_gymnasium(env, name=name, **options)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.adapters.gym.single import Environment
+from asymrl.adapters.gym.environment import Environment
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.runs.policy import ActorPolicy, draw
 from asymrl.worlds.stepped_world import SteppedWorld

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from asymrl.adapters.gym.spaces import to_world
+from asymrl.adapters.gym.gymnasium_spaces import to_world
 from asymrl.models.agent import Actor
 from asymrl.models.distributions import Gaussian
 from asymrl.models.memory import Carry

@@ -5,5 +5,5 @@ from __future__ import annotations
 from jaxtyping import install_import_hook
 
 with install_import_hook("asymrl.adapters.gym", "beartype.beartype"):
-    import asymrl.adapters.gym.single
-    import asymrl.adapters.gym.vector  # noqa: F401
+    import asymrl.adapters.gym.environment
+    import asymrl.adapters.gym.vector_environment  # noqa: F401

@@ -67,8 +67,8 @@ def test_time_limit_of_the_paper(gymnasium_id: str):
 
 
 def test_classes_are_found_in_the_package():
-    from asymrl.adapters.gym.single import Environment
-    from asymrl.adapters.gym.vector import VectorEnvironment
+    from asymrl.adapters.gym.environment import Environment
+    from asymrl.adapters.gym.vector_environment import VectorEnvironment
 
     assert asymrl.adapters.gym.Environment is Environment
     assert asymrl.adapters.gym.VectorEnvironment is VectorEnvironment

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymrl.adapters.pomdp_files import FileError, Limits, Problem, parse_text, read
+from asymrl.adapters.pomdp_files import FileError, Limits, Problem, parse_text, read_pomdp
 from asymrl.worlds.outcomes import OutcomeWorld
 from tests.adapters.pomdp_files.texts import SMALL, TABLES, TIGER
 
@@ -237,7 +237,7 @@ def test_11_files_of_other_formats(tmp_path, data: bytes, message: str) -> None:
     path = tmp_path / "other.pomdp"
     path.write_bytes(data)
     with pytest.raises(FileError, match=message):
-        read(path)
+        read_pomdp(path)
 
 
 @pytest.mark.parametrize("count", ["1000000000", "9" * 5000, "0"])

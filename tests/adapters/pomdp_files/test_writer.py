@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asymrl.adapters.pomdp_files import FileError, Problem, parse_text, read, to_text, write
+from asymrl.adapters.pomdp_files import FileError, Problem, parse_text, read_pomdp, to_text, write_pomdp
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp, Rows
 from asymrl.worlds.registry import make
@@ -113,8 +113,8 @@ def test_random_problems(problem: Problem) -> None:
 
 def test_a_file(tmp_path) -> None:
     problem = parse_text(TIGER)
-    write(problem, tmp_path / "copy.pomdp")
-    assert_same(problem.pomdp(), read(tmp_path / "copy.pomdp").pomdp())
+    write_pomdp(problem, tmp_path / "copy.pomdp")
+    assert_same(problem.pomdp(), read_pomdp(tmp_path / "copy.pomdp").pomdp())
 
 
 def test_the_forms_that_are_used() -> None:

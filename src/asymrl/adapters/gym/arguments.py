@@ -1,4 +1,4 @@
-"""What users pass to an environment, checked before anything is compiled."""
+"""Checks of the arguments of environments, made before anything is compiled."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from asymrl.worlds.world import World
 
 
 def resolve_world(world: str | World, options: Mapping[str, Any]) -> World:
-    """The world that is meant by a name and its options, or by an object and possibly another `time_limit`."""
+    """The world given by a name and options, or by an object and possibly another `time_limit`."""
     if isinstance(world, str):
         return make(world, **options)
     if not isinstance(world, World):
-        raise TypeError(f"{world!r} is no world; give a name such as 'heaven-hell-3' or a World object")
+        raise TypeError(f"{world!r} is not a world; pass a name such as 'heaven-hell-3' or a World")
     if unknown := sorted(set(options) - {"time_limit"}):
         raise ValueError(
-            f"{world.name}: the options {', '.join(unknown)} can not be applied to a world that is already built; "
-            "build it with them, or give its name"
+            f"{world.name}: the options {', '.join(unknown)} cannot be applied to a world that is already built; "
+            "build it with them, or pass its name"
         )
     return world.with_time_limit(options["time_limit"]) if options else world
 
@@ -43,7 +43,7 @@ def check_latent(world: World, latent: Any, where: str = "options['state']") -> 
             shown = " ".join(str(latent).split())
         raise ValueError(
             f"{world.name}: {where} {problem}; it was {shown}. "
-            "Give a latent state as info['state'] shows it, within the state_space"
+            "Pass a latent state of the state_space, in the form of info['state']"
         )
 
 
@@ -101,10 +101,10 @@ def reset_needed(world: World, call: str) -> ResetNeeded:
 
 
 def key_words(seed: int | None, generator: np.random.Generator) -> UInt32[np.ndarray, "2"]:
-    """The words of `jax.random.key(seed)`, or without a seed of a key that the generator draws."""
+    """The two words of `jax.random.key(seed)`; without a seed, words drawn from the generator."""
     if seed is None:
         return generator.integers(1 << 32, size=2, dtype=np.uint32)
     if seed >= 1 << 64:
-        # Gymnasium takes seeds of any length; only these need to be condensed.
+        # Gymnasium accepts seeds of any length; JAX takes 64 bits.
         return np.random.SeedSequence(seed).generate_state(2)
     return np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)

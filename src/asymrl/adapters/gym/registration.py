@@ -23,8 +23,8 @@ def register_worlds() -> None:
         if gymnasium_id(world) not in gymnasium.registry:
             gymnasium.register(
                 gymnasium_id(world),
-                entry_point="asymrl.adapters.gym.single:Environment",
-                vector_entry_point="asymrl.adapters.gym.vector:VectorEnvironment",
+                entry_point="asymrl.adapters.gym.environment:Environment",
+                vector_entry_point="asymrl.adapters.gym.vector_environment:VectorEnvironment",
                 max_episode_steps=TIME_LIMIT,
                 # Gymnasium applies its own limit, so that `max_episode_steps` can also lengthen an episode.
                 kwargs={"world": world, "time_limit": None},

@@ -51,7 +51,7 @@ def assemble(parsed: ParsedFile, name: str, limits: Limits, *, episodic: bool = 
     except TooManyEntriesError:
         raise FileError(
             f"{parsed.source.name}: more than {limits.entries} non-zero probabilities; "
-            "read(path, limits=Limits(entries=...)) allows more"
+            "read_pomdp(path, limits=Limits(entries=...)) allows more"
         ) from None
     return Problem(
         name=name,

@@ -147,7 +147,7 @@ def _check_size(header: Header, source: SourceText, limits: Limits) -> None:
     if limits.rows < S * A:
         raise FileError(
             f"{source.name}: {S} states x {A} actions are more than {limits.rows} pairs; "
-            "read(path, limits=Limits(rows=...)) allows more"
+            "read_pomdp(path, limits=Limits(rows=...)) allows more"
         )
     if A * S * S * O >= 2**62:
         raise FileError(f"{source.name}: {S} states, {A} actions and {O} observations are too many together")
@@ -177,7 +177,7 @@ def _labels(tokens: Tokens, kind: str, limits: Limits) -> Labels:
             raise source.error(after.start, f"found {after.shown} after a number of {kind}; {hint}")
         if len(token.text) > MOST_DIGITS or not 0 < int(token.text) <= limits.states:
             count = token.text if len(token.text) <= MOST_DIGITS else f"{token.text[:MOST_DIGITS]}..."
-            more = f"; read(path, limits=Limits(states=...)) allows more {kind}" if token.text.strip("0") else ""
+            more = f"; read_pomdp(path, limits=Limits(states=...)) allows more {kind}" if token.text.strip("0") else ""
             raise source.error(token.start, f"{count} {kind}, expected 1 to {limits.states}{more}")
         return Labels(kind, int(token.text))
     names: dict[str, None] = {}

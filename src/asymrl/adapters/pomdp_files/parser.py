@@ -236,8 +236,8 @@ class Positions:
         """The position of a statement in the text."""
         part = bisect_right(self._first, statement) - 1
         skip = statement - self._first[part]
-        found = next(islice(_ENTRY.finditer(self._text, self._starts[part]), skip, None), None)
-        return found.start(1) if found and (skip or found.start() == self._starts[part]) else self._starts[part]
+        match = next(islice(_ENTRY.finditer(self._text, self._starts[part]), skip, None), None)
+        return match.start(1) if match and (skip or match.start() == self._starts[part]) else self._starts[part]
 
 
 class EntryReader:
@@ -277,15 +277,15 @@ class EntryReader:
         return _by_word(words[:count], np.array(table, np.int64).reshape(4, count).T, values[:count]), count, end
 
     def _end(self, place: int, count: int) -> int:
-        found = list(islice(_ENTRY.finditer(self._text, place), count))
-        return found[-1].end() if found else place
+        matches = list(islice(_ENTRY.finditer(self._text, place), count))
+        return matches[-1].end() if matches else place
 
 
 def _by_word(words: tuple[str, ...], indices: np.ndarray, values: np.ndarray) -> list[Entries]:
     kinds = np.array(words, dtype="U1")
-    found = []
+    groups = []
     for word, axes in (("T", 3), ("O", 3), ("R", 4)):
         number = np.flatnonzero(kinds == word)
         if number.size:
-            found.append(Entries(word, indices[number, :axes], number, values[number]))
-    return found
+            groups.append(Entries(word, indices[number, :axes], number, values[number]))
+    return groups

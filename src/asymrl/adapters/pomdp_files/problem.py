@@ -100,9 +100,9 @@ def problem_from_pomdp(pomdp: Pomdp) -> Problem:
     outcomes, reward = _merged(pomdp)
     T, O, previous = _divided(pomdp, outcomes, ends)
     order = joint(T, O, pomdp.actions, previous)
-    S, A, seen = pomdp.states, pomdp.actions, pomdp.observations
-    key = (order.row * S + order.next_state) * seen + order.observation
-    known = (outcomes.row * S + outcomes.next_state) * seen + outcomes.observation
+    S, A, count = pomdp.states, pomdp.actions, pomdp.observations
+    key = (order.row * S + order.next_state) * count + order.observation
+    known = (outcomes.row * S + outcomes.next_state) * count + outcomes.observation
     at = np.minimum(np.searchsorted(known, key), max(known.size - 1, 0))
     ended = ends.ravel()[order.row]
     rewards = np.where(ended, end_reward[order.row], reward[at] if known.size else 0.0)

@@ -25,7 +25,7 @@ _OTHER_FORMATS = (
 )
 
 
-def read(path: str | os.PathLike[str], *, limits: Limits = LIMITS, episodic: bool = True) -> Problem:
+def read_pomdp(path: str | os.PathLike[str], *, limits: Limits = LIMITS, episodic: bool = True) -> Problem:
     """The problem in a `.pomdp` file.
 
     Args:
@@ -40,7 +40,7 @@ def read(path: str | os.PathLike[str], *, limits: Limits = LIMITS, episodic: boo
 
 
 def parse_text(text: str, name: str = "problem", *, limits: Limits = LIMITS, episodic: bool = True) -> Problem:
-    """The problem that a text describes; like `read` without a file."""
+    """The problem that a text describes; like `read_pomdp` without a file."""
     return assemble(parse(SourceText(name, text), limits), name, limits, episodic=episodic)
 
 
@@ -91,7 +91,7 @@ def world_from_file(
     Raises:
         FileError: with line and column, if the file is invalid.
     """
-    return read(path, episodic=episodic).world(discount=discount, time_limit=time_limit)
+    return read_pomdp(path, episodic=episodic).world(discount=discount, time_limit=time_limit)
 
 
 def other_format(data: bytes) -> str | None:

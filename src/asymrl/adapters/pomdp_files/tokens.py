@@ -99,15 +99,15 @@ class Tokens:
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Takes everything that a pattern matches here, which may be many tokens at once."""
-        found = pattern.match(self.text, self.place)
-        if found:
-            self.place = found.end()
-        return found
+        match = pattern.match(self.text, self.place)
+        if match:
+            self.place = match.end()
+        return match
 
     def numbers(self) -> list[str]:
         """Takes two or more numbers separated by blanks; an empty list if there are none."""
-        found = self.match(_NUMBERS)
-        return found.group().split() if found else []
+        match = self.match(_NUMBERS)
+        return match.group().split() if match else []
 
     def _at(self, place: int) -> Token:
         token = self._near.get(place)
@@ -118,13 +118,13 @@ class Tokens:
         return token
 
     def _find(self, place: int) -> Token:
-        found = _TOKEN.match(self.text, place)
-        if found is None or found.lastgroup is None:
+        match = _TOKEN.match(self.text, place)
+        if match is None or match.lastgroup is None:
             rest = re.compile(r"\S").search(self.text, place)
             assert rest is not None
             raise self.source.error(rest.start(), f"{rest.group()!r} has no meaning in this format")
-        kind = found.lastgroup
-        return Token(kind, found.group(kind), found.start(kind), found.end())
+        kind = match.lastgroup
+        return Token(kind, match.group(kind), match.start(kind), match.end())
 
 
 def expect_colon(tokens: Tokens, after: str) -> None:

@@ -17,13 +17,13 @@ from asymrl.worlds.pomdp import Pomdp
 _LEGAL = re.compile(NAME)
 
 
-def write(
+def write_pomdp(
     problem: Problem | Pomdp | FiniteWorld, path: str | os.PathLike[str], *, first_observation: str = "refuse"
 ) -> None:
     """Writes a finite POMDP as a `.pomdp` file.
 
     Args:
-        problem: what `read` returns, a finite world, or a `Pomdp`.
+        problem: what `read_pomdp` returns, a finite world, or a `Pomdp`.
         path: the file.
         first_observation: the format cannot express an observation before the first action. "refuse" raises an
             error for a world that has one; "drop" leaves it out.
@@ -35,7 +35,7 @@ def write(
 
 
 def to_text(problem: Problem | Pomdp | FiniteWorld, *, first_observation: str = "refuse") -> str:
-    """The text of the file; see `write`."""
+    """The text of the file; see `write_pomdp`."""
     if first_observation not in ("refuse", "drop"):
         raise ValueError(f"first_observation is {first_observation!r}, expected 'refuse' or 'drop'")
     if not isinstance(problem, Problem):

@@ -17,12 +17,12 @@ from asymrl.adapters.gym.arguments import (
     reset_needed,
     resolve_world,
 )
+from asymrl.adapters.gym.gymnasium_spaces import to_gymnasium, to_world
 from asymrl.adapters.gym.programs import Programs, result_layout
-from asymrl.adapters.gym.rendering import RENDER_MODES, check_render_mode, draw, warn_of_no_render_mode
-from asymrl.adapters.gym.spaces import to_gymnasium, to_world
 from asymrl.worlds.spaces import Space
 from asymrl.worlds.world import Episode, World
 
+RENDER_MODES = ("ansi", "rgb_array")
 TERMINATED = "terminated"
 
 
@@ -30,7 +30,7 @@ class Environment(gymnasium.Env[Any, Any]):
     """A world as a Gymnasium environment. NumPy in, NumPy out; a step is one compiled call.
 
     `info["state"]` is the latent state, which `state_space` contains. `reset(options={"state": latent})` starts
-    from a latent state; what the agent then sees is the world's first observation there.
+    from a latent state, with the world's first observation in that state.
 
     The time limit is the world's own. `gymnasium.make` builds the world without one and applies its
     `max_episode_steps` instead.
@@ -53,15 +53,15 @@ class Environment(gymnasium.Env[Any, Any]):
         self.state_space = to_gymnasium(self.world.latent_space)
         self._programs = Programs(self.world)
         self._layout = result_layout(self.world)
-        self._actions: Space = self.world.action_space  # a property that takes its time
+        self._actions: Space = self.world.action_space  # kept, since the property is slow
         self._key: UInt32[Array, "2"] | None = None  # None: not yet reset
         self._episode: Episode | None = None
         self._result: UInt8[Array, "bytes"] | None = None
-        self._action: Any = None  # the last one of this episode
+        self._action: Any = None  # the last action of this episode
         self._end: str | None = None  # how the episode ended
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode, from `options["state"]` if that is given."""
+        """Starts an episode, from the latent state `options["state"]` if given."""
         options_given = check_reset_options(options, known=["state"])
         if "state" in options_given:
             check_latent(self.world, options_given["state"])
@@ -93,7 +93,7 @@ class Environment(gymnasium.Env[Any, Any]):
         return result["observation"], reward, bool(terminated), bool(truncated), {"state": result["latent"]}
 
     def render(self) -> Any:
-        """The true state beside what the agent sees: text in the mode `ansi`, an image in the mode `rgb_array`."""
+        """The true state beside the agent's observation: text in mode `ansi`, an image in mode `rgb_array`."""
         if self.render_mode is None:
             warn_of_no_render_mode()
             return None
@@ -102,3 +102,22 @@ class Environment(gymnasium.Env[Any, Any]):
         observation = self._layout.unpack(self._result)["observation"]
         terminated = self._end == TERMINATED
         return draw(self.render_mode, self.world, self._episode.state, observation, self._action, terminated)
+
+
+def check_render_mode(render_mode: str | None) -> str | None:
+    if render_mode is not None and render_mode not in RENDER_MODES:
+        raise ValueError(f"render_mode {render_mode!r} is unknown; choose {', '.join(RENDER_MODES)} or None")
+    return render_mode
+
+
+def warn_of_no_render_mode() -> None:
+    gymnasium.logger.warn("render() needs a render mode; make the environment with render_mode='ansi' or 'rgb_array'")
+
+
+def draw(render_mode: str, world: World, state: Any, observation: Any, action: Any, terminated: bool = False) -> Any:
+    """One moment of an episode: a string in mode `ansi`, an image `[H, W, 3]` of bytes in mode `rgb_array`."""
+    # Importing matplotlib takes long, and most environments are never rendered.
+    from asymrl.render import draw_frame, draw_text
+
+    render = draw_text if render_mode == "ansi" else draw_frame
+    return render(world, state, observation, action, terminated=terminated)

@@ -20,22 +20,22 @@ from asymrl.adapters.gym.arguments import (
     reset_needed,
     resolve_world,
 )
-from asymrl.adapters.gym.infos import final_info, state_info, without_masks
+from asymrl.adapters.gym.environment import RENDER_MODES, check_render_mode, draw, warn_of_no_render_mode
+from asymrl.adapters.gym.gymnasium_spaces import batch_to_gymnasium, entry, to_gymnasium, to_world
 from asymrl.adapters.gym.programs import Programs, blend
-from asymrl.adapters.gym.rendering import RENDER_MODES, check_render_mode, draw, warn_of_no_render_mode
-from asymrl.adapters.gym.spaces import batch_to_gymnasium, entry, to_gymnasium, to_world
 from asymrl.worlds.spaces import Record
 from asymrl.worlds.world import Episode, World
 
-NO_LIMIT = -1  # what `gymnasium.make` understands as "no time limit", too
+Mask = Bool[np.ndarray, "num_envs"]
+NO_LIMIT = -1  # "no time limit", as in `gymnasium.make`
 
 
 class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
     """Many episodes of a world at once.
 
-    An episode that ends is followed by the next one in the same step (`AutoresetMode.SAME_STEP`): the observation
-    and `info["state"]` are those of the new episode, the last ones of the old are in `info["final_obs"]` and
-    `info["final_info"]["state"]`. Environment `i` reset with a seed goes through the same first episode as
+    When an episode ends, the next one starts in the same step (`AutoresetMode.SAME_STEP`): the observation and
+    `info["state"]` belong to the new episode, the last ones of the old episode are in `info["final_obs"]` and
+    `info["final_info"]["state"]`. Environment `i` reset with a seed goes through the same first episode as an
     `Environment` with that seed.
     """
 
@@ -59,7 +59,7 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
         Args:
             world: a name, such as `heaven-hell-3`, or an object.
             num_envs: how many episodes run at once.
-            max_episode_steps: a time limit instead of the world's own; -1 for no limit.
+            max_episode_steps: replaces the world's time limit; -1 for no limit.
             render_mode: `ansi`, `rgb_array` or None.
             **options: of the world with this name.
         """
@@ -90,9 +90,9 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
         """Starts all episodes.
 
         Args:
-            seed: a number, from which environment `i` takes `seed + i`, or a list with a number or None for each.
+            seed: a number, where environment `i` uses `seed + i`, or a list with a number or None for each.
             options: `state`, latent states `[num_envs, ...]` to start from; `reset_mask`, booleans `[num_envs]`:
-                only these environments are reset, and only their states are looked at.
+                only these environments are reset, and only their states are used.
         """
         self._check_open()
         given = check_reset_options(options, known=["state", "reset_mask"])
@@ -136,7 +136,7 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
         return observation, np.array(stepped.reward, np.float64), terminated, truncated, info
 
     def render(self) -> tuple[Any, ...] | None:
-        """One picture (or text, in the mode `ansi`) for each environment."""
+        """One image (or text, in mode `ansi`) for each environment."""
         if self.render_mode is None:
             warn_of_no_render_mode()
             return None
@@ -151,12 +151,12 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
         return tuple(frames)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Lets go of the episodes."""
+        """Releases the episodes."""
         self._keys = self._episodes = self._observation = None
 
     def _check_open(self) -> None:
         if self.closed:
-            raise ClosedEnvironmentError(f"{self.world.name}: the environment was closed; make a new one")
+            raise ClosedEnvironmentError(f"{self.world.name}: the environment is closed; make a new one")
 
     def _reset_mask(self, options: Mapping[str, Any]) -> Bool[np.ndarray, "num_envs"]:
         if "reset_mask" not in options:
@@ -171,7 +171,7 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
         return mask
 
     def _latents(self, states: Any, mask: Bool[np.ndarray, "num_envs"]) -> Any:
-        """The latent states to start from, checked where the mask is true."""
+        """The latent states to start from; only those in the mask are checked."""
         space, where = self.world.latent_space, "options['state']"
         states = without_masks(states)
         parts = [states]
@@ -214,10 +214,48 @@ def _limited(world: World, max_episode_steps: int | None, options: Mapping[str, 
     if options.get("time_limit") is not None:
         raise ValueError(
             f"{world.name}: time_limit={options['time_limit']} and max_episode_steps={max_episode_steps} are two time "
-            "limits; give max_episode_steps only"
+            "limits; pass max_episode_steps only"
         )
     if not isinstance(max_episode_steps, int) or (max_episode_steps != NO_LIMIT and max_episode_steps < 1):
         raise ValueError(
-            f"{world.name}: max_episode_steps is {max_episode_steps!r}; give at least 1, or -1 for no time limit"
+            f"{world.name}: max_episode_steps is {max_episode_steps!r}; pass at least 1, or -1 for no time limit"
         )
     return world.with_time_limit(None if max_episode_steps == NO_LIMIT else max_episode_steps)
+
+
+def state_info(states: Any, mask: Mask) -> dict[str, Any]:
+    """`info["state"]` and its mask, in the form of Gymnasium's vector environments: an array `key` has a mask `_key`.
+
+    The states of environments outside the mask are set to zero, in place.
+    """
+    return {"state": _masked(states, mask), "_state": mask.copy()}
+
+
+def final_info(observations: Any, states: Any, ended: Mask) -> dict[str, Any]:
+    """The last observations and states of the episodes that have ended."""
+    final_observations = np.full(len(ended), None, dtype=object)
+    for i in np.flatnonzero(ended).tolist():
+        final_observations[i] = entry(observations, i)
+    return {
+        "final_obs": final_observations,
+        "_final_obs": ended.copy(),
+        "final_info": state_info(states, ended),
+        "_final_info": ended.copy(),
+    }
+
+
+def without_masks(states: Any) -> Any:
+    """`info["state"]` of a vector environment, without the masks among the parts of a dictionary."""
+    if isinstance(states, dict):
+        return {key: value for key, value in states.items() if not key.startswith("_")}
+    return states
+
+
+def _masked(values: Any, mask: Mask) -> Any:
+    if isinstance(values, dict):
+        parts: dict[str, Any] = {}
+        for key, value in values.items():
+            parts[key], parts[f"_{key}"] = _masked(value, mask), mask.copy()
+        return parts
+    values[~mask] = 0
+    return values

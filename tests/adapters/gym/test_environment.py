@@ -13,8 +13,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from gymnasium.utils.passive_env_checker import env_step_passive_checker
 
+from asymrl.adapters.gym.environment import Environment
 from asymrl.adapters.gym.registration import gymnasium_id
-from asymrl.adapters.gym.single import Environment
 from asymrl.paper.tuned import PAPER_WORLDS
 from asymrl.worlds import Cleaner, FiniteWorld, GoodBad, HeavenHell
 from asymrl.worlds.registry import WORLDS
@@ -298,7 +298,7 @@ def test_objects_as_worlds():
     world = GoodBad(time_limit=None)
     made = gymnasium.make("asymrl/GoodBad-v0", world=GoodBad())
     assert made.unwrapped.world == world  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(ValueError, match="discount can not be applied to a world that is already built"):
+    with pytest.raises(ValueError, match="discount cannot be applied to a world that is already built"):
         Environment(world, discount=0.5)
     with pytest.raises(ValueError, match="time_limit is 0"):
         Environment(world, time_limit=0)

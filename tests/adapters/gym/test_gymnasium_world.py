@@ -12,8 +12,8 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
-from asymrl.adapters.gym.foreign import from_gymnasium
-from asymrl.adapters.gym.foreign_spaces import reading
+from asymrl.adapters.gym.gymnasium_spaces import encoding_of_space
+from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import training_world
@@ -53,7 +53,7 @@ def guess() -> SteppedProgram:
     ],
 )
 def test_spaces_are_read(space, ours, value, read):
-    found = reading(space, "it")
+    found = encoding_of_space(space, "it")
     assert found is not None
     assert found.space == ours
     np.testing.assert_allclose(found.read(value), read, rtol=1e-6)
@@ -61,15 +61,17 @@ def test_spaces_are_read(space, ours, value, read):
 
 
 def test_records_are_read_and_texts_left_out():
-    found = reading(spaces.Dict({"text": spaces.Text(5), "pair": spaces.Tuple([spaces.Discrete(2)] * 2)}), "it")
+    found = encoding_of_space(
+        spaces.Dict({"text": spaces.Text(5), "pair": spaces.Tuple([spaces.Discrete(2)] * 2)}), "it"
+    )
     assert found is not None
     assert found.space == Record((("pair", Record((("0", Discrete(2)), ("1", Discrete(2))))),))
     assert found.read({"text": "abc", "pair": (1, 0)}) == {"pair": {"0": 1, "1": 0}}
 
 
 def test_what_can_not_be_read_is_named():
-    with pytest.raises(ValueError, match="it 'graph': Graph spaces can not be read"):
-        reading(spaces.Dict({"graph": spaces.Graph(spaces.Discrete(2), None)}), "it")
+    with pytest.raises(ValueError, match="it 'graph': Graph spaces are not supported"):
+        encoding_of_space(spaces.Dict({"graph": spaces.Graph(spaces.Discrete(2), None)}), "it")
     with pytest.raises(ValueError, match="Nothing-v7"):
         make("Nothing-v7")
 
@@ -203,5 +205,5 @@ def test_a_vector_of_actions_is_learned():
 def test_a_function_or_an_environment_that_was_made_will_do():
     assert from_gymnasium(gymnasium.make("CartPole-v1")).name == "CartPole-v1"
     assert make("CartPole-v1", time_limit=30).time_limit == 30
-    with pytest.raises(ValueError, match="give a function that makes one"):
+    with pytest.raises(ValueError, match="pass a function that makes it"):
         from_gymnasium(Guess())

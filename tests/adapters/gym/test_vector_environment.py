@@ -9,10 +9,9 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import batch_space
 
-from asymrl.adapters.gym.infos import without_masks
+from asymrl.adapters.gym.gymnasium_spaces import entry
 from asymrl.adapters.gym.registration import gymnasium_id
-from asymrl.adapters.gym.spaces import entry
-from asymrl.adapters.gym.vector import VectorEnvironment
+from asymrl.adapters.gym.vector_environment import VectorEnvironment, without_masks
 from asymrl.worlds import HeavenHell
 from asymrl.worlds.registry import WORLDS
 from tests.adapters.gym.same import assert_same
@@ -281,9 +280,9 @@ def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="num_envs is 0"):
         VectorEnvironment("tiger", 0)
     for steps in (0, -2):
-        with pytest.raises(ValueError, match=f"max_episode_steps is {steps}; give at least 1, or -1"):
+        with pytest.raises(ValueError, match=f"max_episode_steps is {steps}; pass at least 1, or -1"):
             VectorEnvironment("tiger", 2, max_episode_steps=steps)
-    with pytest.raises(ValueError, match="two time limits; give max_episode_steps only"):
+    with pytest.raises(ValueError, match="two time limits; pass max_episode_steps only"):
         gymnasium.make_vec("asymrl/Tiger-v0", num_envs=2, time_limit=50)
     with pytest.raises(ValueError, match="render_mode 'human' is unknown"):
         VectorEnvironment("tiger", 2, render_mode="human")
@@ -302,7 +301,7 @@ def test_order_of_calls():
     env.close()
     env.close()
     for call in (env.reset, lambda: env.step(np.zeros(3, int))):
-        with pytest.raises(ClosedEnvironmentError, match="was closed; make a new one"):
+        with pytest.raises(ClosedEnvironmentError, match="is closed; make a new one"):
             call()
 
 

@@ -1,0 +1,174 @@
+"""Conversion between Gymnasium's spaces and ours, in both directions, and of their values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from asymrl.worlds.spaces import Box, Discrete, Indices, Record, Space
+from asymrl.worlds.stepped_world import Conversion
+
+MOST_SYMBOLS = 1024  # a larger array of small integers is treated as an image, not as symbols
+
+
+def to_gymnasium(space: Space) -> gymnasium.Space[Any]:
+    """The Gymnasium space with the same values.
+
+    Arrays of indices become a `Box` of small integers, as in MiniGrid, since some libraries do not
+    support `MultiDiscrete` grids.
+    """
+    match space:
+        case Discrete(n):
+            return spaces.Discrete(n)
+        case Indices(n, shape):
+            return spaces.Box(0, n - 1, shape, space.dtype.type)
+        case Box(shape):
+            low, high = space.bounds()
+            return spaces.Box(low.copy(), high.copy(), shape, space.dtype.type)
+        case Record():
+            # A list of pairs, since Gymnasium sorts the keys of a dictionary.
+            return spaces.Dict([(name, to_gymnasium(part)) for name, part in space.items()])
+
+
+def to_world(space: Space, value: Any) -> Any:
+    """A value, single or batched, as arrays of the dtypes that the world uses."""
+    if isinstance(space, Record):
+        return {name: to_world(part, value[name]) for name, part in space.items()}
+    return np.asarray(value, space.dtype)
+
+
+def batch_to_gymnasium(space: Space, values: Any) -> Any:
+    """Values of many worlds, `[num_envs, ...]`, as new NumPy arrays that the caller may change."""
+    if isinstance(space, Record):
+        return {name: batch_to_gymnasium(part, values[name]) for name, part in space.items()}
+    return np.array(values, np.int64 if isinstance(space, Discrete) else space.dtype)
+
+
+def entry(values: Any, i: int) -> Any:
+    """The value of world `i` in a batch of values."""
+    if isinstance(values, dict):
+        return {name: entry(part, i) for name, part in values.items()}
+    return values[i]
+
+
+class Encoding(NamedTuple):
+    """A space of ours, and a function that turns the values of an environment into values of it."""
+
+    space: Space
+    read: Callable[[Any], Any]
+    conversions: tuple[Conversion, ...] = ()
+    """The same as data, if the environment declares a space."""
+
+
+def encoding_of_space(space: gymnasium.Space[Any], where: str) -> Encoding | None:
+    """How to encode the values of a Gymnasium space, or None for texts, which a network cannot read.
+
+    Args:
+        space: of observations or latent states.
+        where: its name in errors.
+
+    Raises:
+        ValueError: if the space is not supported.
+    """
+    match space:
+        case spaces.Discrete():
+            first = int(space.start)
+            return Encoding(
+                Discrete(int(space.n)), lambda value: np.int32(int(value) - first), (Conversion(first=first),)
+            )
+        case spaces.MultiBinary():
+            shape = (math.prod(space.shape),)
+            return Encoding(
+                Indices(2, shape), lambda value: np.asarray(value, np.uint8).reshape(shape), (Conversion(),)
+            )
+        case spaces.MultiDiscrete():
+            return _several_indices(space)
+        case spaces.Box():
+            return _box(space)
+        case spaces.Dict():
+            return _record([(str(name), name, part) for name, part in space.spaces.items()], where)
+        case spaces.Tuple():
+            return _record([(str(i), i, part) for i, part in enumerate(space.spaces)], where)
+        case spaces.Text():
+            return None
+    if isinstance(space.sample(), str):  # MiniGrid's missions have a space of their own
+        return None
+    raise ValueError(
+        f"{where}: {type(space).__name__} spaces are not supported; use Discrete, Box, MultiDiscrete, MultiBinary, "
+        "Dict or Tuple, or wrap the environment"
+    )
+
+
+def _several_indices(space: spaces.MultiDiscrete) -> Encoding:
+    shape, first = (math.prod(space.shape),), np.asarray(space.start).ravel()
+    target = Indices(int(np.max(space.nvec)), shape)
+    conversion = Conversion(first=tuple(first.tolist()))
+    return Encoding(target, lambda value: (np.asarray(value).ravel() - first).astype(target.dtype), (conversion,))
+
+
+def _box(space: spaces.Box) -> Encoding:
+    size = math.prod(space.shape)
+    if np.issubdtype(space.dtype, np.integer):
+        low, high = int(space.low.min()), int(space.high.max())
+        if size <= MOST_SYMBOLS and high - low < 256:
+            return Encoding(
+                Indices(high - low + 1, (size,)),
+                lambda value: (np.asarray(value, np.int64).ravel() - low).astype(np.uint8),
+                (Conversion(first=low),),
+            )
+        # An image: numbers between 0 and 1.
+        scale = np.float32(1.0 / max(high - low, 1))
+        return Encoding(
+            Box((size,), 0.0, 1.0),
+            lambda value: (np.asarray(value, np.float32).ravel() - np.float32(low)) * scale,
+            (Conversion(first=low, scale=float(scale)),),
+        )
+    bounds = (tuple(map(float, end.ravel())) for end in (space.low, space.high))
+    return Encoding(Box((size,), *bounds), lambda value: np.asarray(value, np.float32).reshape(size), (Conversion(),))
+
+
+def _record(parts: list[tuple[str, Any, gymnasium.Space[Any]]], where: str) -> Encoding | None:
+    encodings = [(name, key, encoding_of_space(part, f"{where} {name!r}")) for name, key, part in parts]
+    kept = [(name, key, how) for name, key, how in encodings if how is not None]
+    if not kept:
+        return None
+
+    def read(value: Any) -> dict[str, Any]:
+        return {name: how.read(value[key]) for name, key, how in kept}
+
+    conversions = tuple(
+        part._replace(path=(name, *part.path), keys=(key, *part.keys))
+        for name, key, how in kept
+        for part in how.conversions
+    )
+    return Encoding(Record(tuple((name, how.space) for name, _, how in kept)), read, conversions)
+
+
+def encoding_of_value(value: Any, where: str) -> Encoding:
+    """How to encode values like this one, for which no space is declared: numbers, arrays or dictionaries of them."""
+    if isinstance(value, dict):
+        parts = [(str(name), name, encoding_of_value(part, f"{where} {name!r}")) for name, part in value.items()]
+        return Encoding(
+            Record(tuple((name, how.space) for name, _, how in parts)),
+            lambda value: {name: how.read(value[key]) for name, key, how in parts},
+        )
+    try:
+        size = np.asarray(value, np.float32).size
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{where} is a {type(value).__name__}, which cannot be read as numbers; name a function that returns "
+            "an array or a dictionary of arrays"
+        ) from error
+
+    def read(value: Any) -> np.ndarray:
+        array = np.asarray(value, np.float32).ravel()
+        if array.size != size:
+            raise ValueError(f"{where} has {array.size} numbers but had {size} before; its size must not change")
+        return array
+
+    return Encoding(Box((size,)), read)

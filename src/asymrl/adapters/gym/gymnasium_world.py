@@ -1,0 +1,211 @@
+"""Other people's Gymnasium environments as worlds to train in."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.wrappers import TimeLimit
+
+from asymrl.adapters.gym.gymnasium_spaces import Encoding, encoding_of_space, encoding_of_value
+from asymrl.adapters.gym.steppers import LatentState, ProcessStepper, SerialStepper
+from asymrl.adapters.user_code import load_attribute, load_module
+from asymrl.worlds.spaces import Box, Discrete
+from asymrl.worlds.stepped_world import SteppedWorld
+from asymrl.worlds.world import DEFAULT_TIME_LIMIT
+
+LatentFunction = Callable[[gymnasium.Env], Any]
+
+NO_LATENT = (
+    "no latent state was found, neither in info['state'] nor in env.unwrapped.state. Put it into info['state'], or "
+    "name a function that returns it after the name of the world (:latent=module:function). Only methods whose critic "
+    "reads the history alone, such as a2c, can be trained without one"
+)
+
+
+def from_gymnasium(
+    env: str | gymnasium.Env | Callable[[], gymnasium.Env],
+    *,
+    latent: str | LatentFunction | None = None,
+    stepping: Literal["in-turn", "processes"] = "in-turn",
+    time_limit: int | None = None,
+    discount: float = 0.99,
+    name: str | None = None,
+) -> SteppedWorld:
+    """A world to train in, made from a Gymnasium environment that runs in Python.
+
+    Args:
+        env: an id (`CartPole-v1`, `my_module:MyEnv-v0`), an environment that has one, or a function that makes one.
+        latent: a function of the environment that returns its latent state, or its name, `module:function` or
+            `file.py:function`. By default `info["state"]` or `env.unwrapped.state`.
+        stepping: "in-turn" steps the environments one after the other in this process, "processes" each in its own
+            process, which is faster if a step takes longer than about 0.1 ms.
+        time_limit: steps after which an episode is truncated; by default the environment's own (see `own_limit`), or
+            100. A longer limit replaces the one that `gymnasium.make` sets; an environment with a limit of its own
+            must be made with a longer one.
+        discount: recorded with the world; training uses the one in the settings.
+        name: by default the id.
+
+    Raises:
+        ValueError: if there is no such environment, or its spaces are not supported.
+    """
+    make, known_as = _factory(env, time_limit)
+    function = _function_named(latent) if isinstance(latent, str) else latent
+    if stepping not in ("in-turn", "processes"):
+        raise ValueError(f"stepping {stepping!r}: choose in-turn or processes")
+    probe = make()
+    try:
+        _, info = probe.reset(seed=0)
+        title = name or known_as
+        observation = encoding_of_space(probe.observation_space, f"{title}: the observation")
+        if observation is None:
+            raise ValueError(f"{title}: the observation is a text, which is not supported")
+        latent_state = find_latent(probe, info, function)
+        actions, names, act = _actions(probe.action_space, title)
+        limit = own_limit(probe)
+    finally:
+        probe.close()
+    stepper = ProcessStepper if stepping == "processes" else SerialStepper
+    return SteppedWorld(
+        name=title,
+        discount=discount,
+        time_limit=time_limit or limit or DEFAULT_TIME_LIMIT,
+        names_of_actions=names,
+        actions=actions,
+        observations=observation.space,
+        latents=latent_state.encoding.space,
+        make=make,
+        open=lambda count: stepper(make, count, observation, latent_state, act),
+        read=observation.read,
+        conversions=observation.conversions,
+        act=act,
+        without_latent=latent_state.missing and f"{title}: {latent_state.missing}",
+    )
+
+
+def own_limit(env: gymnasium.Env) -> int | None:
+    """Steps after which an environment truncates an episode by itself, or None if no limit is known.
+
+    The limit of its `TimeLimit` wrapper, which `gymnasium.make` adds, or the attribute `max_steps` of the unwrapped
+    environment (MiniGrid); the shorter one if it has both.
+    """
+    limits = [getattr(env.unwrapped, "max_steps", None)]
+    layer: Any = env
+    while isinstance(layer, gymnasium.Wrapper):
+        if isinstance(layer, TimeLimit):
+            limits.append(layer._max_episode_steps)  # there is no public name
+        layer = layer.env
+    known = [int(limit) for limit in limits if isinstance(limit, int | np.integer) and limit > 0]
+    return min(known, default=None)
+
+
+def _factory(
+    env: str | gymnasium.Env | Callable[[], gymnasium.Env], time_limit: int | None
+) -> tuple[Callable[[], gymnasium.Env], str]:
+    """A function that makes the environment, and its name."""
+    if isinstance(env, str):
+        module, _, identifier = env.rpartition(":")
+        if module:
+            load_module(f"world {env!r}", module)  # this registers the id
+        try:
+            spec = gymnasium.spec(identifier)
+        except gymnasium.error.Error as error:
+            raise ValueError(f"world {env!r}: {error}") from error
+        return functools.partial(_make, spec, time_limit), env
+    if isinstance(env, gymnasium.Env):
+        if env.spec is None:
+            raise ValueError(
+                "this environment was not made by gymnasium.make, so it cannot be made again; "
+                "pass a function that makes it"
+            )
+        return functools.partial(_make, env.spec, time_limit), env.spec.id
+    if callable(env):
+        return env, getattr(env, "__name__", type(env).__name__)
+    raise TypeError(f"{env!r} is not an environment; pass an id, an environment or a function that makes one")
+
+
+def _make(spec: EnvSpec, time_limit: int | None) -> gymnasium.Env:
+    # A shorter limit is applied by the code that steps the environment.
+    is_longer = time_limit is not None and spec.max_episode_steps is not None and time_limit > spec.max_episode_steps
+    # Gymnasium's checks would take longer than the steps of many environments.
+    return gymnasium.make(spec, max_episode_steps=time_limit if is_longer else None, disable_env_checker=True)
+
+
+def _actions(space: gymnasium.Space[Any], title: str) -> tuple[Discrete | Box, tuple[str, ...], Callable[[Any], Any]]:
+    """The action space, names of actions, and a function that turns an action into one of the environment."""
+    if isinstance(space, spaces.Discrete):
+        first = int(space.start)
+        return Discrete(int(space.n)), tuple(map(str, range(int(space.n)))), lambda action: int(action) + first
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        shape, dtype, least, most = space.shape, space.dtype, space.low, space.high
+        low, high = (tuple(map(float, end.ravel())) for end in (space.low, space.high))
+        names = tuple(f"a{i}" for i in range(len(low)))
+
+        def act(action: Any) -> np.ndarray:
+            # Rounded to float32, an action on the bound may lie outside a float64 bound.
+            return np.clip(np.asarray(action, dtype).reshape(shape), least, most)
+
+        return Box((len(low),), low, high), names, act
+    raise ValueError(f"{title}: the action space {space} is not supported; it must be Discrete or a Box of floats")
+
+
+def find_latent(env: gymnasium.Env, info: dict[str, Any], function: LatentFunction | None) -> LatentState:
+    """Looks for the latent state of an environment that was just reset.
+
+    Tried in this order: the user's function, `info["state"]`, `env.unwrapped.state`, the grid of a MiniGrid
+    environment.
+    """
+    if function is not None:
+        return LatentState(lambda env, info: function(env), encoding_of_value(function(env), "the latent state"))
+    if info.get("state") is not None:
+        return LatentState(lambda env, info: info["state"], _state_encoding(env, info["state"], "info['state']"))
+    inner: Any = env.unwrapped
+    if getattr(inner, "state", None) is not None and not callable(inner.state):
+        return LatentState(
+            lambda env, info: _inner(env).state, _state_encoding(env, inner.state, "env.unwrapped.state")
+        )
+    if hasattr(inner, "grid") and hasattr(inner, "agent_pos") and hasattr(inner, "agent_dir"):
+        return LatentState(lambda env, info: minigrid_state(_inner(env)), _minigrid_encoding(inner))
+    empty = np.zeros(0, np.float32)
+    return LatentState(lambda env, info: empty, Encoding(Box((0,)), lambda value: empty), NO_LATENT)
+
+
+def _inner(env: gymnasium.Env) -> Any:
+    return env.unwrapped
+
+
+def _state_encoding(env: gymnasium.Env, value: Any, where: str) -> Encoding:
+    space = getattr(env.unwrapped, "state_space", None)
+    if isinstance(space, gymnasium.Space):
+        declared = encoding_of_space(space, where)
+        if declared is not None:
+            return declared
+    return encoding_of_value(value, where)
+
+
+def minigrid_state(inner: Any) -> dict[str, Any]:
+    """Every cell of a MiniGrid environment, and the agent's position and heading."""
+    place = np.asarray(inner.agent_pos, np.float32) / np.asarray([inner.width, inner.height], np.float32)
+    return {"cells": inner.grid.encode(), "agent": place, "heading": int(inner.agent_dir)}
+
+
+def _minigrid_encoding(inner: Any) -> Encoding:
+    cells = spaces.Box(0, 255, (inner.width, inner.height, 3), np.uint8)
+    grid = encoding_of_space(
+        spaces.Dict({"cells": cells, "agent": spaces.Box(0.0, 1.0, (2,)), "heading": spaces.Discrete(4)}), "the grid"
+    )
+    assert grid is not None
+    return grid
+
+
+def _function_named(name: str) -> LatentFunction:
+    """The function `module:function` or `file.py:function`. Raises ValueError if there is none."""
+    module, colon, attribute = name.rpartition(":")
+    if not colon:
+        raise ValueError(f"latent {name!r}: write module:function or file.py:function")
+    return load_attribute(f"latent {name!r}", module, attribute)
