@@ -68,7 +68,7 @@ class Result:
 
         path = Path(path) if path is not None else self.folder / "curve.png"
         try:
-            save_learning_curve(self.metrics, path, references=comparable(self.batch))
+            save_learning_curve(self.metrics, path, references=comparable(self._runs_table()))
         except OSError as error:
             raise StorageError(f"{path}: can not be written: {error.strerror or error}") from error
         return path
@@ -76,9 +76,39 @@ class Result:
     def summary(self) -> str:
         """The return that was reached, beside those of a random and the best known policy."""
         from asymrl.report.summary import summary
+
+        return summary(self._runs_table())
+
+    def _runs_table(self) -> pl.DataFrame:
+        """A row for each run: what it is, how far it came, and what it reached."""
+        import numpy as np
+        import polars as pl
+
+        from asymrl.engine.statistics import final_returns
+        from asymrl.learning.run import METRICS
         from asymrl.runs.progress import Snapshot
 
-        return summary(self.batch, Snapshot.of(self.runs, len(self.batch)))
+        snapshot, settings = Snapshot.of(self.runs, len(self.batch)), self.batch.settings
+        shown = dict.fromkeys(["world", "method", "time_limit", *self.batch.differing()])
+        points = np.minimum(snapshot.logged, snapshot.curve.shape[1])
+        rows = np.repeat(np.arange(len(points)), points)
+        curve = snapshot.curve[np.arange(snapshot.curve.shape[1])[None] < points[:, None]]
+        curves = {name: curve[:, METRICS.index(name)] for name in ("timestep", "return")}
+        table = pl.DataFrame({"run": rows, "steps": np.asarray([each.steps for each in settings])[rows], **curves})
+        finals = dict(final_returns(table).select("run", "final").rows())
+        returns, lengths = snapshot.means()
+        return pl.DataFrame(
+            {
+                **{name: [getattr(each, name) for each in settings] for name in shown},
+                "seed": self.batch.seeds,
+                "status": np.where(snapshot.failed, "failed", "complete").tolist(),
+                "timesteps": snapshot.timesteps,
+                "updates": snapshot.updates,
+                "final_return": [finals.get(run) for run in range(len(points))],
+                "recent_return": returns,
+                "recent_length": lengths,
+            }
+        )
 
 
 def train(

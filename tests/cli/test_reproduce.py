@@ -12,6 +12,7 @@ import pytest
 from asymrl import cli
 from asymrl.cli.reproduce import Reproduce
 from asymrl.engine.statistics import final_returns
+from asymrl.learning.methods import METHODS
 from asymrl.paper.evaluation import curve_cells, grid_cells
 from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS

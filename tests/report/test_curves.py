@@ -9,13 +9,8 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from asymrl.learning.settings import Settings
-from asymrl.report.curves import curves, learning_curve, save_learning_curve
-from asymrl.report.summary import summary
-from asymrl.runs.batch import Batch
-from asymrl.runs.progress import Snapshot
+from asymrl.report.curves import SERIES, curves, learning_curve, method_colours, save_learning_curve
 from asymrl.worlds import scores
-from tests.runs.test_display import snapshot
 
 
 def table(world: str = "heaven-hell-3") -> pl.DataFrame:
@@ -30,10 +25,9 @@ def table(world: str = "heaven-hell-3") -> pl.DataFrame:
 def test_runs_are_averaged_at_the_same_times():
     found = curves(table())
     assert (found.timesteps[0], found.timesteps[-1]) == (0, 100)
-    np.testing.assert_allclose(found.mean(), found.timesteps / 200)
-    np.testing.assert_allclose(found.standard_error(), found.timesteps / 200)  # |a - b| / 2 for two values
-    alone = curves(table().filter(seed=0))
-    np.testing.assert_array_equal(alone.standard_error(), 0)
+    np.testing.assert_allclose(found.band()[0], found.timesteps / 200)
+    np.testing.assert_allclose(found.band()[1], found.timesteps / 200)  # |a - b| / 2 for two values
+    np.testing.assert_array_equal(curves(table().filter(seed=0)).band()[1], 0)
 
 
 def test_the_figure_shows_each_run_their_mean_and_the_references():
@@ -60,6 +54,29 @@ def test_runs_with_other_settings_have_a_line_of_their_own():
     assert len({line.get_color() for line in means}) == 2
 
 
+def test_settings_that_are_the_same_for_a_method_are_not_named():
+    """As in a comparison: every method has its own learning rate, and all runs have as many steps."""
+    other = table().with_columns(method=pl.lit("a2c-asym-hs"), actor_rate=0.003)
+    both = pl.concat([table().with_columns(actor_rate=0.001), other]).with_columns(steps=100)
+    metrics = both.select("world", "method", "steps", "actor_rate", "seed", "timestep", "return")
+    axes = learning_curve(metrics, references=False).axes[0]
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]  # pyright: ignore
+    assert labels == ["a2c, 2 runs", "a2c-asym-hs, 2 runs"]
+
+
+def test_every_world_has_a_panel():
+    figure = learning_curve(pl.concat([table(), table("tiger")]), references=False)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["heaven-hell-3", "tiger"]
+
+
+def test_methods_keep_their_colours_and_others_take_what_is_left():
+    names = ["a2c-asym-hs", "mine", "yours", "a2c"]
+    colours = method_colours(names)
+    assert list(colours) == names
+    assert len(set(colours.values())) == 4
+    assert colours["a2c"] == method_colours(["a2c"])["a2c"] == SERIES[0]
+
+
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
 def test_the_figure_is_saved_in_the_format_of_the_file(tmp_path: Path, ending: str):
     path = tmp_path / f"curve.{ending}"
@@ -68,36 +85,3 @@ def test_the_figure_is_saved_in_the_format_of_the_file(tmp_path: Path, ending: s
         with Image.open(path) as picture:
             assert picture.size == (1120, 700)
     assert path.read_bytes()[:4] in (b"\x89PNG", b"%PDF", b"<?xm")
-
-
-def finished(**changes: object) -> Snapshot:
-    returns = np.stack([np.full(100, 0.5), np.full(100, 0.7)]).astype(np.float32)
-    return snapshot(recent_returns=returns, episodes=np.asarray([200, 200]), **changes)
-
-
-def test_the_summary_compares_with_random_and_best():
-    text = summary(Batch.product([Settings("heaven-hell-3")], [0, 1]), finished())
-    assert "return          0.60 ± 0.10  over the last 100 episodes (mean ± standard error of 2 runs)" in text
-    assert "each run        0.50  0.70" in text
-    assert "reached         60% of the way from random to the best known" in text
-
-
-def test_the_summary_leaves_out_failed_runs_and_references_that_do_not_apply():
-    batch = Batch.product([Settings("heaven-hell-3", time_limit=50)], [0, 1])
-    text = summary(batch, finished(failed=np.asarray([False, True])))
-    assert "return          0.50  over the last 100 episodes\n" in text
-    assert "failed          seed 1: not finite, left out above" in text
-    assert "random" not in text
-
-
-def test_bounds_are_called_so():
-    text = summary(Batch.product([Settings("memory-four-rooms-7x7")], [0, 1]), finished())
-    assert "best known      3.73 .. 4.521 (proven bounds)" in text
-    assert "48% of the way from random to the lower bound of the best" in text
-
-
-def test_the_summary_tells_settings_apart():
-    text = summary(
-        Batch.product([Settings("heaven-hell-3"), Settings("heaven-hell-3", critic_rate=0.5)], [0]), finished()
-    )
-    assert "                0.50  with critic_rate=0.001\n                0.70  with critic_rate=0.5\n" in text

@@ -125,8 +125,9 @@ class Compare:
         rows, choice = rows_of(scores), choose(scores)
         said = [choice.reason, on_privilege(scores), reasons(world_named(self.world))]
         advice = " ".join(sentence for sentence in said if sentence)
-        first = RunFolder.open(paths[0]).batch
-        save_learning_curve(metrics, out / "curves.png", references=comparable(first))
+        first = RunFolder.open(paths[0]).batch.first
+        limits = pl.DataFrame({"time_limit": [first.time_limit]})
+        save_learning_curve(metrics, out / "curves.png", references=comparable(limits))
         found = {"world": self.world, "use": choice.method, "advice": advice, "methods": [_plain(row) for row in rows]}
         (out / "comparison.json").write_text(json.dumps(found, indent=1) + "\n")
         print(f"\n{self.world}: {self.seeds} runs of each method, {thousands(self.steps)} steps each; 95 % intervals")

@@ -64,4 +64,4 @@ def _report(folder: RunFolder, outcome: Outcome) -> None:
     print(f"\n{result.summary()}\n")
     if len(result.metrics):
         print(f"learning curve  {result.plot()}")
-    print(f"metrics         {folder.metrics_file}\n\nnext:\n{next_commands(folder.path, folder.batch)}")
+    print(f"metrics         {folder.metrics_file}\n\nnext:\n{next_commands(folder.path, folder.batch.first)}")

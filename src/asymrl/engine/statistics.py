@@ -7,9 +7,13 @@ has no such points; then it is the return at its last point. Every table, figure
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import polars as pl
 from jaxtyping import Float64, Shaped
+
+if TYPE_CHECKING:
+    import polars as pl
 
 FINAL_SHARE = 0.1  # the share of training that counts as its end
 
@@ -42,6 +46,8 @@ def final_points(table: pl.DataFrame) -> pl.DataFrame:
     Args:
         table: columns that say which run a row belongs to, `steps` among them; then `timestep`; then measurements.
     """
+    import polars as pl
+
     last = pl.col("timestep").max().over(run_columns(table))
     return table.filter(pl.col("timestep") >= pl.min_horizontal((1 - FINAL_SHARE) * pl.col("steps"), last))
 
@@ -53,5 +59,7 @@ def final_returns(table: pl.DataFrame, metric: str = "return") -> pl.DataFrame:
         table: learning curves; see `final_points`.
         metric: the column to average, for the same mean of something else, such as `length`.
     """
+    import polars as pl
+
     mean = pl.col(metric).cast(pl.Float64).mean().alias("final")
     return final_points(table).group_by(run_columns(table), maintain_order=True).agg(mean)

@@ -11,7 +11,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from asymrl.engine.statistics import final_returns
 from asymrl.learning.methods import METHODS
@@ -19,7 +19,8 @@ from asymrl.paper.fork import PAIRS, TITLES, exact_values
 from asymrl.paper.results import in_paper_order, score_matrix, worlds_of_all
 from asymrl.paper.selection import SEARCHED
 from asymrl.paper.tuned import PAPER_WORLDS
-from asymrl.report.curves import COLOURS, DPI, OTHER_COLOUR, curves
+from asymrl.render import style
+from asymrl.report.curves import DPI, curves, draw_band, finish, method_colours
 from asymrl.report.intervals import bootstrap, performance_profile, profile_band
 from asymrl.worlds.reference_scores import scores
 
@@ -29,8 +30,6 @@ REFERENCES = {
     "random": ("random", (0, (1, 1.5))),
     "uninformed": ("never gathers information", (0, (4, 2, 1, 2))),
 }
-GREY = "#777777"
-DARK = "#333333"  # of lines that must be seen on curves
 CRITICS = {"a2c": "V(h)  a2c", "a2c-asym-s": "V(s)  a2c-asym-s", "a2c-asym-hs": "V(h, s)  a2c-asym-hs"}
 
 
@@ -51,56 +50,42 @@ def learning_curves(table: pl.DataFrame, *, columns: int = 4) -> Figure:
         ax.set_ylabel("return of the last 100 episodes" if rows == 1 else "return", fontsize=9)
     for ax in panels[max(len(worlds) - columns, 0) : len(worlds)]:
         ax.set_xlabel("timesteps", fontsize=9)
-    _legend(figure, [*map(_method_line, methods), *_reference_lines(worlds)])
+    lines = [Line2D([], [], color=c, linewidth=2, label=method) for method, c in method_colours(methods).items()]
+    _legend(figure, [*lines, *_reference_lines(worlds)])
     return figure
 
 
 def _world_panel(ax: Axes, table: pl.DataFrame, world: str, methods: Sequence[str]) -> None:
+    colours = method_colours(methods)
     for method in methods:
         rows = table.filter(pl.col("method") == method)
         if len(rows):
-            found = curves(rows)
-            _band(ax, found.timesteps, found.mean(), found.standard_error(), COLOURS.get(method, OTHER_COLOUR))
+            draw_band(ax, curves(rows), colours[method])
     known = scores(world)
-    for who, (_, style) in REFERENCES.items():
+    for who, (_, dashes) in REFERENCES.items():
         if known is None or who not in known.undiscounted:
             continue
         score = known.undiscounted[who]
         if who == "best" and score.low < score.high:
-            ax.axhspan(score.low, score.high, color=GREY, alpha=0.18, linewidth=0, zorder=1)
+            ax.axhspan(score.low, score.high, color=style.MUTED, alpha=0.18, linewidth=0, zorder=1)
         else:
             # Of a policy that is known by an upper bound only, the bound is what must be beaten. The line is drawn over
             # the curves: those of methods that learn nothing lie on it.
-            ax.axhline(score.high, color=DARK, linewidth=0.9, linestyle=style, zorder=4)
+            ax.axhline(score.high, color=style.INK, linewidth=0.9, linestyle=dashes, zorder=4)
     _finish(ax, world, float(table["steps"].max()))  # pyright: ignore[reportArgumentType]
 
 
-def _band(ax: Axes, x: np.ndarray, mean: np.ndarray, error: np.ndarray, colour: str) -> None:
-    ax.fill_between(x, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0, zorder=2)
-    ax.plot(x, mean, color=colour, linewidth=1.4, zorder=3)
-
-
 def _finish(ax: Axes, title: str, end: float) -> None:
-    ax.set_title(title, fontsize=9.5, loc="left")
-    ax.set_xlim(0, end)
-    ax.margins(y=0.07)
+    finish(ax, title, end)
     ax.xaxis.set_major_locator(MaxNLocator(5))
-    ax.xaxis.set_major_formatter(EngFormatter(sep=""))
     ax.tick_params(labelsize=8)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="#ececec", linewidth=0.6)
-    ax.set_axisbelow(True)
-
-
-def _method_line(method: str) -> Line2D:
-    return Line2D([], [], color=COLOURS.get(method, OTHER_COLOUR), linewidth=2, label=method)
 
 
 def _reference_lines(worlds: Sequence[str]) -> list[Line2D]:
     known = [found.undiscounted for world in worlds if (found := scores(world)) is not None]
     return [
-        Line2D([], [], color=DARK, linewidth=1, linestyle=style, label=label)
-        for who, (label, style) in REFERENCES.items()
+        Line2D([], [], color=style.INK, linewidth=1, linestyle=dashes, label=label)
+        for who, (label, dashes) in REFERENCES.items()
         if any(who in each for each in known)
     ]
 
@@ -119,25 +104,23 @@ def _legend(figure: Figure, lines: Sequence[Line2D], columns: int | None = None)
 def critic_values(probes: pl.DataFrame, *, n: int = 4) -> Figure:
     """Figure 4: the critics' values of the four history-state pairs, beside those of the optimal policy."""
     methods = in_paper_order(probes["method"].to_list(), METHODS)
-    exact = exact_values(n)
+    exact, colours = exact_values(n), method_colours(methods)
     figure = Figure(figsize=(7.2, 5.4), layout="constrained")
     panels = figure.subplots(2, 2, sharex=True, sharey=True).flatten()
     for ax, pair in zip(panels, PAIRS, strict=True):
         rows = probes.filter(pl.col("probe").cast(pl.String) == pair)
         for method in methods:
-            found = curves(rows.filter(pl.col("method") == method).drop("probe"), "value")
-            _band(ax, found.timesteps, found.mean(), found.standard_error(), COLOURS.get(method, OTHER_COLOUR))
-        ax.axhline(exact[pair], color=GREY, linewidth=0.9, linestyle=(0, (5, 2)), zorder=1)
+            draw_band(ax, curves(rows.filter(pl.col("method") == method), "value"), colours[method])
+        ax.axhline(exact[pair], color=style.MUTED, linewidth=0.9, linestyle=(0, (5, 2)), zorder=1)
         _finish(ax, TITLES[pair], float(probes["steps"].max()))  # pyright: ignore[reportArgumentType]
     for ax in panels[::2]:
         ax.set_ylabel("value", fontsize=9)
     for ax in panels[2:]:
         ax.set_xlabel("timesteps", fontsize=9)
     lines = [
-        Line2D([], [], color=COLOURS.get(method, OTHER_COLOUR), linewidth=2, label=CRITICS.get(method, method))
-        for method in methods
+        Line2D([], [], color=colours[method], linewidth=2, label=CRITICS.get(method, method)) for method in methods
     ]
-    optimal = Line2D([], [], color=GREY, linewidth=1, linestyle=(0, (5, 2)), label="optimal policy")
+    optimal = Line2D([], [], color=style.MUTED, linewidth=1, linestyle=(0, (5, 2)), label="optimal policy")
     _legend(figure, [*lines, optimal], columns=len(lines) + 1)
     return figure
 
@@ -152,12 +135,12 @@ def aggregates(table: pl.DataFrame) -> Figure | None:
     worlds = worlds_of_all(finals, methods)
     if not worlds:
         return None
-    matrices = {method: score_matrix(finals, method, worlds) for method in methods}
+    matrices, colours = {method: score_matrix(finals, method, worlds) for method in methods}, method_colours(methods)
     figure = Figure(figsize=(9.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     thresholds = np.linspace(-0.05, 1.05, 111)
     for row, (method, matrix) in enumerate(matrices.items()):
-        found, colour = bootstrap(matrix), COLOURS.get(method, OTHER_COLOUR)
+        found, colour = bootstrap(matrix), colours[method]
         left.barh(row, found.high - found.low, left=found.low, height=0.55, color=colour, alpha=0.45)
         left.plot([found.estimate] * 2, [row - 0.27, row + 0.27], color=colour, linewidth=2)
         low, high = profile_band(matrix, thresholds)
@@ -169,13 +152,13 @@ def aggregates(table: pl.DataFrame) -> Figure | None:
     left.set_xlabel("interquartile mean of the normalised score, 95 %", fontsize=9)
     right.set_xlabel("normalised score (random 0, best known 1)", fontsize=9)
     right.set_ylabel("share of runs above it", fontsize=9)
-    right.set_title(", ".join(worlds), fontsize=7, loc="right", color=GREY)
+    right.set_title(", ".join(worlds), fontsize=7, loc="right", color=style.MUTED)
     right.set_xlim(thresholds[0], thresholds[-1])
     right.set_ylim(0, 1.02)
     for ax in (left, right):
         ax.tick_params(labelsize=8.5)
         ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(color="#ececec", linewidth=0.6)
+        ax.grid(color=style.GRID, linewidth=0.6)
         ax.set_axisbelow(True)
     return figure
 

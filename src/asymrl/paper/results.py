@@ -11,7 +11,8 @@ from jaxtyping import Float
 
 from asymrl.engine.statistics import final_returns, mean_and_error, run_columns
 from asymrl.engine.wording import thousands
-from asymrl.paper.tuned import tuned
+from asymrl.learning.methods import METHODS
+from asymrl.paper.tuned import PAPER_WORLDS, tuned
 from asymrl.report.intervals import bootstrap, improvement_interval, interquartile_mean, normalised
 from asymrl.runs.files import RunError
 

@@ -11,7 +11,6 @@ from asymrl.render.dispatch import draw_view, draw_world
 from asymrl.render.style import Axes
 from asymrl.worlds.finite_worlds import GoodBad, Tiger
 
-DOOR, DOOR_LINES, DARK = "#B08B5B", "#8A6A41", "#2E2A33"
 GOOD_BAD = ((style.GREEN, "✓"), (style.VERMILION, "✗"))
 
 
@@ -56,7 +55,7 @@ def _draw_tiger(env: Tiger, state: Any, ax: Axes) -> None:
     style.stage(ax, -2.1, 2.1, -1.85, 1.75)
     for door, x in enumerate((-1.0, 1.0)):
         _frame(ax, x)
-        style.box(ax, (x, -0.1), (1.3, 2.2), DARK, rounding=0.04)
+        style.box(ax, (x, -0.1), (1.3, 2.2), style.NIGHT, rounding=0.04)
         if door == int(state):
             _tiger(ax, x, -0.35)
             style.write(ax, (x, -1.35), "−100", colour=style.VERMILION, bold=True, level="top")
@@ -71,9 +70,9 @@ def _draw_tiger_view(env: Tiger, observation: Any, ax: Axes) -> None:
     heard = int(observation)
     for door, x in enumerate((-1.0, 1.0)):
         _frame(ax, x)
-        style.box(ax, (x, -0.1), (1.3, 2.2), DOOR, rounding=0.04)
+        style.box(ax, (x, -0.1), (1.3, 2.2), style.WOOD, rounding=0.04)
         for panel_y, panel_height in ((0.45, 0.75), (-0.65, 0.75)):
-            style.box(ax, (x, panel_y), (0.9, panel_height), "none", edge=DOOR_LINES, width=1.5, rounding=0.04)
+            style.box(ax, (x, panel_y), (0.9, panel_height), "none", edge=style.DARK_WOOD, width=1.5, rounding=0.04)
         style.disc(ax, (x + 0.5, -0.1), 0.07, style.INK)
         style.write(ax, (x, -1.35), ("left", "right")[door], colour=style.MUTED, level="top")
         if door == heard:
@@ -93,20 +92,23 @@ def _frame(ax: Axes, x: float) -> None:
 def _tiger(ax: Axes, x: float, y: float) -> None:
     for side in (-1, 1):
         style.disc(ax, (x + side * 0.34, y + 0.36), 0.15, style.ORANGE, order=3.0)
-        style.disc(ax, (x + side * 0.34, y + 0.36), 0.07, DARK, order=3.1)
+        style.disc(ax, (x + side * 0.34, y + 0.36), 0.07, style.NIGHT, order=3.1)
     style.disc(ax, (x, y), 0.48, style.ORANGE, order=3.2)
     style.disc(ax, (x, y - 0.2), 0.2, style.PAPER, order=3.3)
-    style.polygon(ax, [(x - 0.08, y - 0.08), (x + 0.08, y - 0.08), (x, y - 0.18)], DARK, order=3.5)
+    style.polygon(ax, [(x - 0.08, y - 0.08), (x + 0.08, y - 0.08), (x, y - 0.18)], style.NIGHT, order=3.5)
     for side in (-1, 1):
-        style.disc(ax, (x + side * 0.19, y + 0.1), 0.065, DARK, order=3.4)
+        style.disc(ax, (x + side * 0.19, y + 0.1), 0.065, style.NIGHT, order=3.4)
         for height, reach in ((0.02, 0.14), (-0.12, 0.12)):
             edge = np.sqrt(0.48**2 - height**2)
             tips = [(x + side * edge, y + height + 0.035), (x + side * edge, y + height - 0.035)]
-            style.polygon(ax, [*tips, (x + side * (edge - reach), y + height)], DARK, order=3.4)
+            style.polygon(ax, [*tips, (x + side * (edge - reach), y + height)], style.NIGHT, order=3.4)
     for offset, depth in ((-0.13, 0.14), (0.0, 0.2), (0.13, 0.14)):
         top = y + np.sqrt(0.48**2 - offset**2)
         style.polygon(
-            ax, [(x + offset - 0.035, top), (x + offset + 0.035, top), (x + offset, top - depth)], DARK, order=3.4
+            ax,
+            [(x + offset - 0.035, top), (x + offset + 0.035, top), (x + offset, top - depth)],
+            style.NIGHT,
+            order=3.4,
         )
 
 

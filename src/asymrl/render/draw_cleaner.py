@@ -12,7 +12,6 @@ from asymrl.render.style import Axes
 from asymrl.worlds.cleaner import Cleaner
 
 ROBOTS = (style.VERMILION, style.BLUE)
-DIRT, SPECK = "#EADFC8", "#B9A679"
 SPECKS = np.array([[-0.22, 0.15], [0.2, 0.24], [0.05, -0.08], [-0.2, -0.25], [0.27, -0.2]])
 
 # Red, green and blue of a cell in an observation, and what they mean.
@@ -81,7 +80,7 @@ def _cells(ax: Axes, walls: np.ndarray, dirty: np.ndarray, clean: np.ndarray, co
     places = np.stack([corner[0] + column, corner[1] - row], -1)
     style.squares(ax, places[~walls & ~dirty & ~clean], style.FAINT, edge=style.FAINT, width=0.8)
     style.squares(ax, places[clean], style.FLOOR, edge=style.FAINT, width=0.8)
-    style.squares(ax, places[dirty], DIRT, edge=style.FAINT, width=0.8)
+    style.squares(ax, places[dirty], style.SAND, edge=style.FAINT, width=0.8)
     specks = (places[dirty][:, None] + SPECKS).reshape(-1, 2)
-    style.squares(ax, specks, SPECK, side=0.09, width=0, order=1.2)
+    style.squares(ax, specks, style.OCHRE, side=0.09, width=0, order=1.2)
     style.squares(ax, places[walls], style.WALL, edge=style.WALL, width=0.8, order=1.3)

@@ -87,9 +87,9 @@ def _corridor(env: HeavenHell, ax: Axes) -> None:
     style.squares(ax, cells, style.INK, edge=style.INK, width=4)
     style.squares(ax, cells, style.FLOOR, edge=style.FAINT, width=1.0, order=1.5)
     x, y = _place(env, 4 * n + 1)
-    style.squares(ax, [(x, y)], "#F3E1EB", edge=style.FAINT, width=1.0, order=1.6)
+    style.squares(ax, [(x, y)], style.LILAC, edge=style.FAINT, width=1.0, order=1.6)
     _priest(ax, x + 0.2, y - 0.02)
-    style.write(ax, (x + 0.5, y - 0.65), "priest", colour="#9A4A78", size=style.SMALL, align="right", level="top")
+    style.write(ax, (x + 0.5, y - 0.65), "priest", colour=style.PLUM, size=style.SMALL, align="right", level="top")
     style.write(ax, (-0.65, 0), "start", colour=style.MUTED, size=style.SMALL, align="right")
 
 
@@ -102,7 +102,7 @@ def _agent(env: HeavenHell, ax: Axes, cell: int) -> None:
 def _priest(ax: Axes, x: float, y: float) -> None:
     angle = np.linspace(0, np.pi, 24)
     style.polygon(ax, np.stack([x + 0.21 * np.cos(angle), y - 0.26 + 0.25 * np.sin(angle)], 1), style.PURPLE, order=2.0)
-    style.disc(ax, (x, y + 0.13), 0.13, style.PURPLE, edge="#F3E1EB", width=1.2, order=2.1)
+    style.disc(ax, (x, y + 0.13), 0.13, style.PURPLE, edge=style.LILAC, width=1.2, order=2.1)
 
 
 def _exit(ax: Axes, place: style.Point, name: str, sign: str, colour: str) -> None:

@@ -1,7 +1,8 @@
-"""The look that all pictures share: colours, type, and the few shapes that worlds are made of.
+"""The style of all pictures and figures: colours, type, and the few shapes that worlds are made of.
 
-The accents are those of Okabe and Ito, which colour-blind readers can tell apart; where a colour carries meaning,
-a letter or a sign repeats it. Matplotlib is imported when something is drawn, not before.
+These are the only colours of the package. The accents are those of Okabe and Ito, which colour-blind readers can
+distinguish; where a colour carries meaning in a picture, a letter or a sign repeats it. Matplotlib is imported when
+something is drawn, not before.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ else:
 Number = float | int  # to a type checker at run time, an int is no float
 Point = tuple[Number, Number]
 
-INK, MUTED, FAINT, CARD, PAPER = "#22303C", "#6F7B86", "#D5DADF", "#F3F5F7", "#FFFFFF"
+INK, MUTED, FAINT, GRID, CARD, PAPER = "#22303C", "#6F7B86", "#D5DADF", "#E9ECEF", "#F3F5F7", "#FFFFFF"
 FLOOR, WALL = "#FFFFFF", "#46535F"
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, YELLOW, PURPLE = "#56B4E9", "#F0E442", "#CC79A7"
+LILAC, PLUM = "#F3E1EB", "#9A4A78"  # around a priest in PURPLE
+SAND, OCHRE = "#EADFC8", "#B9A679"  # dirt
+WOOD, DARK_WOOD, NIGHT = "#B08B5B", "#8A6A41", "#2E2A33"  # doors, and the room behind them
 
 SMALL, BODY, LARGE, HUGE = 8.0, 9.5, 13.0, 22.0  # sizes of type, in points
 FONT = "DejaVu Sans"  # comes with matplotlib: the pictures are the same on every machine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,15 +15,26 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
+from asymrl.engine.statistics import mean_and_error, run_columns
+from asymrl.engine.wording import plural
 from asymrl.learning.methods import METHODS
+from asymrl.render import style
 from asymrl.worlds.reference_scores import Score
 
-# Colours that people with any kind of colour vision can tell apart (Okabe and Ito), one for each method.
-COLOURS: dict[str, str] = dict(zip(METHODS, ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7"), strict=True))
-OTHER_COLOUR = "#555555"
-GREY = "#8a8a8a"
+# Colours of lines. The paper's methods have the first five, in every figure the same.
+SERIES = (style.BLUE, style.ORANGE, style.VERMILION, style.GREEN, style.PURPLE, style.SKY, style.INK)
 GRID = 400  # points at which curves are averaged
 DPI = 200
+COLUMNS = 3  # panels beside each other, one for each world
+
+
+def method_colours(methods: Sequence[str]) -> dict[str, str]:
+    """A colour for each method: those of the paper have their own, others take what these leave."""
+    fixed = dict(zip(METHODS, SERIES, strict=False))
+    free = [colour for colour in SERIES if colour not in {fixed.get(method) for method in methods}]
+    others = [method for method in dict.fromkeys(methods) if method not in fixed]
+    taken = dict(zip(others, free, strict=False))
+    return {method: fixed.get(method) or taken.get(method, style.MUTED) for method in methods}
 
 
 class Curves(NamedTuple):
@@ -31,13 +43,10 @@ class Curves(NamedTuple):
     timesteps: Float[np.ndarray, "point"]
     values: Float[np.ndarray, "run point"]
 
-    def mean(self) -> Float[np.ndarray, "point"]:
-        return self.values.mean(axis=0)
-
-    def standard_error(self) -> Float[np.ndarray, "point"]:
-        """Of the mean over runs; zero for a single run, which says nothing about others."""
-        count = len(self.values)
-        return self.values.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.zeros_like(self.timesteps)
+    def band(self) -> tuple[Float[np.ndarray, "point"], Float[np.ndarray, "point"]]:
+        """The mean over runs and its standard error; zero for a single run, whose band is its line."""
+        mean, error = mean_and_error(self.values)
+        return mean, np.nan_to_num(error)
 
 
 def curves(metrics: pl.DataFrame, metric: str = "return") -> Curves:
@@ -46,25 +55,24 @@ def curves(metrics: pl.DataFrame, metric: str = "return") -> Curves:
     Runs have their points at slightly different timesteps, as episodes end when they end; between two points a curve
     is a straight line.
     """
-    labels = [name for name in metrics.columns[: metrics.columns.index("timestep")] if name != "world"]
-    runs = [run.select("timestep", metric).to_numpy() for run in metrics.partition_by(labels, maintain_order=True)]
+    runs = [
+        run.select("timestep", metric).to_numpy()
+        for run in metrics.partition_by(run_columns(metrics), maintain_order=True)
+    ]
     end = min(run[-1, 0] for run in runs)
     timesteps = np.linspace(0, end, GRID)
     return Curves(timesteps, np.stack([np.interp(timesteps, run[:, 0], run[:, 1]) for run in runs]))
 
 
-def draw_curve(axes: Axes, metrics: pl.DataFrame, *, label: str, colour: str) -> None:
-    """The mean of all runs with a band of one standard error, and each run as a thin line."""
-    found = curves(metrics)
-    mean, error = found.mean(), found.standard_error()
-    for values in found.values:
-        axes.plot(found.timesteps, values, color=colour, linewidth=0.5, alpha=0.35, zorder=2)
-    axes.fill_between(found.timesteps, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0, zorder=3)
-    axes.plot(found.timesteps, mean, color=colour, linewidth=1.8, label=label, zorder=4)
+def draw_band(axes: Axes, curves: Curves, colour: str, *, label: str | None = None, width: float = 1.4) -> None:
+    """The mean of all runs with a band of one standard error."""
+    mean, error = curves.band()
+    axes.fill_between(curves.timesteps, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0, zorder=2)
+    axes.plot(curves.timesteps, mean, color=colour, linewidth=width, label=label, zorder=3)
 
 
 def draw_references(axes: Axes, world: str) -> None:
-    """Lines where a random policy and the best known one stand; a band where the best is known only by bounds."""
+    """Lines at the returns of a random and of the best known policy; a band where the best is known only by bounds."""
     from asymrl.solvers.references import known_returns  # its solvers take a while to load
 
     known = known_returns(world)
@@ -73,9 +81,9 @@ def draw_references(axes: Axes, world: str) -> None:
     for who, name in (("random", "random policy"), ("best", "best known")):
         score: Score = known.undiscounted[who]
         if score.low < score.high:
-            axes.axhspan(score.low, score.high, color=GREY, alpha=0.18, linewidth=0, zorder=1)
+            axes.axhspan(score.low, score.high, color=style.MUTED, alpha=0.18, linewidth=0, zorder=1)
         else:
-            axes.axhline(score.low, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+            axes.axhline(score.low, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
         axes.annotate(
             name,
             xy=(1, (score.low + score.high) / 2),
@@ -83,65 +91,83 @@ def draw_references(axes: Axes, world: str) -> None:
             xytext=(4, 0),
             textcoords="offset points",
             va="center",
-            color=GREY,
+            color=style.MUTED,
             fontsize=8,
             annotation_clip=False,
         )
 
 
 def learning_curve(metrics: pl.DataFrame, *, references: bool = True) -> Figure:
-    """A figure of the learning curves in a table of metrics, one line for all runs that differ only in their seed.
+    """Learning curves as a figure: a panel for each world, a line for all runs that differ only in the seed.
 
     Args:
-        metrics: of one world.
-        references: draw where a random and the best known policy stand, which holds for 100 steps.
+        metrics: columns that say which run a row belongs to, then `timestep`, then metrics with `return` among them.
+        references: draw the returns of a random and of the best known policy, which hold for episodes of 100 steps.
     """
-    worlds = metrics["world"].unique(maintain_order=True)
-    figure = Figure(figsize=(5.6, 3.5), layout="constrained")
-    axes = figure.subplots()
-    groups = metrics.partition_by(_kinds(metrics), maintain_order=True)
-    for rows, colour in zip(groups, _colours(groups), strict=True):
-        draw_curve(axes, rows, label=_label(rows), colour=colour)
-    if references:
-        draw_references(axes, worlds[0])
-    axes.set_title(", ".join(worlds), fontsize=11, loc="left")
-    axes.set_xlabel("timesteps")
-    axes.set_ylabel("return of the last 100 episodes")
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set_xlim(0, _end(metrics))
-    axes.margins(y=0.08)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#e6e6e6", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.legend(frameon=False, fontsize=9, loc="best")
+    worlds = metrics.partition_by("world", maintain_order=True)
+    columns = min(len(worlds), COLUMNS)
+    rows = -(-len(worlds) // columns)
+    figure = Figure(figsize=(5.6 * columns, 3.5 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).flatten()
+    for axes, of_world in zip(panels, worlds, strict=False):
+        _draw_world_panel(axes, of_world, references)
+    for axes in panels[len(worlds) :]:
+        axes.set_axis_off()
     return figure
 
 
+def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, references: bool) -> None:
+    world, kinds = metrics["world"][0], _kinds(metrics)
+    groups = metrics.partition_by("method", *kinds, maintain_order=True)
+    for rows, colour in zip(groups, _colours(groups), strict=True):
+        found = curves(rows)
+        for values in found.values:
+            axes.plot(found.timesteps, values, color=colour, linewidth=0.5, alpha=0.35, zorder=2)
+        draw_band(axes, found, colour, label=_label(rows, kinds, len(found.values)), width=1.8)
+    if references:
+        draw_references(axes, world)
+    finish(axes, world, _end(metrics))
+    axes.set_xlabel("timesteps")
+    axes.set_ylabel("return of the last 100 episodes")
+    axes.legend(frameon=False, fontsize=9, loc="best")
+
+
+def finish(axes: Axes, title: str, end: float) -> None:
+    """What all panels with timesteps below have in common."""
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_xlim(0, end)
+    axes.margins(y=0.08)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=style.GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
 def _kinds(metrics: pl.DataFrame) -> list[str]:
-    """The columns that tell runs apart, but for the seed: the method, and settings in which runs differ."""
-    return [name for name in metrics.columns[: metrics.columns.index("timestep")] if name not in ("world", "seed")]
+    """The settings in which runs of one method differ."""
+    settings = [name for name in run_columns(metrics) if name not in ("run", "world", "method", "seed")]
+    counts = metrics.group_by("method").agg(pl.col(settings).n_unique()).select(pl.col(settings).max())
+    return [name for name in settings if counts[name][0] > 1]
 
 
-def _label(rows: pl.DataFrame) -> str:
-    kinds = [f"{name} {rows[name][0]}" for name in _kinds(rows) if name != "method"]
-    runs = rows["seed"].n_unique()
-    return ", ".join([rows["method"][0], *kinds, *([f"{runs} runs"] if runs > 1 else [])])
+def _label(rows: pl.DataFrame, kinds: Sequence[str], runs: int) -> str:
+    settings = [f"{name} {rows[name][0]}" for name in kinds]
+    return ", ".join([rows["method"][0], *settings, *([plural("run", runs)] if runs > 1 else [])])
 
 
-def _colours(groups: list[pl.DataFrame]) -> list[str]:
+def _colours(groups: Sequence[pl.DataFrame]) -> list[str]:
     """Those of the methods; shades of one scale where a method appears with different settings."""
     methods = [rows["method"][0] for rows in groups]
     if len(set(methods)) == len(methods):
-        return [COLOURS.get(method, OTHER_COLOUR) for method in methods]
-    shades = colormaps["viridis"](np.linspace(0, 0.85, len(groups)))
-    return [to_hex(shade) for shade in shades]
+        return list(method_colours(methods).values())
+    return [to_hex(shade) for shade in colormaps["viridis"](np.linspace(0, 0.85, len(groups)))]
 
 
 def _end(metrics: pl.DataFrame) -> float:
     """Where training ended: the distance of two points after the last one."""
-    timesteps = metrics["timestep"].unique().sort().to_numpy()
-    first = metrics.filter(pl.col("seed") == metrics["seed"][0])["timestep"].to_numpy()
-    return float(timesteps[-1] + (np.median(np.diff(first)) if len(first) > 1 else 1))
+    first = metrics.filter(pl.col("seed") == metrics["seed"][0])["timestep"].unique().sort().to_numpy()
+    period = np.median(np.diff(first)) if len(first) > 1 else 1
+    return float(max(metrics["timestep"]) + period)
 
 
 def save_learning_curve(metrics: pl.DataFrame, path: Path, *, references: bool = True) -> None:

@@ -1,58 +1,84 @@
-"""How well a batch of runs has learned, in words."""
+"""How well runs have learned, in words."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
+import polars as pl
 
-from asymrl.runs.batch import Batch
-from asymrl.runs.display import grouped, plus_minus
-from asymrl.runs.progress import Snapshot, mean_and_error
+from asymrl.engine.statistics import mean_and_error
+from asymrl.engine.wording import plural, plus_minus, thousands
+from asymrl.learning.settings import Settings
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
-MOST_SEEDS_SHOWN = 10
+MOST_SEEDS_SHOWN, MOST_FAILURES_SHOWN = 10, 3
 
 
-def summary(batch: Batch, snapshot: Snapshot) -> str:
-    """The return at the end of training, beside what a random and the best known policy get.
+def summary(runs: pl.DataFrame) -> str:
+    """The final return of runs, beside what a random and the best known policy get.
 
-    Runs that failed are named and left out of the mean.
+    Runs that failed are named and left out of the means.
+
+    Args:
+        runs: a row for each run: `world`, `method`, settings, `seed`, and then `status`, `timesteps`, `updates`,
+            `final_return`, and `recent_return` and `recent_length` of the last 100 episodes.
     """
-    returns, lengths = snapshot.means()
-    sound = ~snapshot.failed
+    sound = runs.filter(pl.col("status") != "failed", pl.col("final_return").is_not_null())
     lines = []
-    if sound.any():
-        over = f" (mean ± standard error of {sound.sum()} runs)" if sound.sum() > 1 else ""
-        lines.append(f"return          {plus_minus(returns[sound])}  over the last 100 episodes{over}")
-        lines += _apart(batch, returns, sound)
-        lines.append(f"episode length  {mean_and_error(lengths[sound])[0]:.1f}")
-        if comparable(batch):
-            lines += _references(batch.first.world, mean_and_error(returns[sound])[0])
-    steps, updates = (grouped(int(count.sum())) for count in (snapshot.timesteps, snapshot.updates))
-    lines.append(f"trained         {steps} steps, {updates} updates")
-    if failed := np.flatnonzero(snapshot.failed).tolist():
-        lines.append(f"failed          {'; '.join(batch.label(run) for run in failed)}: not finite, left out above")
-    return "\n".join(lines)
+    if len(sound):
+        finals = sound["final_return"].to_numpy()
+        over = f" (mean ± standard error of {plural('run', len(sound))})" if len(sound) > 1 else ""
+        lines.append(f"final return    {plus_minus(finals)}  over the last tenth of training{over}")
+        lines += _parts(runs, sound)
+        recent, length = (plus_minus(sound[f"recent_{what}"].to_numpy()) for what in ("return", "length"))
+        lines.append(f"last episodes   return {recent}, length {length}  over the last 100 episodes")
+        if comparable(runs) and runs["world"].n_unique() == 1:
+            lines += _references(runs["world"][0], float(mean_and_error(finals)[0]))
+    lines.append(
+        f"trained         {thousands(runs['timesteps'].sum())} steps, {thousands(runs['updates'].sum())} updates"
+    )
+    return "\n".join([*lines, *_failures(runs)])
 
 
-def _apart(batch: Batch, returns: np.ndarray, sound: np.ndarray) -> list[str]:
-    """The return of each run if they are few, or of each of the settings if the runs differ in them."""
-    if own := batch.differing():
-        lines = []
-        for settings in dict.fromkeys(batch.settings):
-            chosen = np.asarray([each == settings for each in batch.settings]) & sound
-            described = ", ".join(f"{name}={getattr(settings, name)}" for name in own)
-            lines += [f"                {plus_minus(returns[chosen])}  with {described}"] if chosen.any() else []
-        return lines
-    if 1 < len(batch) <= MOST_SEEDS_SHOWN:
-        return [f"each run        {'  '.join(f'{value:.2f}' for value in returns[sound])}"]
+def _differing(runs: pl.DataFrame) -> list[str]:
+    """The columns in which runs differ, besides their seed."""
+    columns = runs.columns[: runs.columns.index("seed")]
+    return [name for name in columns if name != "run" and runs[name].n_unique() > 1]
+
+
+def _parts(runs: pl.DataFrame, sound: pl.DataFrame) -> list[str]:
+    """The final return of each run if they are few, or of each kind of run if they differ in more than the seed."""
+    if own := _differing(runs):
+        return [
+            f"                {plus_minus(rows['final_return'].to_numpy())}  with "
+            + ", ".join(f"{name}={value}" for name, value in zip(own, kind, strict=True))
+            for kind, rows in sound.group_by(own, maintain_order=True)
+        ]
+    if 1 < len(runs) <= MOST_SEEDS_SHOWN:
+        return [f"each run        {'  '.join(f'{value:.2f}' for value in sound['final_return'])}"]
     return []
 
 
-def comparable(batch: Batch) -> bool:
-    """Whether the reference returns are for the task that was trained: they hold for 100 steps."""
-    return batch.first.time_limit == DEFAULT_TIME_LIMIT
+def _failures(runs: pl.DataFrame) -> list[str]:
+    failed = runs.filter(pl.col("status") == "failed")
+    if failed.is_empty():
+        return []
+    own = _differing(runs)
+    names = [
+        ", ".join([f"seed {row['seed']}", *(f"{name}={row[name]}" for name in own)])
+        for row in failed.head(MOST_FAILURES_SHOWN).to_dicts()
+    ]
+    more = f" and {len(failed) - len(names)} more" if len(failed) > len(names) else ""
+    return [f"failed          {'; '.join(names)}{more}: a number was not finite; left out above"]
+
+
+def comparable(table: pl.DataFrame) -> bool:
+    """Whether the known reference returns are for the task of these runs: they hold for episodes of 100 steps.
+
+    Args:
+        table: of runs or of metrics; without a column `time_limit`, runs have the default.
+    """
+    return "time_limit" not in table.columns or bool((table["time_limit"] == DEFAULT_TIME_LIMIT).all())
 
 
 def _references(world: str, reached: float) -> list[str]:
@@ -73,10 +99,9 @@ def _references(world: str, reached: float) -> list[str]:
     return lines
 
 
-def next_commands(folder: Path, batch: Batch) -> str:
-    """What one may want to do with the runs now."""
-    period = batch.first.log_period
-    longer = 2 * batch.first.steps // period * period
+def next_commands(folder: Path, settings: Settings) -> str:
+    """What one may want to do with the runs in a folder now."""
+    longer = 2 * settings.steps // settings.log_period * settings.log_period
     return "\n".join(
         [
             f"asymrl evaluate {folder}",

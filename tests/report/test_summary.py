@@ -1,0 +1,68 @@
+"""The summary of runs: exact lines from tables made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from asymrl.learning.settings import Settings
+from asymrl.report.summary import comparable, next_commands, summary
+
+
+def runs(world: object = "heaven-hell-3", **changes: object) -> pl.DataFrame:
+    """Two runs that ended with a final return of 0.5 and 0.7."""
+    columns = {
+        "run": [0, 1], "world": world, "method": "a2c", "steps": 1000, "critic_rate": 0.001, "seed": [0, 1],
+        "status": ["complete", "complete"], "timesteps": [1001, 1003], "updates": [50, 60],
+        "final_return": [0.5, 0.7], "recent_return": [0.4, 0.8], "recent_length": [10.0, 20.0],
+    }  # fmt: skip
+    return pl.DataFrame({**columns, **changes})
+
+
+def test_the_summary_compares_with_random_and_best():
+    assert summary(runs()).splitlines() == [
+        "final return    0.60 ± 0.10  over the last tenth of training (mean ± standard error of 2 runs)",
+        "each run        0.50  0.70",
+        "last episodes   return 0.60 ± 0.20, length 15.00 ± 5.00  over the last 100 episodes",
+        "random policy   0",
+        "best known      1",
+        "reached         60% of the way from random to the best known",
+        "trained         2 004 steps, 110 updates",
+    ]
+
+
+def test_the_summary_leaves_out_failed_runs_and_references_that_do_not_apply():
+    text = summary(runs(status=["complete", "failed"]).insert_column(3, pl.Series("time_limit", [50, 50])))
+    assert "final return    0.50  over the last tenth of training\n" in text
+    assert "failed          seed 1: a number was not finite; left out above" in text
+    assert "random" not in text
+
+
+def test_runs_without_an_episode_have_no_return():
+    assert summary(runs(final_return=[None, None])) == "trained         2 004 steps, 110 updates"
+
+
+def test_bounds_are_called_so():
+    text = summary(runs("memory-four-rooms-7x7"))
+    assert "best known      3.73 .. 4.521 (proven bounds)" in text
+    assert "48% of the way from random to the lower bound of the best" in text
+
+
+def test_the_summary_separates_settings_worlds_and_methods():
+    text = summary(runs(critic_rate=[0.001, 0.5]))
+    assert "                0.50  with critic_rate=0.001\n                0.70  with critic_rate=0.5\n" in text
+    text = summary(runs(world=["tiger", "cleaner"], method=["a2c", "a2c-asym-s"]))
+    assert "                0.70  with world=cleaner, method=a2c-asym-s\n" in text
+    assert "best known" not in text
+
+
+def test_references_hold_for_the_default_time_limit():
+    assert comparable(runs())
+    assert comparable(pl.DataFrame({"time_limit": [100]}))
+    assert not comparable(pl.DataFrame({"time_limit": [100, 50]}))
+
+
+def test_the_next_commands_double_the_steps_in_whole_periods():
+    text = next_commands(Path("runs/here"), Settings("tiger", steps=1000, log_points=20))
+    assert text.splitlines()[-1] == "asymrl resume runs/here --steps 2000"
