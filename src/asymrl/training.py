@@ -85,7 +85,7 @@ class Result:
         import polars as pl
 
         from asymrl.engine.statistics import final_returns
-        from asymrl.learning.run import METRICS
+        from asymrl.learning.state import METRICS
         from asymrl.runs.progress import Snapshot
 
         snapshot, settings = Snapshot.of(self.runs, len(self.batch)), self.batch.settings

@@ -70,7 +70,7 @@ def test_a_complete_run_has_nothing_left_to_do(asymrl: Commands, uninterrupted: 
     subprocess.run(["cp", "-r", uninterrupted.folder, tmp_path / "copy"], check=True)
     status, out, err = asymrl("resume", str(tmp_path / "copy"))
     assert (status, err) == (0, "")
-    assert "return          " in out
+    assert "final return" in out
     assert_same_result(tmp_path / "copy", uninterrupted.folder)
 
 

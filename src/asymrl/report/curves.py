@@ -30,7 +30,7 @@ COLUMNS = 3  # panels beside each other, one for each world
 
 def method_colours(methods: Sequence[str]) -> dict[str, str]:
     """A colour for each method: those of the paper have their own, others take what these leave."""
-    fixed = dict(zip(METHODS, SERIES, strict=False))
+    fixed: dict[str, str] = dict(zip(METHODS, SERIES, strict=False))
     free = [colour for colour in SERIES if colour not in {fixed.get(method) for method in methods}]
     others = [method for method in dict.fromkeys(methods) if method not in fixed]
     taken = dict(zip(others, free, strict=False))

@@ -34,9 +34,8 @@ def summary(runs: pl.DataFrame) -> str:
         lines.append(f"last episodes   return {recent}, length {length}  over the last 100 episodes")
         if comparable(runs) and runs["world"].n_unique() == 1:
             lines += _references(runs["world"][0], float(mean_and_error(finals)[0]))
-    lines.append(
-        f"trained         {thousands(runs['timesteps'].sum())} steps, {thousands(runs['updates'].sum())} updates"
-    )
+    steps, updates = (thousands(int(runs[count].sum())) for count in ("timesteps", "updates"))
+    lines.append(f"trained         {steps} steps, {updates} updates")
     return "\n".join([*lines, *_failures(runs)])
 
 
