@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import jax
 import tyro
-
-from asymrl.learning.settings import Settings
 from asymrl.runs.batch import Batch
 from asymrl.sweeps import training
 from asymrl.sweeps.compiled import Compiled
+
+from asymrl.learning.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import tyro
+from asymrl.sweeps.cells import batch_of, by_shape
+from asymrl.sweeps.ledger import SweepFolder
+from asymrl.sweeps.results import Results
+from asymrl.sweeps.table import collect_folder
 
 from asymrl.learning.methods import METHODS
 from asymrl.learning.state import METRICS
 from asymrl.paper.evaluation import grid_cells
 from asymrl.paper.tuned import PAPER_WORLDS
-from asymrl.sweeps.cells import batch_of, by_shape
-from asymrl.sweeps.ledger import SweepFolder
-from asymrl.sweeps.results import Results
-from asymrl.sweeps.table import collect_folder
 
 GRID = 45  # settings per world and method
 

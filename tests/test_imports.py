@@ -18,11 +18,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"worlds"},
     "learning": {"worlds", "models"},
     "engine": {"worlds", "adapters", "models", "learning"},
+    "agents": {"worlds", "adapters", "models", "learning", "engine"},
     "theory": {"worlds"},
     "solvers": {"worlds", "theory"},
-    "audit": {"worlds", "theory", "solvers", "models", "learning", "engine"},
-    "export": {"worlds", "adapters", "models", "learning", "engine"},
-    "report": {"worlds", "models", "learning", "engine", "theory", "solvers", "audit", "render"},
+    "audit": {"worlds", "theory", "solvers", "models", "learning", "engine", "agents"},
+    "export": {"worlds", "adapters", "models", "learning", "engine", "agents"},
+    "report": {"worlds", "models", "learning", "engine", "agents", "theory", "solvers", "audit", "render"},
 }
 FREE = {"paper", "cli", "api", "__init__", "__main__"}  # know everything; only each other may know them
 

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from asymrl.adapters.gym.gymnasium_world import from_gymnasium as from_gymnasium
     from asymrl.adapters.gymnax_world import from_gymnax as from_gymnax
     from asymrl.adapters.sources import register as register
+    from asymrl.agents.policy import Policy as Policy
+    from asymrl.api import Comparison as Comparison
+    from asymrl.api import Runs as Runs
+    from asymrl.api import compare as compare
+    from asymrl.api import load as load
+    from asymrl.api import resume as resume
+    from asymrl.api import sweep as sweep
+    from asymrl.api import train as train
     from asymrl.learning.settings import Settings as Settings
-    from asymrl.runs.policy import Policy as Policy
-    from asymrl.training import Result as Result
-    from asymrl.training import load as load
-    from asymrl.training import resume as resume
-    from asymrl.training import train as train
     from asymrl.worlds.registry import make as make
 
 __version__ = "0.1.0"
@@ -41,8 +44,8 @@ __getattr__, __dir__ = exports(
     {
         "asymrl.adapters": ["from_gymnasium", "from_gymnax", "gym", "register"],
         "asymrl.learning.settings": ["Settings"],
-        "asymrl.runs.policy": ["Policy"],
-        "asymrl.training": ["Result", "load", "resume", "train"],
+        "asymrl.agents.policy": ["Policy"],
+        "asymrl.api": ["Comparison", "Runs", "compare", "load", "resume", "sweep", "train"],
         "asymrl.worlds.registry": ["make"],
     },
     modules=["theory", "worlds"],

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from asymrl.training import _known_by_name
 from gymnasium.envs import registration
 
 from asymrl.adapters import register, user_code
-from asymrl.training import _known_by_name
 from asymrl.worlds.finite_worlds import Tiger
 from asymrl.worlds.registry import make, source_of, split_options
 from asymrl.worlds.stepped_world import SteppedWorld

@@ -7,13 +7,13 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from asymrl.runs.listeners import Silent
 
 import asymrl
 from asymrl.audit.auditing import Audit, audit_run, regressed
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RunState, new_run, training_world
 from asymrl.models.agent import NO_ACTION
-from asymrl.runs.listeners import Silent
 from asymrl.theory.values import action_values
 from asymrl.worlds import FiniteWorld
 

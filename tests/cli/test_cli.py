@@ -11,13 +11,13 @@ from pathlib import Path
 
 import equinox as eqx
 import pytest
+from asymrl.runs.loaded import load
 from PIL import Image
 
 import asymrl
 from asymrl import cli
 from asymrl.cli import check, demo, envs
 from asymrl.cli.command import COMMANDS
-from asymrl.runs.loaded import load
 from asymrl.worlds import WORLDS, Box, CarFlag, scores
 
 Run = Callable[..., tuple[int, str, str]]

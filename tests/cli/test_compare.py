@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-from asymrl import cli
-from asymrl.learning.state import METRICS
 from asymrl.runs import machine
 from asymrl.runs.folder import RunFolder
 from asymrl.runs.machine import Gpu
 from asymrl.runs.metrics import metrics_table
+
+from asymrl import cli
+from asymrl.learning.state import METRICS
 
 SMALL = ("--set", "memory_size=4", "hidden=4", "log_points=4", "time_limit=5")
 

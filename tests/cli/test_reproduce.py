@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from asymrl.sweeps.cells import by_shape
+from asymrl.sweeps.ledger import SweepFolder
+from asymrl.sweeps.table import collect_folder
 
 from asymrl import cli
 from asymrl.cli.reproduce import Reproduce
@@ -19,9 +22,6 @@ from asymrl.paper.fork import PAIRS
 from asymrl.paper.results import comparison, read_table, with_tuned_settings, worlds_of_all
 from asymrl.paper.selection import leaders, ranking
 from asymrl.paper.tuned import PAPER_WORLDS
-from asymrl.sweeps.cells import by_shape
-from asymrl.sweeps.ledger import SweepFolder
-from asymrl.sweeps.table import collect_folder
 from tests.sweeps.made import made_results
 
 

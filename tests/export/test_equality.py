@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from asymrl.runs.policy import ActorPolicy
 
 from asymrl.adapters.gym import Environment
 from asymrl.export.describe import describe
@@ -16,7 +17,6 @@ from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.export.verify import largest_difference
 from asymrl.models.agent import NO_ACTION, Actor, Architecture
-from asymrl.runs.policy import ActorPolicy
 from asymrl.worlds import Box, Discrete, Indices, Record, make
 from tests.export.twins import TIME_LIMIT, exported, small_actor
 

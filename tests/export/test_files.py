@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from asymrl.runs.policy import ActorPolicy
 
 from asymrl.adapters.gym import Environment
 from asymrl.export import numpy_policy
@@ -20,7 +21,6 @@ from asymrl.export.describe import describe
 from asymrl.export.files import save_npz, save_onnx
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
-from asymrl.runs.policy import ActorPolicy
 from asymrl.worlds import make
 from tests.export.twins import TIME_LIMIT, about, exported, small_actor
 

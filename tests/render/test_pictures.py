@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from asymrl.cli.episodes import random_actions, record
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from asymrl.cli.episodes import random_actions, record
 from asymrl.render import draw_frame, draw_text, draw_view, draw_world, save_gif, style
 from asymrl.worlds import WORLDS, Box, FiniteWorld, Record, Step, World, make
 from asymrl.worlds.cleaner import Cleaner, CleanerState

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from asymrl.runs.policy import Policy as Player
 
 from asymrl import theory
 from asymrl.audit.actor import trained_actor
-from asymrl.runs.policy import Policy as Player
 from asymrl.theory.policies import reactive
 from tests.oracles.trajectories import random_policy, random_pomdp
 from tests.runs.folders import make_folder, small

@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
+from asymrl.agents.trained import TrainedRun, best_run
 from asymrl.models.agent import NO_ACTION, Actor
 from asymrl.models.memory import Carry, Window
-from asymrl.runs.loaded import load
-from asymrl.runs.selection import Selected, select
 from asymrl.theory.policies import Policy
 from asymrl.worlds.finite import FiniteWorld
 
@@ -100,16 +99,16 @@ class TrainedActor(Policy):
         return carry, np.asarray(logits)[: len(rows)]
 
 
-def trained_actor(run: str | os.PathLike[str], seed: int | None = None) -> tuple[FiniteWorld, TrainedActor, Selected]:
+def trained_actor(run: str | os.PathLike[str], seed: int | None = None) -> tuple[FiniteWorld, TrainedActor, TrainedRun]:
     """The world and the actor of a run folder, and the run itself: the best one, or the one with this seed.
 
     Raises:
         ValueError: if the folder holds no such run, or its world is not finite.
     """
-    chosen = select(load(run), seed)
-    if not isinstance(chosen.env, FiniteWorld):
-        raise ValueError(f"{run}: was trained in {chosen.env.name}, which has no finite tables to compute with")
-    return chosen.env, TrainedActor(chosen.run.actor), chosen
+    chosen = best_run(run, seed)
+    if not isinstance(chosen.world, FiniteWorld):
+        raise ValueError(f"{run}: was trained in {chosen.world.name}, which has no finite tables to compute with")
+    return chosen.world, TrainedActor(chosen.state.actor), chosen
 
 
 @eqx.filter_jit

@@ -159,7 +159,7 @@ def audit(
         ValueError: if there is no such run, or its world has no finite tables.
     """
     world, _, chosen = trained_actor(run, seed)
-    return audit_run(world, chosen.settings, chosen.run, mass=mass, depth=depth, horizon=horizon)
+    return audit_run(world, chosen.settings, chosen.state, mass=mass, depth=depth, horizon=horizon)
 
 
 def audit_run(

@@ -14,6 +14,7 @@ import tyro
 from asymrl import __version__
 from asymrl.cli.check import Check
 from asymrl.cli.compare import Compare
+from asymrl.cli.convert import Convert
 from asymrl.cli.demo import Demo
 from asymrl.cli.doctor import Doctor
 from asymrl.cli.envs import Envs
@@ -26,7 +27,7 @@ from asymrl.cli.sweep import Sweep
 from asymrl.cli.theory import Theory
 from asymrl.cli.train import Train
 from asymrl.cli.usage import UsageError
-from asymrl.runs.cache import use_compilation_cache
+from asymrl.engine.cache import use_compilation_cache
 
 COMMANDS = {
     "train": Train,
@@ -37,6 +38,7 @@ COMMANDS = {
     "evaluate": Evaluate,
     "render": Render,
     "export": Export,
+    "convert": Convert,
     "theory": Theory,
     "envs": Envs,
     "check": Check,
@@ -57,6 +59,7 @@ Command = (
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Render, tyro.conf.subcommand("render")]
     | Annotated[Export, tyro.conf.subcommand("export")]
+    | Annotated[Convert, tyro.conf.subcommand("convert")]
     | Annotated[Theory, tyro.conf.subcommand("theory")]
     | Annotated[Envs, tyro.conf.subcommand("envs")]
     | Annotated[Check, tyro.conf.subcommand("check")]

@@ -21,41 +21,37 @@ class Demo:
     """Seed of the training."""
 
     def run(self) -> int:
+        from asymrl.api import new_store, settings_for
         from asymrl.cli.evaluate import Evaluate
-        from asymrl.cli.training import follow_to_the_end
-        from asymrl.runs.batch import Batch
-        from asymrl.runs.folder import free_folder
-        from asymrl.runs.trainer import Pace
-        from asymrl.training import new_folder, settings_for
+        from asymrl.cli.running import Running, print_results, train_to_the_end
+        from asymrl.engine.runs import Run
+        from asymrl.engine.store import free_folder
 
         print(f"Training {METHOD} on {WORLD}: the critic reads history and state, the actor the history alone.")
         print("It stops when all of the last 100 episodes have ended in heaven.\n", flush=True)
         settings = settings_for(WORLD, METHOD, **CHOSEN)
-        folder = new_folder(Batch.product([settings], [self.seed]), free_folder(WORLD, METHOD, self.folder))
-        try:
-            status = follow_to_the_end(folder, Pace(), [])
-        finally:
-            folder.release()
+        store = new_store([Run(settings, self.seed)], free_folder(WORLD, METHOD, self.folder))
+        status = train_to_the_end(store, Running().options(), report=print_results)
         if status:
             return status
         print("\nWhat the trained agent does, in 1000 new episodes:\n", flush=True)
-        Evaluate(folder.path).run()
+        Evaluate(store.path).run()
         print()
-        self._film(folder.path)
+        self._film(store.path)
         return 0
 
     def _film(self, run: Path) -> None:
         """Films an episode with heaven in the west and one with heaven in the east."""
+        from asymrl.agents.playback import play_back
         from asymrl.cli.render import Render
         from asymrl.cli.usage import select_run
-        from asymrl.runs.playback import play_back
 
         chosen = select_run(run, None)
-        side_of = chosen.env.signals()["heaven-side"].of
+        side_of = chosen.world.signals()["heaven-side"].of
         filmed: set[int] = set()
         for seed in range(64):
             episode = play_back(
-                chosen.env, chosen.settings, chosen.run.actor, chosen.run.critic, seed=seed, greedy=True
+                chosen.world, chosen.settings, chosen.state.actor, chosen.state.critic, seed=seed, greedy=True
             )
             side = int(side_of(episode.states[0]))
             if side not in filmed:

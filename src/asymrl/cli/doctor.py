@@ -18,13 +18,13 @@ class Doctor:
     """Measure a small training, too; compiling it takes up to a minute the first time."""
 
     def run(self) -> int:
-        from asymrl.runs.machine import cache_size, devices, extras, nvidia_gpus, problems, versions
+        from asymrl.cli.machine import cache_size, devices, extras, nvidia_gpus, problems, versions
 
         _section("versions", versions())
         _section("devices", devices())
         _section("compilation cache", cache_size())
         if not self.quick or self.training:
-            from asymrl.runs.speed import speeds
+            from asymrl.cli.machine import speeds
 
             _section("speed", speeds(training=self.training))
         _section("optional packages", extras())

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.cli.usage import UsageError, load_run
+from asymrl.cli.usage import UsageError, load_runs
+from asymrl.engine.runs import differing, label
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from asymrl.runs.evaluation import Estimate, Evaluation, Yardstick
-    from asymrl.runs.loaded import LoadedRun
+    from asymrl.agents.evaluation import Estimate, Evaluation, Yardstick
+    from asymrl.agents.trained import TrainedRuns
 
 
 NARROWEST = 80  # columns that the table needs
@@ -33,10 +34,10 @@ class Evaluate:
     """Episodes of each seed."""
 
     greedy: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Take the most likely action each time."""
+    """Take the most likely action each time, instead of sampling as in training."""
 
-    sampled: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Sample the actions as in training. This is what happens unless --greedy is given."""
+    where: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """Which runs of the folder, by their settings, such as method=a2c-asym-hs."""
 
     seed: int = 0
     """Seed of the episodes."""
@@ -45,35 +46,29 @@ class Evaluate:
     """Print JSON for other programs instead of a table."""
 
     def run(self) -> int:
-        if self.greedy and self.sampled:
-            raise UsageError("--greedy and --sampled exclude each other; choose one")
         if self.episodes < 1:
             raise UsageError(f"--episodes {self.episodes}: at least 1 is needed")
-        loaded = load_run(self.run_folder)
+        groups = load_runs(self.run_folder, self.where)
 
-        from asymrl.runs.evaluation import evaluate_runs, over_seeds, play, yardstick
+        from asymrl.agents.evaluation import evaluate, over_seeds, yardstick
 
-        outcomes = play(
-            loaded.env,
-            loaded.runs.actor,
-            loaded.seeds,
-            [settings.discount for settings in loaded.settings],
-            episodes=self.episodes,
-            seed=self.seed,
-            greedy=self.greedy,
-        )
-        reference = yardstick(loaded.settings[0])
-        each = evaluate_runs(outcomes, reference)
+        reports = []
+        for i, trained in enumerate(groups):
+            each = evaluate(trained, episodes=self.episodes, seed=self.seed, greedy=self.greedy)
+            reference = yardstick(trained.settings[0])
+            if self.json:
+                reports.append(self._report(trained, reference, each, over_seeds(each)))
+            else:
+                print("\n" if i else "", end="")
+                self._print(trained, reference, each, over_seeds(each))
         if self.json:
-            print(json.dumps(self._report(loaded, reference, each, over_seeds(each)), indent=1))
-        else:
-            self._print(loaded, reference, each, over_seeds(each))
+            print(json.dumps(reports[0] if len(reports) == 1 else reports, indent=1))
         return 0
 
     def _report(
-        self, loaded: LoadedRun, reference: Yardstick | None, each: list[Evaluation], overall: Evaluation
+        self, trained: TrainedRuns, reference: Yardstick | None, each: list[Evaluation], overall: Evaluation
     ) -> dict[str, Any]:
-        settings = loaded.settings[0]
+        settings = trained.settings[0]
         return {
             "run": str(self.run_folder),
             "world": settings.world,
@@ -84,22 +79,22 @@ class Evaluate:
             "discount": settings.discount,
             "reference": reference._asdict() if reference else None,
             "runs": [
-                {"seed": seed, **_as_json(evaluation)} for seed, evaluation in zip(loaded.seeds, each, strict=True)
+                {"seed": seed, **_as_json(evaluation)} for seed, evaluation in zip(trained.seeds, each, strict=True)
             ],
             "over_seeds": _as_json(overall),
         }
 
     def _print(
-        self, loaded: LoadedRun, reference: Yardstick | None, each: list[Evaluation], overall: Evaluation
+        self, trained: TrainedRuns, reference: Yardstick | None, each: list[Evaluation], overall: Evaluation
     ) -> None:
         from rich.console import Console
 
         console = Console(highlight=False)
         console.width = max(console.width, NARROWEST)  # a number cut short would be a wrong number
-        settings = loaded.settings[0]
+        settings = trained.settings[0]
         how = "the most likely actions" if self.greedy else "sampled actions"
         console.print(f"{settings.world}, {settings.method}: {self.episodes} episodes of each seed, {how}\n")
-        console.print(_table(loaded, each, overall))
+        console.print(_table(trained, each, overall))
         notes = ["±: standard error over episodes; in the last line, over seeds."]
         if reference:
             notes.append(
@@ -109,7 +104,7 @@ class Evaluate:
         console.print("\n" + "\n".join(notes), style="dim")
 
 
-def _table(loaded: LoadedRun, each: list[Evaluation], overall: Evaluation) -> Table:
+def _table(trained: TrainedRuns, each: list[Evaluation], overall: Evaluation) -> Table:
     from rich import box
     from rich.table import Table
 
@@ -127,9 +122,10 @@ def _table(loaded: LoadedRun, each: list[Evaluation], overall: Evaluation) -> Ta
         estimates = [_shown(evaluation.discounted), _shown(evaluation.length, digits=1)]
         table.add_row(name, _shown(evaluation.returns), *normalised, *estimates, *ends)
 
-    alike = not loaded.batch.differing()
-    for i, (seed, evaluation) in enumerate(zip(loaded.seeds, each, strict=True)):
-        row(str(seed) if alike else loaded.batch.label(i), evaluation)
+    names = differing(trained.runs)
+    alike = not names
+    for i, (seed, evaluation) in enumerate(zip(trained.seeds, each, strict=True)):
+        row(str(seed) if alike else label(trained.runs[i], names), evaluation)
     if len(each) > 1 and alike:
         table.add_section()
         row("mean", overall)

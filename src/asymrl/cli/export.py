@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -24,46 +24,28 @@ class Export:
     """An .onnx model of one step, or .npz arrays for asymrl.export.numpy_policy.NumpyPolicy."""
 
     run_seed: Annotated[int | None, tyro.conf.arg(metavar="K", help_behavior_hint="(default: the best)")] = None
-    """Which seed of the run; by default the one with the best final return."""
+    """Which seed of the run; by default the one with the best recent return."""
+
+    where: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """Which runs of the folder, by their settings, such as method=a2c-asym-hs."""
 
     def run(self) -> int:
         check_writable(self.output, ENDINGS)
         is_onnx = self.output.suffix.lower() == ".onnx"
         if is_onnx:
             require_packages(("onnx", "onnxruntime"), "onnx", "an .onnx file")
-        chosen = select_run(self.run_folder, self.run_seed)
+        chosen = select_run(self.run_folder, self.run_seed, self.where)
 
-        from asymrl.export.describe import describe
-        from asymrl.export.files import About, save_npz, save_onnx
-        from asymrl.export.interface import actions_of, reading_of
-        from asymrl.export.numpy_policy import NumpyPolicy
-        from asymrl.export.onnx_policy import OnnxPolicy
-        from asymrl.export.verify import TOLERANCE, largest_difference
-        from asymrl.runs.policy import ActorPolicy
+        from asymrl.export.saving import export_run
 
-        actor, settings = chosen.run.actor, chosen.settings
-        about = About(
-            settings.world,
-            settings.method,
-            chosen.env.action_names,
-            asdict(settings),
-            chosen.seed,
-            actions_of(chosen.env),
-            reading_of(chosen.env),
-        )
-        save, read = (save_onnx, OnnxPolicy) if is_onnx else (save_npz, NumpyPolicy)
         try:
-            graph = describe(actor)
-            save(self.output, graph, about)
+            difference = export_run(chosen, self.output)
         except (ValueError, OSError) as error:
-            raise UsageError(f"{self.output}: can not be written: {error}") from error
-        difference = largest_difference(ActorPolicy(chosen.env, actor), read(self.output))
-        if not difference <= TOLERANCE:
-            self.output.unlink()
-            raise RuntimeError(f"the exported policy differs from the agent by {difference:.1e}, so it was removed")
-        why = "" if self.run_seed is not None else ", the one with the best final return"
+            raise UsageError(f"{self.output}: cannot be written: {error}") from error
+        settings = chosen.settings
+        why = "" if self.run_seed is not None else ", the one with the best recent return"
         print(
-            f"{self.output}: {settings.world}, {settings.method}, seed {chosen.seed}{why} ({chosen.final_return:.3g})"
+            f"{self.output}: {settings.world}, {settings.method}, seed {chosen.seed}{why} ({chosen.recent_return:.3g})"
         )
         print(f"Checked over whole episodes: what it says is what the agent says, to {difference:.0e}.")
         return 0

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from asymrl.cli.episodes import Moment, moments_of, parse_actions, random_actions, record
 from asymrl.cli.usage import UsageError, check_writable, is_run, select_run, world_named
 
 if TYPE_CHECKING:
-    from asymrl.runs.playback import Playback
-    from asymrl.worlds import World
+    from asymrl.report.films import Film
 
 ENDINGS = (".gif", ".png")
 
@@ -43,6 +39,9 @@ class Render:
     run_seed: Annotated[int | None, tyro.conf.arg(metavar="K", help_behavior_hint="(default: the best)")] = None
     """Which seed of a run; by default the one with the best final return."""
 
+    where: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """Which runs of a folder, by their settings, such as method=a2c-asym-hs."""
+
     greedy: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Let a run take its most likely actions instead of sampling them."""
 
@@ -59,87 +58,44 @@ class Render:
         self._check_numbers()
         if self.output != "-":
             check_writable(Path(self.output), ENDINGS, ", or - for text")
-        episode = self._episode_of_run() if is_run(self.world) else self._episode_of_world()
+        film = self._film_of_run() if is_run(self.world) else self._film_of_world()
         if self.output == "-":
-            episode.print()
-        else:
-            episode.save(Path(self.output), self.seconds, self.dpi)
+            for text in film.lines():
+                print(text)
+            return 0
+        try:
+            last = film.save(Path(self.output), self.seconds, self.dpi)
+        except OSError as error:
+            raise UsageError(f"{self.output}: cannot be written: {error.strerror or error}") from error
+        print(f"{self.output}: {film.title}, {last.step} steps, return {round(last.total, 6):g}")
         return 0
 
-    def _episode_of_world(self) -> _Episode:
+    def _film_of_world(self) -> Film:
         for given, option in ((self.greedy, "--greedy"), (self.run_seed is not None, "--run-seed")):
             if given:
-                raise UsageError(f"{option} is for the folder of a run, and {self.world!r} is none")
-        env = world_named(self.world)
-        actions = random_actions(env, self.seed) if self.policy == "random" else parse_actions(env, self.policy)
-        return _Episode(env, env.name, record(env, itertools.islice(actions, self.steps), self.seed))
+                raise UsageError(f"{option} is for a folder with runs, and {self.world!r} is none")
+        world = world_named(self.world)
 
-    def _episode_of_run(self) -> _Episode:
+        from asymrl.report.films import film_of_world
+
+        try:
+            return film_of_world(world, self.policy, seed=self.seed, steps=self.steps)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+    def _film_of_run(self) -> Film:
         if self.policy != "random":
             raise UsageError(f"--policy {self.policy}: a run acts by its own policy; give the name of a world instead")
-        chosen = select_run(self.world, self.run_seed)
+        chosen = select_run(self.world, self.run_seed, self.where)
 
-        from asymrl.runs.playback import play_back
+        from asymrl.report.films import film_of_run
 
-        settings, run = chosen.settings, chosen.run
-        playback = play_back(chosen.env, settings, run.actor, run.critic, seed=self.seed, greedy=self.greedy)
-        moments = moments_of(playback)[: None if self.steps is None else self.steps + 1]
-        title = f"{settings.world}, {settings.method}, seed {chosen.seed}"
-        return _Episode(chosen.env, title, moments, playback)
+        return film_of_run(chosen, seed=self.seed, greedy=self.greedy, steps=self.steps)
 
     def _check_numbers(self) -> None:
         if self.steps is not None and self.steps < 0:
-            raise UsageError(f"--steps {self.steps}: can not be negative; 0 shows the start")
+            raise UsageError(f"--steps {self.steps}: cannot be negative; 0 shows the start")
         if not 0.02 <= self.seconds <= 60:
             raise UsageError(f"--seconds {self.seconds:g}: choose between 0.02 and 60 per step")
         if not 20 <= self.dpi <= 1000:
             raise UsageError(f"--dpi {self.dpi}: choose between 20 and 1000")
-
-
-class _Episode:
-    """What there is to draw: the moments of an episode and, of a trained run, what its agent made of them."""
-
-    def __init__(self, env: World, title: str, moments: Iterable[Moment], playback: Playback | None = None):
-        self.env, self.title, self.moments, self.playback = env, title, moments, playback
-
-    def print(self) -> None:
-        for i, moment in enumerate(self.moments):
-            lines = [moment.text(self.env), *self._thoughts(moment.step)]
-            print(("\n" if i else "") + "\n".join(lines))
-
-    def save(self, path: Path, seconds: float, dpi: int) -> None:
-        moments = list(self.moments)
-        try:
-            if path.suffix.lower() == ".gif":
-                from asymrl.render import save_gif
-
-                save_gif((self._frame(moment, dpi) for moment in moments), path, seconds)
-            else:
-                from PIL import Image
-
-                Image.fromarray(self._frame(moments[-1], dpi)).save(path, optimize=True)
-        except OSError as error:
-            raise UsageError(f"{path}: can not be written: {error.strerror or error}") from error
-        last = moments[-1]
-        print(f"{path}: {self.title}, {last.step} steps, return {round(last.total, 6):g}")
-
-    def _frame(self, moment: Moment, dpi: int) -> Any:
-        if self.playback is None:
-            return moment.frame(self.env, dpi=dpi)
-        from asymrl.report.panels import agent_panel
-
-        panel = agent_panel(self.playback, self.env.action_names, moment.step)
-        return moment.frame(self.env, dpi=dpi, title=self.title, panel=panel)
-
-    def _thoughts(self, t: int) -> list[str]:
-        """The policy and the value at this step, as text; nothing once the episode is over."""
-        if self.playback is None or t >= len(self.playback.actions):
-            return []
-        names, policy = self.env.action_names, self.playback.policy[t]
-        if self.playback.vectors:
-            parts = zip(names, policy[: len(names)], policy[len(names) :], strict=True)
-            said = "  ".join(f"{name} {mean:.2f} ± {spread:.2f}" for name, mean, spread in parts)
-        else:
-            said = "  ".join(f"{name} {share:.2f}" for name, share in zip(names, policy, strict=True))
-        chosen = self.env.action_text(self.playback.actions[t])
-        return [f"policy {said}  takes {chosen}", f"critic {self.playback.critic} = {self.playback.values[t]:.3g}"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from asymrl.cli.sweeping import Running, collect, run_cells
+from asymrl.cli.running import Flag, Running, train_to_the_end
 from asymrl.cli.usage import UsageError
 from asymrl.learning.methods import METHODS
 from asymrl.paper.tuned import PAPER_WORLDS
@@ -17,9 +16,10 @@ from asymrl.paper.tuned import PAPER_WORLDS
 if TYPE_CHECKING:
     import polars as pl
 
-    from asymrl.sweeps.cells import Cell
+    from asymrl.engine.runs import Run
+    from asymrl.engine.store import Store
+    from asymrl.paper.fork import ForkProbe
 
-Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 Part = Literal["curves", "critics", "grid"]
 
 # What fits into a quarter of an hour on two cores: the three critics in the world where they differ most.
@@ -57,7 +57,9 @@ class Reproduce(Running):
     until: int | None = None
     """Draw the curves as they were after so many steps, to compare runs that were not trained for equally long."""
     no_draw: Flag = False
-    """Only train: no tables, no figures. For machines without the packages for them."""
+    """Only train: no figures. For machines without the packages for them."""
+    keep_networks: bool = False
+    """Whether the networks of finished runs are kept, to evaluate or extend them: some MB each."""
 
     def run(self) -> int:
         wanted = self._complete()
@@ -65,19 +67,27 @@ class Reproduce(Running):
         if wanted.from_results is not None:
             return wanted.draw(wanted.from_results, figures)
         out = wanted.out or Path("results") / ("quick" if self.quick else "grid" if self.part == "grid" else "curves")
-        from asymrl.paper.evaluation import has_short_episodes
+        from asymrl.engine.files import StorageError
+        from asymrl.engine.store import Store
 
-        status = run_cells(out, wanted.cells(), wanted, probes=wanted._probes(), urgent=has_short_episodes)
-        if self.no_draw or status > 1:
-            return status
-        return collect(out) or wanted.draw(out, figures) or status
+        runs, probes, options = wanted.runs(), wanted._probes(), wanted.options()
+        described = {world: probe.to_json() for world, probe in probes.items()}
+        try:
+            store = Store.take_or_create(out, runs, keeps_networks=self.keep_networks, probes=described)
+        except (ValueError, StorageError) as error:
+            raise UsageError(str(error)) from error
+        chosen = {run.key for run in runs}
+        only = [number for number, run in enumerate(store.runs) if run.key in chosen]
+
+        def report(store: Store) -> None:
+            if not self.no_draw:
+                wanted.draw(store.path, figures)
+
+        return train_to_the_end(store, options, self.trackers(), probes=probes, only=only, report=report)
 
     def _complete(self) -> Reproduce:
         """With what was not given filled in."""
         values = dict(QUICK[self.part]) if self.quick else _WHOLE[self.part]
-        if self.quick and self.part != "grid" and self.engine == "local":
-            # The three methods side by side: a run on its own does not keep two cores busy.
-            values["processes"] = min(3, os.cpu_count() or 1)
         given = {name: getattr(self, name) for name in values if getattr(self, name) is not None}
         whole = replace(self, **{**values, **given})
         for world in whole.env or ():
@@ -94,40 +104,41 @@ class Reproduce(Running):
             raise UsageError("--env: the critics' values are those of four histories of heaven-hell-4")
         return whole
 
-    def cells(self) -> list[Cell]:
-        from asymrl.paper.evaluation import curve_cells, grid_cells
+    def runs(self) -> list[Run]:
+        """The runs of this part of the paper."""
+        from asymrl.paper.evaluation import curve_runs, grid_runs
 
-        make = grid_cells if self.part == "grid" else curve_cells
+        make = grid_runs if self.part == "grid" else curve_runs
         try:
             return make(self.env or (), self.methods or (), range(self.seeds or 0), self.steps)
         except ValueError as error:
             raise UsageError(str(error)) from error
 
-    def _probes(self) -> dict[str, object]:
+    def _probes(self) -> dict[str, ForkProbe]:
         from asymrl.paper.evaluation import probes
 
-        return {} if self.part == "grid" else dict(probes(self.steps))
+        return {} if self.part == "grid" else probes(self.steps)
 
     def draw(self, source: Path, out: Path) -> int:
         """Figures and numbers from the tables in a folder."""
-        from asymrl.runs.files import RunError
+        from asymrl.engine.files import RunError
 
         parts = {"curves": self._draw_curves, "critics": self._draw_critics, "grid": self._draw_grid}
         try:
             out.mkdir(parents=True, exist_ok=True)
             parts[self.part](source, out)
         except RunError as error:
-            raise UsageError(f"{source}: {error}") from error
+            raise UsageError(str(error)) from error
         except BrokenPipeError:  # whoever reads what is printed has gone
             raise
         except OSError as error:
-            raise UsageError(f"{error.filename or out}: can not be written: {error.strerror}") from error
+            raise UsageError(f"{error.filename or out}: cannot be written: {error.strerror}") from error
         return 0
 
-    def _rows(self, source: Path, name: str = "results") -> pl.DataFrame:
-        from asymrl.paper.results import chosen, read_table
+    def _rows(self, source: Path, name: str = "metrics") -> pl.DataFrame:
+        from asymrl.paper.results import chosen, read_results
 
-        return chosen(read_table(source, name), self.env or (), self.methods or (), self.seeds, self.steps)
+        return chosen(read_results(source, name), self.env or (), self.methods or (), self.seeds, self.steps)
 
     def _draw_curves(self, source: Path, out: Path) -> None:
         from asymrl.engine.wording import thousands

@@ -1,4 +1,4 @@
-"""`asymrl resume`: goes on with runs that were interrupted, or makes them longer."""
+"""`asymrl resume`: goes on with any runs that were interrupted, or makes them longer."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from typing import Annotated
 
 import tyro
 
+from asymrl.cli.running import Running, print_results, train_to_the_end
 from asymrl.cli.usage import UsageError
 
 
-@dataclass(frozen=True)
-class Resume:
-    """Go on with the runs in a folder from their last checkpoint, to their end or beyond it."""
+@dataclass(frozen=True, kw_only=True)
+class Resume(Running):
+    """Go on with the runs in a folder, to their end or beyond it.
 
-    run_folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """Folder of the runs, as asymrl train has named it."""
+    For everything that trains: train, sweep, compare and reproduce.
+    """
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER")]
+    """Folder of the runs."""
 
     steps: int | None = None
     """Train each run for this many steps in all, more than it was started with. None: as it was started."""
-    checkpoint_seconds: float = 60.0
-    """Seconds between two checkpoints."""
-    refresh_seconds: float = 1.5
-    """Seconds between two updates of the display and of the metrics."""
-    tensorboard: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Also write for TensorBoard, into the folder of the runs."""
-    wandb: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Also report to Weights & Biases."""
 
     def run(self) -> int:
-        from asymrl.cli.training import follow_to_the_end, wanted_trackers
-        from asymrl.runs.files import StorageError
-        from asymrl.runs.folder import RunFolder
-        from asymrl.runs.trainer import Pace
+        from asymrl.engine.files import StorageError
+        from asymrl.engine.store import Store
+        from asymrl.paper.evaluation import probes_from_json
 
+        options, trackers = self.options(), self.trackers()
         try:
-            pace = Pace(self.refresh_seconds, self.checkpoint_seconds)
-            trackers = wanted_trackers(tensorboard=self.tensorboard, wandb=self.wandb)
-            folder = RunFolder.take(self.run_folder)
-            if self.steps is not None:
-                folder.extend(self.steps)
+            store = Store.take(self.folder)
         except (ValueError, StorageError) as error:
             raise UsageError(str(error)) from error
-        return follow_to_the_end(folder, pace, trackers)
+        try:
+            store.check_world_files()
+            if self.steps is not None:
+                store.extend(self.steps)
+        except (ValueError, StorageError) as error:
+            store.release()
+            raise UsageError(str(error)) from error
+        probes = probes_from_json(store.probes)
+        return train_to_the_end(store, options, trackers, probes=probes, report=print_results)

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.cli.sweeping import Running, collect, run_cells
+from asymrl.cli.running import Running, print_results, train_to_the_end
 from asymrl.cli.usage import UsageError, read_toml
-from asymrl.paper import tuned
 
 if TYPE_CHECKING:
-    from asymrl.sweeps.cells import Cell
-
-Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+    from asymrl.engine.runs import Run
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Sweep(Running):
     methods: tuple[str, ...] = ()
     """Names of methods."""
     seeds: int | None = None
-    """How many seeds: 0, 1, ... None: 20."""
+    """How many seeds: 0, 1, ... None: 5."""
     first_seed: int = 0
     """The first of them."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE,...")] = ()
@@ -41,35 +38,36 @@ class Sweep(Running):
     """Folder of the sweep."""
     config: Path | None = None
     """A TOML file with env, methods, seeds, out, and a table [set] with lists of values."""
-    collect: Flag = False
-    """Train nothing; put what is finished together into one table, OUT/results.parquet."""
+    keep_networks: bool | None = None
+    """Whether the networks of finished runs are kept, to evaluate or extend them. None: if there are at most 300."""
 
     def run(self) -> int:
+        from asymrl.api import keeps_networks
+        from asymrl.engine.files import StorageError
+        from asymrl.engine.store import Store
+
         wanted = self._with_config()
         if wanted.out is None:
             raise UsageError("--out: say in which folder the sweep is kept")
-        if wanted.collect:
-            return collect(wanted.out)
+        options, trackers = wanted.options(), wanted.trackers()
         try:
-            cells = wanted.cells()
-        except ValueError as error:
+            runs = wanted.runs()
+            store = Store.take_or_create(wanted.out, runs, keeps_networks=keeps_networks(runs, wanted.keep_networks))
+        except (ValueError, StorageError) as error:
             raise UsageError(str(error)) from error
-        status = run_cells(wanted.out, cells, wanted)
-        print(f"What is finished becomes a table with: asymrl sweep --collect --out {wanted.out}")
-        return status
+        return train_to_the_end(store, options, trackers, report=print_results)
 
-    def cells(self) -> list[Cell]:
-        """The cells that are asked for. Raises ValueError if they can't be."""
-        from asymrl.sweeps.cells import product
+    def runs(self) -> list[Run]:
+        """The runs that are asked for. Raises ValueError if they are not possible."""
+        from asymrl.api import sweep_runs
 
         if not self.env or not self.methods:
             raise UsageError("name worlds with --env and methods with --methods, or give a --config file")
         axes = dict(axis(text) for text in self.set)
-        count = 20 if self.seeds is None else self.seeds
+        count = 5 if self.seeds is None else self.seeds
         if count < 1:
             raise UsageError("no seeds: train at least one run")
-        seeds = range(self.first_seed, self.first_seed + count)
-        return product(self.env, self.methods, axes, seeds, _known_settings)
+        return sweep_runs(self.env, self.methods, axes, range(self.first_seed, self.first_seed + count))
 
     def _with_config(self) -> Sweep:
         if self.config is None:
@@ -84,13 +82,6 @@ class Sweep(Running):
         }
         kept = tuple(axis for axis in axes if axis.partition("=")[0] not in given)
         return replace(self, **changes, set=(*kept, *self.set))
-
-
-def _known_settings(world: str, method: str) -> dict[str, Any]:
-    """What the world's own file says, or the paper tuned for the world and method."""
-    from asymrl.runs.options import settings_from_file
-
-    return {**settings_from_file(world), **(tuned(world, method) or {})}
 
 
 CONFIG = {"env": list, "methods": list, "seeds": int, "first_seed": int, "out": str, "set": dict}

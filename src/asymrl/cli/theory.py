@@ -115,13 +115,13 @@ class Theory:
 
         folder = self.policy.removeprefix("run:")
         chosen = select_run(folder, None)
-        if chosen.env.name != self.world.partition(":")[0]:
-            raise UsageError(f"{folder}: was trained in {chosen.env.name}, not in {self.world}")
-        if not isinstance(chosen.env, FiniteWorld):
-            raise UsageError(f"{chosen.env.name} has no finite tables to compute with")
-        forgets = TrainedActor(chosen.run.actor).length > 0
-        mass, horizon = 1.0 if forgets else self.mass, self._steps(chosen.env.time_limit)
-        return audit_run(chosen.env, chosen.settings, chosen.run, mass=mass, horizon=horizon)
+        if chosen.world.name != self.world.partition(":")[0]:
+            raise UsageError(f"{folder}: was trained in {chosen.world.name}, not in {self.world}")
+        if not isinstance(chosen.world, FiniteWorld):
+            raise UsageError(f"{chosen.world.name} has no finite tables to compute with")
+        forgets = TrainedActor(chosen.state.actor).length > 0
+        mass, horizon = 1.0 if forgets else self.mass, self._steps(chosen.world.time_limit)
+        return audit_run(chosen.world, chosen.settings, chosen.state, mass=mass, horizon=horizon)
 
     def _told(self, analysis: Analysis, signal: str) -> Told:
         from asymrl.theory.signals import examine_signal

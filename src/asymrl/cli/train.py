@@ -1,4 +1,4 @@
-"""`asymrl train`: many runs at once, in a folder from which they can go on."""
+"""`asymrl train`: some runs of one setting, in a folder from which they can go on."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Annotated, Any
 
 import tyro
 
+from asymrl.cli.running import Running, print_results, train_to_the_end
 from asymrl.cli.usage import UsageError, read_toml
+from asymrl.engine.files import RunError, StorageError
+from asymrl.engine.options import checked_values, resolve
 from asymrl.learning.settings import Settings
 from asymrl.paper import tuned
-from asymrl.runs.files import RunError, StorageError
-from asymrl.runs.options import checked_values, settings_from_file
-
-Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
 @dataclass(frozen=True)
-class Train(Settings):
-    """Train agents in a world, many seeds at once.
+class Train(Running, Settings):
+    """Train agents in a world, several seeds at once.
 
     Settings come from the command line, then the --config file, then what the paper tuned for its worlds and methods
     (learning rates and entropy weight) or the world's own file says (discount), then the defaults below.
@@ -31,21 +30,13 @@ class Train(Settings):
     gymnax:NAME; MODULE:CLASS or FILE.py:CLASS of your own."""
 
     seeds: int = 5
-    """How many runs to train at once; their seeds are 0, 1, ..."""
+    """How many runs to train; their seeds are 0, 1, ..."""
     seed_list: tuple[int, ...] | None = None
     """Which seeds instead."""
     out: Path | None = None
     """Folder of the runs. None: runs/WORLD-METHOD, with a number if that is taken."""
     config: Path | None = None
     """A TOML file with settings, named as in Python: entropy_weight = 0.3"""
-    checkpoint_seconds: float = 60.0
-    """Seconds between two checkpoints."""
-    refresh_seconds: float = 1.5
-    """Seconds between two updates of the display and of the metrics."""
-    tensorboard: Flag = False
-    """Also write for TensorBoard, into the folder of the runs."""
-    wandb: Flag = False
-    """Also report to Weights & Biases."""
 
     def __post_init__(self) -> None:
         pass  # the settings are checked when they are complete
@@ -59,33 +50,29 @@ class Train(Settings):
         config = read_config(self.config) if self.config else {}
         given = _parse(arguments, replace(plain, **config))
         try:
-            found = {**settings_from_file(given.world), **(tuned(given.world, given.method) or {})}
+            known = resolve(given.world, given.method, config, tuned=tuned(given.world, given.method))
         except ValueError as error:
             raise UsageError(str(error)) from error
-        return _parse(arguments, replace(plain, **{**found, **config}))
+        return _parse(arguments, replace(plain, **known))
 
     def settings(self) -> Settings:
         """The settings of the runs. Raises ValueError if they are not possible."""
         return Settings(**{each.name: getattr(self, each.name) for each in fields(Settings)})
 
     def run(self) -> int:
-        from asymrl.cli.training import follow_to_the_end, wanted_trackers
-        from asymrl.runs.batch import Batch
-        from asymrl.runs.trainer import Pace
-        from asymrl.training import new_folder
+        from asymrl.api import new_store
+        from asymrl.engine.runs import Run
 
+        options, trackers = self.options(), self.trackers()
         try:
             seeds = range(self.seeds) if self.seed_list is None else self.seed_list
             if not seeds:
                 raise UsageError("no seeds: train at least one run")
-            batch = Batch.product([self.settings()], seeds)
-            pace = Pace(self.refresh_seconds, self.checkpoint_seconds)
-            trackers = wanted_trackers(tensorboard=self.tensorboard, wandb=self.wandb)
-            folder = new_folder(batch, self.out)
+            store = new_store([Run(self.settings(), seed) for seed in seeds], self.out)
         except (ValueError, StorageError) as error:
             raise UsageError(str(error)) from error
-        print(f"{folder.path}: {self._origin()}")
-        return follow_to_the_end(folder, pace, trackers)
+        print(f"{store.path}: {self._origin()}")
+        return train_to_the_end(store, options, trackers, report=print_results)
 
     def _origin(self) -> str:
         """Where the settings that the paper tuned come from."""
@@ -100,7 +87,7 @@ class Train(Settings):
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file. Raises UsageError if it can not be read, or says something that is no setting."""
+    """The settings in a TOML file. Raises UsageError if it cannot be read, or names something that is not a setting."""
     values = read_toml(path)
     own = {each.name for each in fields(Train)} - {each.name for each in fields(Settings)} | {"world"}
     for name in values:

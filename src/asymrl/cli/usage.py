@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from asymrl.runs.loaded import LoadedRun
-    from asymrl.runs.selection import Selected
+    from asymrl.agents.trained import TrainedRun, TrainedRuns
     from asymrl.worlds import World
 
 
 class UsageError(ValueError):
-    """The command line asks for something that can not be. Printed as one line, without a traceback."""
+    """The command line asks for something that cannot be. Printed as one line, without a traceback."""
 
 
 def world_named(name: str) -> World:
@@ -34,49 +33,62 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except OSError as error:
-        raise UsageError(f"--config {path}: can not be read: {error.strerror}") from error
+        raise UsageError(f"--config {path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"--config {path}: not TOML: {error}") from error
 
 
 def is_run(path: str) -> bool:
-    """Whether this is the folder of a run."""
+    """Whether this is a folder with runs."""
     return (Path(path) / "settings.json").is_file()
 
 
-def load_run(folder: str | Path) -> LoadedRun:
-    """The trained run that the user asked for."""
+def choices(where: Sequence[str]) -> dict[str, str]:
+    """What `--where NAME=VALUE ...` asks for."""
+    parts = [text.partition("=") for text in where]
+    for name, equals, value in parts:
+        if not name or not equals or not value:
+            raise UsageError(f"--where {name}{equals}{value}: write NAME=VALUE, such as method=a2c-asym-hs")
+    return {name.replace("-", "_"): value for name, _, value in parts}
+
+
+def load_runs(folder: str | Path, where: Sequence[str] = ()) -> list[TrainedRuns]:
+    """The trained runs that the user asked for, grouped by shape."""
+    check_is_run(folder)
+    from asymrl.api import Runs
+
+    try:
+        return Runs(folder).load(choices(where))
+    except ValueError as error:
+        raise UsageError(f"{folder}: {error}" if str(folder) not in str(error) else str(error)) from error
+
+
+def select_run(folder: str | Path, run_seed: int | None, where: Sequence[str] = ()) -> TrainedRun:
+    """The trained run with this seed and these settings, or the best of them."""
+    check_is_run(folder)
+    from asymrl.api import Runs
+
+    try:
+        return Runs(folder).best(choices(where), run_seed)
+    except ValueError as error:
+        raise UsageError(f"{folder}: {error}" if str(folder) not in str(error) else str(error)) from error
+
+
+def check_is_run(folder: str | Path) -> None:
+    """Complains if there are no runs in a folder."""
     if not is_run(str(folder)):
         what = "there is no such folder" if not Path(folder).is_dir() else "it holds no settings.json"
-        raise UsageError(f"{folder}: is not a run, {what}; `asymrl train` makes one")
-    from asymrl.runs.loaded import load
-
-    try:
-        return load(folder)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-
-
-def select_run(folder: str | Path, run_seed: int | None) -> Selected:
-    """The trained run with this seed, or the best."""
-    loaded = load_run(folder)
-
-    from asymrl.runs.selection import select
-
-    try:
-        return select(loaded, run_seed)
-    except ValueError as error:
-        raise UsageError(f"{folder}: {error}") from error
+        raise UsageError(f"{folder}: no runs here, {what}; `asymrl train` makes some")
 
 
 def check_writable(path: Path, endings: Sequence[str], otherwise: str = "") -> None:
-    """Complains, before any work is done, if this file can not be written or has another ending."""
+    """Complains, before any work is done, if this file cannot be written or has another ending."""
     if path.suffix.lower() not in endings:
         raise UsageError(f"{path}: unknown file ending {path.suffix!r}; use {' or '.join(endings)}{otherwise}")
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {str(path.parent)!r}; create it first")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"{path}: can not be written; choose another place with -o")
+        raise UsageError(f"{path}: cannot be written; choose another place with -o")
 
 
 def require_packages(names: Sequence[str], extra: str, purpose: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from asymrl.adapters.gym.environment import Environment
+from asymrl.agents.policy import ActorPolicy, draw
 from asymrl.export.numpy_policy import NumpyPolicy
-from asymrl.runs.policy import ActorPolicy, draw
 from asymrl.worlds.stepped_world import SteppedWorld
 
 TOLERANCE = 1e-5

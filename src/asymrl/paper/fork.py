@@ -76,8 +76,11 @@ class ForkProbe:
     def columns(self) -> tuple[str, ...]:
         return PAIRS
 
-    def __call__(self, runs: RunState) -> Float[np.ndarray, "run pair"]:
-        return np.asarray(_values()(runs.critic, walks(self.n)))
+    def to_json(self) -> dict[str, int]:
+        return {"n": self.n, "every": self.every}
+
+    def __call__(self, states: RunState) -> Float[np.ndarray, "run pair"]:
+        return np.asarray(_values()(states.critic, walks(self.n)))
 
 
 @functools.cache

@@ -9,31 +9,23 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from asymrl.engine.files import RunError
 from asymrl.engine.statistics import final_returns, mean_and_error, run_columns
+from asymrl.engine.store import METRICS_FILE, PROBES_FILE, read_table
 from asymrl.engine.wording import thousands
 from asymrl.learning.methods import METHODS
 from asymrl.paper.tuned import PAPER_WORLDS, tuned
 from asymrl.report.intervals import bootstrap, improvement_interval, interquartile_mean, normalised
-from asymrl.runs.files import RunError
 
 
-def read_table(folder: Path, name: str = "results") -> pl.DataFrame:
-    """A table of a folder of results. Raises RunError if it is not there or damaged."""
-    path = folder / f"{name}.parquet"
-    if not folder.is_dir():
-        raise RunError("there is no such folder")
-    if name == "probes" and not path.is_file() and (folder / "results.parquet").is_file():
+def read_results(folder: Path, name: str = "metrics") -> pl.DataFrame:
+    """A table of a store. Raises RunError if it is not there or damaged."""
+    if name == "probes" and not (folder / PROBES_FILE).is_file() and (folder / METRICS_FILE).is_file():
         raise RunError(
-            "nothing was measured in its runs while they were trained; `asymrl reproduce critics` does, in a new --out"
+            f"{folder}: nothing was measured in its runs while they were trained; `asymrl reproduce critics` does, in "
+            "a new --out"
         )
-    if not path.is_file():
-        raise RunError(f"no {path.name}; put the results together with `asymrl sweep --collect --out {folder}`")
-    try:
-        table = pl.read_parquet(path)
-    except pl.exceptions.PolarsError as error:
-        raise RunError(
-            f"{path.name} is damaged ({error}); `asymrl sweep --collect --out {folder}` writes it anew"
-        ) from error
+    table = read_table(folder, f"{name}.parquet")
     return table.with_columns(pl.col("world", "method").cast(pl.String))
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from asymrl.engine.files import RunError
 from asymrl.engine.statistics import FINAL_SHARE, final_returns, mean_and_error
 from asymrl.paper.tuned import grid, tuned
 from asymrl.report.curves import curves
-from asymrl.runs.files import RunError
 
 SEARCHED = ("actor_rate", "critic_rate", "entropy_weight")
 

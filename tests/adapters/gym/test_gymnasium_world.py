@@ -9,6 +9,7 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
+from asymrl.training import settings_for
 from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
@@ -18,7 +19,6 @@ from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import training_world
 from asymrl.learning.stepped import Collector, SteppedProgram
-from asymrl.training import settings_for
 from asymrl.worlds.registry import make
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record
 from asymrl.worlds.stepped_world import SteppedWorld

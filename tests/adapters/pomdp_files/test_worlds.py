@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from asymrl.adapters.pomdp_files import to_text
-from asymrl.cli import main
-from asymrl.learning.settings import Settings
 from asymrl.runs.batch import Batch
 from asymrl.runs.files import RunError
 from asymrl.runs.folder import RunFolder
 from asymrl.runs.options import settings_from_file
-from asymrl.theory.analysis import as_pomdp
 from asymrl.training import settings_for
+
+from asymrl.adapters.pomdp_files import to_text
+from asymrl.cli import main
+from asymrl.learning.settings import Settings
+from asymrl.theory.analysis import as_pomdp
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.registry import make
 from tests.adapters.pomdp_files.texts import TIGER

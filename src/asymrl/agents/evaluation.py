@@ -1,0 +1,196 @@
+"""How good trained policies are: many episodes of each, apart from training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from asymrl.agents.trained import TrainedRuns
+from asymrl.engine.statistics import mean_and_error
+from asymrl.learning import stepped
+from asymrl.learning.settings import Settings
+from asymrl.models.agent import Actor
+from asymrl.worlds.reference_scores import scores
+from asymrl.worlds.stepped_world import SteppedWorld
+from asymrl.worlds.world import DEFAULT_TIME_LIMIT, World
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SIDE_BY_SIDE, SIDE_BY_SIDE_IN_PYTHON = 100, 10
+
+
+class Outcomes(NamedTuple):
+    """What came of the episodes of a batch of runs."""
+
+    returns: Float[np.ndarray, "run episode"]
+    discounted: Float[np.ndarray, "run episode"]
+    lengths: Int[np.ndarray, "run episode"]
+    truncated: Bool[np.ndarray, "run episode"]
+
+
+class Estimate(NamedTuple):
+    """A mean and its standard error; NaN where a single value says nothing about the spread."""
+
+    mean: float
+    error: float
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Estimate:
+        mean, error = mean_and_error(values)
+        return cls(float(mean), float(error))
+
+
+class Yardstick(NamedTuple):
+    """What a random and the best known policy get. They become 0 and 1 of the normalised return."""
+
+    random: float
+    best: float
+
+    def normalise(self, returns: Estimate) -> Estimate:
+        span = self.best - self.random
+        return Estimate((returns.mean - self.random) / span, returns.error / span)
+
+
+class Evaluation(NamedTuple):
+    """How good one policy is, or the policies of several seeds are on average."""
+
+    returns: Estimate
+    discounted: Estimate
+    length: Estimate
+    terminated: float  # share of the episodes that the world ended
+    truncated: float  # share of the episodes that the time limit cut off
+    normalised: Estimate | None
+
+
+def play(
+    env: World,
+    actors: Actor,
+    seeds: Sequence[int],
+    discounts: Sequence[float],
+    *,
+    episodes: int,
+    seed: int = 0,
+    greedy: bool = False,
+) -> Outcomes:
+    """Episodes of each actor.
+
+    Args:
+        env: the world, with a time limit.
+        actors: of a batch of runs; every array has a leading axis `run`.
+        seeds: those of the runs. With `seed`, they decide about all that is random here.
+        discounts: of the runs, for the discounted returns.
+        episodes: per run.
+        seed: another one gives other episodes.
+        greedy: take the most likely action instead of a sampled one.
+    """
+    if episodes < 1:
+        raise ValueError(f"episodes is {episodes}; at least 1 is needed")
+    keys = jax.vmap(lambda of_run: jax.random.fold_in(jax.random.key(seed), of_run))(jnp.asarray(seeds, jnp.uint32))
+    played = []
+    for part in range(math.ceil(episodes / side_by_side(env))):
+        part_keys = jax.vmap(lambda key, part=part: jax.random.fold_in(key, part))(keys)
+        played.append(jax.device_get(_play(env, actors, part_keys, jnp.asarray(discounts, jnp.float32), greedy)))
+    return Outcomes(*(np.concatenate(arrays, axis=1)[:, :episodes] for arrays in zip(*played, strict=True)))
+
+
+def _play(
+    env: World, actors: Actor, keys: PRNGKeyArray, discounts: Float[Array, "run"], greedy: bool
+) -> tuple[Array, Array, Array, Array]:
+    everyone = jnp.ones(keys.shape[0], bool)
+    episodes = stepped.play(env, actors, keys, everyone, episodes=side_by_side(env), greedy=greedy)
+    rewards = jnp.asarray(episodes.rewards)  # zero after the end of an episode
+    weights = discounts[None, :, None] ** jnp.arange(rewards.shape[0])[:, None, None]
+    return rewards.sum(0), (weights * rewards).sum(0), episodes.lengths, episodes.truncated
+
+
+def side_by_side(env: World) -> int:
+    """Episodes of a run that are played at once; fixed, so that the first n episodes are the same whatever n is."""
+    return SIDE_BY_SIDE_IN_PYTHON if isinstance(env, SteppedWorld) else SIDE_BY_SIDE
+
+
+def yardstick(settings: Settings) -> Yardstick | None:
+    """The reference returns of a run's world, or None where none are known.
+
+    They hold for episodes of at most 100 steps. Of a best return that is known between two bounds, the lower one is
+    what some policy is known to reach.
+    """
+    known = scores(settings.world)
+    if known is None or settings.time_limit != DEFAULT_TIME_LIMIT:
+        return None
+    return Yardstick(known.undiscounted["random"].low, known.undiscounted["best"].low)
+
+
+def evaluate_runs(outcomes: Outcomes, reference: Yardstick | None) -> list[Evaluation]:
+    """How good each policy is; the standard errors are over its episodes."""
+    evaluations = []
+    for returns, discounted, lengths, truncated in zip(*outcomes, strict=True):
+        mean_return = Estimate.of(returns)
+        evaluations.append(
+            Evaluation(
+                returns=mean_return,
+                discounted=Estimate.of(discounted),
+                length=Estimate.of(lengths),
+                terminated=float(1 - truncated.mean()),
+                truncated=float(truncated.mean()),
+                normalised=reference.normalise(mean_return) if reference else None,
+            )
+        )
+    return evaluations
+
+
+def evaluate(trained: TrainedRuns, *, episodes: int = 1000, seed: int = 0, greedy: bool = False) -> list[Evaluation]:
+    """How good the policy of each run is, in so many episodes of each."""
+    outcomes = play(
+        trained.world,
+        trained.states.actor,
+        trained.seeds,
+        [settings.discount for settings in trained.settings],
+        episodes=episodes,
+        seed=seed,
+        greedy=greedy,
+    )
+    return evaluate_runs(outcomes, yardstick(trained.settings[0]))
+
+
+def evaluation_table(
+    groups: Sequence[TrainedRuns], *, episodes: int, seed: int = 0, greedy: bool = False
+) -> pl.DataFrame:
+    """A row for each run: its number, what it is, and means with standard errors over its episodes."""
+    import polars as pl
+
+    rows = []
+    for trained in groups:
+        each = evaluate(trained, episodes=episodes, seed=seed, greedy=greedy)
+        for number, run, found in zip(trained.numbers, trained.runs, each, strict=True):
+            row = {"run": number, "world": run.settings.world, "method": run.settings.method, "seed": run.seed}
+            for name in ("returns", "discounted", "length", "normalised"):
+                estimate = getattr(found, name)
+                short = "return" if name == "returns" else name
+                row |= {short: estimate and estimate.mean, f"{short}_error": estimate and estimate.error}
+            rows.append({**row, "terminated": found.terminated, "truncated": found.truncated})
+    return pl.DataFrame(sorted(rows, key=lambda row: row["run"]), infer_schema_length=None)
+
+
+def over_seeds(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """The mean over seeds; the standard errors are over seeds too, as in the paper's figures."""
+
+    def mean(estimates: list[Estimate]) -> Estimate:
+        return Estimate.of(np.array([estimate.mean for estimate in estimates]))
+
+    return Evaluation(
+        returns=mean([each.returns for each in evaluations]),
+        discounted=mean([each.discounted for each in evaluations]),
+        length=mean([each.length for each in evaluations]),
+        terminated=float(np.mean([each.terminated for each in evaluations])),
+        truncated=float(np.mean([each.truncated for each in evaluations])),
+        normalised=mean([each.normalised for each in evaluations if each.normalised])
+        if all(each.normalised for each in evaluations)
+        else None,
+    )

@@ -1,0 +1,117 @@
+"""A trained agent that acts in an environment: what it sees goes in, an action comes out."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from asymrl.adapters.gym.gymnasium_spaces import to_world
+from asymrl.agents.trained import best_run
+from asymrl.models.agent import Actor
+from asymrl.models.distributions import Gaussian
+from asymrl.models.memory import Carry
+from asymrl.worlds.stepped_world import SteppedWorld
+from asymrl.worlds.world import World
+
+
+class ActorPolicy:
+    """An actor with its memory: `reset()` before each episode, then `act(observation)` until it ends.
+
+    Observations are those of the world's Gymnasium environment, and actions those that it takes.
+    """
+
+    def __init__(self, env: World, actor: Actor, generator: np.random.Generator | None = None):
+        """Makes an actor ready to act.
+
+        Args:
+            env: the world that it acts in.
+            actor: of one run.
+            generator: samples the actions; without one, the most likely action is taken.
+        """
+        self.env, self.generator = env, generator
+        self.action_names = env.action_names
+        self._actor = actor
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets the past: an episode begins."""
+        self.previous_action: Any = np.asarray(self._actor.distribution.none(1))[0]
+        self._memory = self._actor.history.memory.initial(1)
+
+    def act(self, observation: Any) -> Any:
+        """The next action: an index, or a vector within the bounds of the action space."""
+        self.previous_action = draw(self.observe(observation), self.is_vector, self.generator)
+        return self.to_env(self.previous_action)
+
+    def to_env(self, action: Any) -> Any:
+        """An action of the policy as the environment takes it."""
+        taken: Any = self._placed(action) if self.is_vector else int(action)
+        return self.env.act(taken) if isinstance(self.env, SteppedWorld) else taken
+
+    def _placed(self, action: np.ndarray) -> np.ndarray:
+        return np.asarray(self._actor.distribution.to_world(jnp.asarray(action)[None])[0])
+
+    def observe(self, observation: Any) -> Float[np.ndarray, "numbers"]:
+        """Takes in what is seen now, after `previous_action`; the probabilities of the next action.
+
+        Of an action that is a vector, the means of its entries and then their spreads, in coordinates where -1 and 1
+        are the bounds.
+        """
+        space = self.env.observation_space
+        if isinstance(self.env, SteppedWorld):
+            observation = self.env.read(observation)
+        if problem := space.problem(observation):
+            raise ValueError(f"{self.env.name}: the observation {problem}")
+        seen = jax.tree.map(lambda leaf: leaf[None], to_world(space, observation))
+        self._memory, shown = _step(self._actor, self._memory, np.asarray(self.previous_action)[None], seen)
+        return np.asarray(shown)
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether actions are vectors rather than indices."""
+        return isinstance(self._actor.distribution, Gaussian)
+
+
+def draw(shown: Float[np.ndarray, "numbers"], is_vector: bool, generator: np.random.Generator | None) -> Any:
+    """An action from what `observe` gives: drawn with the generator, or without one the most likely."""
+    if is_vector:
+        mean, spread = np.split(shown, 2)
+        return mean if generator is None else (mean + spread * generator.normal(size=mean.shape)).astype(np.float32)
+    if generator is None:
+        return np.int32(shown.argmax())
+    return np.int32(np.sum(np.cumsum(shown)[:-1] <= generator.random()))
+
+
+class Policy(ActorPolicy):
+    """The agent that a run has trained; see `ActorPolicy` for how to act with it."""
+
+    def __init__(
+        self,
+        run: str | os.PathLike[str],
+        *,
+        run_seed: int | None = None,
+        generator: np.random.Generator | None = None,
+    ):
+        """Loads the agent.
+
+        Args:
+            run: folder of a store.
+            run_seed: which seed; by default the run with the best recent return.
+            generator: samples the actions; without one, the most likely action is taken.
+        """
+        chosen = best_run(run, run_seed)
+        self.settings, self.run_seed = chosen.settings, chosen.seed
+        super().__init__(chosen.world, chosen.state.actor, generator)
+
+
+@eqx.filter_jit
+def _step(actor: Actor, memory: Carry, before: np.ndarray, seen: Any) -> tuple[Carry, Float[Array, "numbers"]]:
+    with jax.default_matmul_precision("highest"):
+        memory, _, parameters = actor.step(memory, jnp.asarray(before), seen)
+    return memory, actor.distribution.shown(parameters[0])

@@ -1,0 +1,152 @@
+"""Trained runs with their networks, read back from their store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from asymrl.engine.checkpoint import joined
+from asymrl.engine.files import RunError
+from asymrl.engine.options import SETTINGS
+from asymrl.engine.runs import Run
+from asymrl.engine.states import from_saved
+from asymrl.engine.store import Store
+from asymrl.learning.factory import program
+from asymrl.learning.settings import Settings
+from asymrl.learning.state import RECENT, RunState
+from asymrl.worlds.world import World
+
+
+class TrainedRuns(NamedTuple):
+    """Runs of one shape as their last checkpoint has them."""
+
+    numbers: tuple[int, ...]
+    """In their store."""
+    runs: tuple[Run, ...]
+    states: RunState
+    """Everything in the runs; every array has a leading axis `run`."""
+    world: World
+    """The world that they were trained in, with their time limit."""
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(run.seed for run in self.runs)
+
+    @property
+    def settings(self) -> tuple[Settings, ...]:
+        return tuple(run.settings for run in self.runs)
+
+    def recent_returns(self) -> np.ndarray:
+        """The mean return of the last 100 training episodes of each run; -inf before the first."""
+        count = np.minimum(np.asarray(self.states.episodes), RECENT)
+        there = np.arange(RECENT)[None] < count[:, None]
+        total = np.where(there, np.asarray(self.states.recent_returns), 0.0).sum(axis=1)
+        return np.where(count > 0, total / np.maximum(count, 1), -np.inf)
+
+    def one(self, row: int) -> TrainedRun:
+        """One of the runs."""
+        arrays, static = eqx.partition(self.states, eqx.is_array)
+        state = eqx.combine(jax.tree.map(lambda leaf: leaf[row], arrays), static)
+        run = self.runs[row]
+        return TrainedRun(state, run.settings, run.seed, self.world, float(self.recent_returns()[row]))
+
+
+class TrainedRun(NamedTuple):
+    """One run, its world, and the mean return of its last 100 training episodes."""
+
+    state: RunState
+    settings: Settings
+    seed: int
+    world: World
+    recent_return: float
+
+
+def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] | None = None) -> list[TrainedRuns]:
+    """The runs of a store with their networks, finished or not, grouped by shape.
+
+    Args:
+        store: or its folder.
+        numbers: the runs to load. None: all.
+
+    Raises:
+        RunError: if there are no runs, no checkpoint yet, or none that is sound.
+    """
+    store = store if isinstance(store, Store) else Store.open(Path(store))
+    wanted = list(range(len(store))) if numbers is None else list(numbers)
+    groups: dict[Settings, list[tuple[int, Any]]] = {}
+    for held, saved in store.saved(wanted):
+        for row, number in enumerate(held):
+            groups.setdefault(saved.runs[row].settings.shape(), []).append((number, saved.only([row])))
+    if not groups:
+        if not store.keeps_networks:
+            raise RunError(f"{store.path}: the networks of its runs were not kept; their learning curves are there")
+        raise RunError(f"{store.path}: no checkpoint yet; begin with `asymrl resume {store.path}`")
+    loaded = []
+    for shape, parts in groups.items():
+        parts.sort(key=lambda part: part[0])
+        made, saved = program(shape), joined([each for _, each in parts])
+        try:
+            states = from_saved(made, saved)
+        except ValueError as error:
+            raise RunError(f"{store.checkpoints.folder}: does not fit these settings: {error}") from error
+        loaded.append(TrainedRuns(tuple(number for number, _ in parts), saved.runs, states, made.world))
+    return loaded
+
+
+def choose_runs(runs: Sequence[Run], where: Mapping[str, Any], seed: int | None = None) -> list[int]:
+    """The numbers of the runs with this seed and these values of settings.
+
+    Raises:
+        RunError: if there are none.
+    """
+    for name in where:
+        if name not in SETTINGS:
+            raise RunError(f"unknown setting {name!r}; there are {', '.join(SETTINGS)}")
+    chosen = [
+        number
+        for number, run in enumerate(runs)
+        if (seed is None or run.seed == seed) and all(_same(getattr(run.settings, n), v) for n, v in where.items())
+    ]
+    if not chosen:
+        if seed is not None and not where:
+            known = ", ".join(map(str, sorted({run.seed for run in runs})))
+            raise RunError(f"there is no run with the seed {seed}; the seeds are {known}")
+        raise RunError(f"no run has {', '.join(f'{name}={value}' for name, value in where.items())}")
+    return chosen
+
+
+def _same(value: Any, wanted: Any) -> bool:
+    return value == wanted or str(value) == str(wanted)
+
+
+def best_run(
+    store: Store | str | os.PathLike[str], seed: int | None = None, where: Mapping[str, Any] | None = None
+) -> TrainedRun:
+    """The run with the best recent return, among those with this seed and these settings.
+
+    Raises:
+        RunError: if there is none, or the runs are of several worlds, whose returns cannot be compared.
+    """
+    store = store if isinstance(store, Store) else Store.open(Path(store))
+    chosen = choose_runs(store.runs, where or {}, seed)
+    worlds = sorted({store.runs[number].settings.world for number in chosen})
+    if len(worlds) > 1:
+        raise RunError(f"runs of several worlds; choose one with --where world={worlds[0]}, for example")
+    known = {n: store.results()[n].recent_return for n in chosen if n in store.results()}
+    known = {n: value for n, value in known.items() if np.isfinite(value)}
+    if len(known) == len(chosen):  # the tables say which it is, so that only one has to be loaded
+        return load_trained(store, [max(chosen, key=lambda n: (known[n], -n))])[0].one(0)
+    loaded = load_trained(store, chosen)
+    scored = [
+        (score, -group.numbers[row], group, row)
+        for group in loaded
+        for row, score in enumerate(group.recent_returns().tolist())
+    ]
+    _, _, group, row = max(scored, key=lambda each: each[:2])
+    return group.one(row)

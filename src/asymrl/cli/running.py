@@ -1,0 +1,142 @@
+"""What the commands that train share: where and for how long, and what is said at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from asymrl.cli.usage import UsageError
+from asymrl.engine.placement import Pace, Placement
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from asymrl.engine.driver import Outcome
+    from asymrl.engine.listeners import Listener
+    from asymrl.engine.store import Store
+
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+Tracker = Callable[["Path"], "Listener"]
+OUT_OF_TIME = 3
+MOST_SHOWN = 3  # runs that failed for the same reason
+
+
+@dataclass(frozen=True)
+class Running(Placement):
+    """How runs are trained; what comes out does not depend on it."""
+
+    minutes: float | None = None
+    """Stop after so many minutes, with a checkpoint, to fit into the slots of a queue. None: at the end."""
+    checkpoint: Literal["auto", "none"] = "auto"
+    """Whether runs in training are saved, so that a killed training goes on with them."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between two checkpoints."""
+    refresh_seconds: float = 1.5
+    """Seconds between two updates of the display and of the metrics."""
+    tensorboard: Flag = False
+    """Also write for TensorBoard, into the folder of the runs."""
+    wandb: Flag = False
+    """Also report to Weights & Biases."""
+
+    def __post_init__(self) -> None:
+        pass  # checked when they are used, so that the message is that of a command
+
+    def options(self) -> dict[str, Any]:
+        """As arguments of `train_store`. Raises UsageError if something is not possible."""
+        values = {each.name: getattr(self, each.name) for each in fields(Placement)}
+        try:
+            placement = Placement(**values)
+            pace = Pace(self.refresh_seconds, self.checkpoint_seconds if self.checkpoint == "auto" else None)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        return {"placement": placement, "pace": pace, "minutes": self.minutes}
+
+    def trackers(self) -> list[Tracker]:
+        """The trackers that the user asked for. Raises UsageError if one is not installed."""
+        if not self.tensorboard and not self.wandb:
+            return []
+        from asymrl.engine.trackers import TensorBoard, WeightsAndBiases
+
+        wanted = [kind for kind, on in ((TensorBoard, self.tensorboard), (WeightsAndBiases, self.wandb)) if on]
+        for kind in wanted:
+            try:
+                kind.package()
+            except ValueError as error:
+                raise UsageError(str(error)) from error
+        return [*wanted]
+
+
+def train_to_the_end(
+    store: Store,
+    options: Mapping[str, Any],
+    trackers: Sequence[Tracker] = (),
+    *,
+    probes: Mapping[str, Any] | None = None,
+    only: Sequence[int] | None = None,
+    report: Callable[[Store], None] | None = None,
+) -> int:
+    """Trains the runs of a store that was taken, reports on them, and returns the exit status.
+
+    0: all runs are over. 1: some failed, or something could not be written. 3: out of time, runs are left. 128 + n:
+    interrupted by signal n. `report` is called once all runs are over.
+    """
+    from asymrl.engine.display import display
+    from asymrl.engine.driver import train_store
+    from asymrl.engine.files import RunError, StorageError
+    from asymrl.engine.listeners import Everyone
+
+    listener = Everyone([display(), *(tracker(store.path) for tracker in trackers)])
+    try:
+        if not store.unfinished():
+            print(f"{store.path}: already complete")
+        outcome = train_store(store, listener, **options, probes=probes, only=only)
+    except RunError as error:
+        raise UsageError(str(error)) from error
+    except StorageError as error:
+        print(f"asymrl: {error}", file=sys.stderr)
+        return 1
+    finally:
+        store.release()
+    print_failures(outcome.failures)
+    if status := _status_of_the_rest(store, outcome):
+        return status
+    if report is not None:
+        report(store)
+    return 1 if outcome.failures else 0
+
+
+def _status_of_the_rest(store: Store, outcome: Outcome) -> int:
+    """Says how to go on if runs are left. Returns the exit status, or 0 if all are over."""
+    how = f"To go on: asymrl resume {store.path}"
+    if outcome.interrupted is not None:
+        print(f"Stopped; everything so far is in {store.path}. {how}")
+        return 128 + outcome.interrupted
+    if outcome.is_out_of_time:
+        print(f"Out of time; everything so far is in {store.path}. {how}")
+        return OUT_OF_TIME
+    return 0
+
+
+def print_failures(failures: Mapping[str, str]) -> None:
+    """Why runs failed, a line for each reason."""
+    for reason in dict.fromkeys(failures.values()):
+        runs = [run for run, why in failures.items() if why == reason]
+        more = f" and {len(runs) - MOST_SHOWN} more" if len(runs) > MOST_SHOWN else ""
+        print(f"failed: {'; '.join(runs[:MOST_SHOWN])}{more}: {reason}")
+
+
+def print_results(store: Store) -> None:
+    """What the runs have reached, and what to do next."""
+    from asymrl.api import Runs
+    from asymrl.report.summary import next_commands
+
+    runs = Runs(store.path)
+    print(f"\n{runs.summary()}\n")
+    if len(runs.metrics):
+        print(f"learning curve  {runs.plot()}")
+    print(f"metrics         {store.path / 'metrics.parquet'}")
+    print(f"\nnext:\n{next_commands(store.path, store.runs[0].settings)}")

@@ -1,0 +1,281 @@
+"""Checkpoints: the states of some runs in a safetensors file, and a manifest that vouches for it.
+
+A checkpoint exists once its manifest does. Loading executes nothing. The newest sound checkpoint that holds a run is
+the one that counts; the one before it is kept in case the newest is damaged.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import hashlib
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from asymrl.engine import runs as run_lists
+from asymrl.engine.files import RunError, write_whole
+from asymrl.engine.options import SETTINGS
+from asymrl.engine.runs import MAY_GROW, Run
+
+FORMAT, READABLE = 2, (1, 2)  # in format 1 every checkpoint held all runs of its folder, under other array names
+EXTRA = "extra."  # arrays that belong to a run but not to its state: what a probe has measured so far
+
+
+class DamagedError(RunError):
+    """A checkpoint is not what was written."""
+
+
+class SavedRuns(NamedTuple):
+    """Some runs as far as they were trained."""
+
+    runs: tuple[Run, ...]
+    arrays: dict[str, np.ndarray]
+    """Everything in the states of the runs, each array `[run, ...]` under its path."""
+    key_kind: str
+    """Name of the random number generator."""
+    seconds: tuple[float, ...]
+    """Time that was spent on each run."""
+
+    def only(self, rows: Sequence[int]) -> SavedRuns:
+        """The same for some of the runs, which do not depend on the others."""
+        chosen = slice(rows[0], rows[0] + 1) if len(rows) == 1 else list(rows)  # a view, where that is possible
+        arrays = {name: array[chosen] for name, array in self.arrays.items()}
+        runs = tuple(self.runs[row] for row in rows)
+        return SavedRuns(runs, arrays, self.key_kind, tuple(self.seconds[row] for row in rows))
+
+    def states(self) -> dict[str, np.ndarray]:
+        return {name: array for name, array in self.arrays.items() if not name.startswith(EXTRA)}
+
+    def extras(self) -> dict[str, np.ndarray]:
+        return {name.removeprefix(EXTRA): a for name, a in self.arrays.items() if name.startswith(EXTRA)}
+
+
+def joined(parts: Sequence[SavedRuns]) -> SavedRuns:
+    """Saved runs of one shape as one. Curves and extras of different lengths are filled up with NaN."""
+    names = parts[0].arrays.keys()
+    arrays = {name: _stacked([part.arrays[name] for part in parts]) for name in names}
+    runs = tuple(run for part in parts for run in part.runs)
+    return SavedRuns(runs, arrays, parts[0].key_kind, tuple(s for part in parts for s in part.seconds))
+
+
+def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    if len({array.shape[1:] for array in arrays}) == 1:
+        return np.concatenate(arrays)
+    points = max(array.shape[1] for array in arrays)
+    return np.concatenate([filled_up(array, points) for array in arrays])
+
+
+def filled_up(array: np.ndarray, points: int) -> np.ndarray:
+    """An array `[run, point, ...]` with room for so many points."""
+    missing = points - array.shape[1]
+    empty = np.nan if np.issubdtype(array.dtype, np.floating) else -1
+    return np.concatenate([array, np.full((array.shape[0], missing, *array.shape[2:]), empty, array.dtype)], axis=1)
+
+
+class Checkpoints:
+    """The checkpoints in a folder, and which runs each of them holds."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._index: dict[Path, tuple[str, frozenset[Any]]] = {}  # pool and keys of the runs
+
+    def save(self, saved: SavedRuns, pool: str) -> Path:
+        """Writes a checkpoint of some runs and returns its manifest. `pool` names who trains them.
+
+        Raises:
+            StorageError: if there is no room, for example; earlier checkpoints are still there.
+        """
+        import safetensors.numpy
+
+        data = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in saved.arrays.items()})
+        number = max((number for number, _ in manifests(self.folder)), default=0) + 1
+        file = self.folder / f"{number:06d}.safetensors"
+        manifest = {
+            "format": FORMAT,
+            "pool": pool,
+            **run_lists.to_json(saved.runs),
+            "updates": saved.arrays["updates"].tolist(),
+            "timesteps": saved.arrays["timesteps"].tolist(),
+            "seconds": [round(seconds, 3) for seconds in saved.seconds],
+            "key_kind": saved.key_kind,
+            "file": file.name,
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "arrays": {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in saved.arrays.items()},
+        }
+        manifest["digest"] = _digest(manifest)
+        write_whole(file, data)
+        path = file.with_suffix(".json")
+        write_whole(path, json.dumps(manifest, indent=1).encode())
+        self._index[path] = pool, frozenset(run.key for run in saved.runs)
+        return path
+
+    def load(self, wanted: Sequence[Run], say: Callable[[str], None]) -> Iterator[SavedRuns]:
+        """The newest sound states of the wanted runs that have one, checkpoint by checkpoint, newest first.
+
+        Args:
+            wanted: runs of the store, which may be longer by now than when they were saved.
+            say: called about a damaged checkpoint that is passed over.
+
+        Raises:
+            RunError: if every checkpoint that holds a wanted run is damaged, or one is of another version.
+        """
+        missing = {run.key: run for run in wanted}
+        damaged: DamagedError | None = None
+        for _, path in manifests(self.folder):
+            if not missing:
+                return
+            try:
+                manifest = read_manifest(path)
+                runs = run_lists.from_json(manifest, str(path))
+                rows = [row for row, run in enumerate(runs) if run.key in missing]
+                arrays = _read_arrays(path.with_name(manifest["file"]), manifest["sha256"]) if rows else {}
+            except DamagedError as error:
+                damaged = damaged or error
+                say(f"{error}; going back to the checkpoint before it")
+                continue
+            if not rows:
+                continue
+            now = tuple(missing.pop(runs[row].key) for row in rows)
+            for row, run in zip(rows, now, strict=True):
+                _check_length(path, runs[row], run)
+            seconds = tuple(manifest.get("seconds") or [0.0] * len(runs))
+            if manifest["format"] == 1:
+                from asymrl.learning.state import upgrade_array_names
+
+                arrays = upgrade_array_names(arrays)
+            yield SavedRuns(runs, arrays, manifest["key_kind"], seconds).only(rows)._replace(runs=now)
+        if missing and damaged is not None and not self._holds_another(damaged):
+            raise RunError(
+                f"{damaged}. There is no other checkpoint to go back to; nothing was changed. Restore the file, or "
+                f"remove the folder {self.folder} to start again from the beginning"
+            )
+
+    def _holds_another(self, damaged: DamagedError) -> bool:
+        """Whether a sound checkpoint is there, so that runs without a state have simply not begun."""
+        del damaged
+        for _, path in manifests(self.folder):
+            with contextlib.suppress(RunError):
+                manifest = read_manifest(path)
+                _read_arrays(path.with_name(manifest["file"]), manifest["sha256"])
+                return True
+        return False
+
+    def check_settings(self, wanted: Sequence[Run]) -> None:
+        """Raises RunError if settings.json was edited since the newest checkpoint, so that it holds no wanted run.
+
+        Names the first difference.
+        """
+        for _, path in manifests(self.folder)[:1]:
+            with contextlib.suppress(DamagedError):
+                made = run_lists.from_json(read_manifest(path), str(path))
+                if {run.key for run in made} & {run.key for run in wanted}:
+                    return
+                _refuse_other_runs(path, made, wanted)
+
+    def remove_superseded(self, finished: Collection[Any] = ()) -> None:
+        """Removes checkpoints that nobody needs: the keys of all their runs are in newer ones, or are `finished`.
+
+        The second newest of each pool stays, to go back to if the newest is damaged.
+        """
+        newer, count = set(finished), collections.Counter[str]()
+        for _, path in manifests(self.folder):
+            pool, keys = self._held(path)
+            count[pool] += 1
+            if keys and keys <= newer and count[pool] > 2:
+                self._remove(path)
+            newer |= keys
+
+    def clear(self) -> None:
+        """Removes all checkpoints."""
+        for _, path in manifests(self.folder):
+            self._remove(path)
+
+    def _held(self, path: Path) -> tuple[str, frozenset[Any]]:
+        if path not in self._index:
+            try:
+                manifest = read_manifest(path)
+                runs = run_lists.from_json(manifest, str(path))
+                self._index[path] = manifest.get("pool", ""), frozenset(run.key for run in runs)
+            except RunError:  # a damaged one stays: somebody may want to look at it
+                self._index[path] = "damaged", frozenset()
+        return self._index[path]
+
+    def _remove(self, path: Path) -> None:
+        with contextlib.suppress(OSError):  # what cannot be removed does no harm
+            path.unlink()
+            path.with_suffix(".safetensors").unlink(missing_ok=True)
+        self._index.pop(path, None)
+
+
+def manifests(folder: Path) -> list[tuple[int, Path]]:
+    """The manifests in a folder with their numbers, newest first."""
+    named = ((re.fullmatch(r"(\d{6,})\.json", path.name), path) for path in folder.glob("*.json"))
+    return sorted(((int(match[1]), path) for match, path in named if match), reverse=True)
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """A manifest whose contents match its digest. Raises DamagedError, or RunError for another version."""
+    try:
+        manifest = json.loads(path.read_bytes())
+        version = manifest["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedError(f"{path}: damaged: it is not the manifest of a checkpoint") from error
+    if version not in READABLE:
+        raise RunError(
+            f"{path}: a checkpoint of format {version}, but this version of asymrl reads format {FORMAT}; "
+            "continue with the version that wrote it"
+        )
+    if manifest.get("digest") != _digest(manifest):
+        raise DamagedError(f"{path}: damaged: its contents do not match its digest")
+    return manifest
+
+
+def _read_arrays(file: Path, sha256: str) -> dict[str, np.ndarray]:
+    import safetensors
+    import safetensors.numpy
+
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise DamagedError(f"{file}: damaged: {error.strerror}") from error
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise DamagedError(f"{file}: damaged: its {len(data)} bytes do not match the checksum in its manifest")
+    try:
+        return safetensors.numpy.load(data)
+    except safetensors.SafetensorError as error:
+        raise DamagedError(f"{file}: damaged: {error}") from error
+
+
+def _check_length(path: Path, then: Run, now: Run) -> None:
+    """Refuses a state of a run that has become shorter, or whose curve has points elsewhere."""
+    if now.settings.steps < then.settings.steps or now.settings.log_period != then.settings.log_period:
+        raise RunError(
+            f"{path}: made with {then.settings.steps} steps and {then.settings.log_points} log_points, but "
+            f"settings.json says {now.settings.steps} and {now.settings.log_points}; put them back, and use asymrl "
+            "resume --steps for a longer run"
+        )
+
+
+def _refuse_other_runs(path: Path, made: Sequence[Run], wanted: Sequence[Run]) -> NoReturn:
+    by_seed = {run.seed: run for run in wanted}
+    for then in made:
+        if (now := by_seed.get(then.seed)) is None:
+            continue
+        for name in SETTINGS:
+            old, new = getattr(then.settings, name), getattr(now.settings, name)
+            if old != new and name not in MAY_GROW:
+                raise RunError(
+                    f"{path}: made with {name} = {old!r}, but settings.json says {new!r} for seed {then.seed}; put it "
+                    "back, or start a new run"
+                )
+    raise RunError(f"{path}: a checkpoint of seeds {[run.seed for run in made]}, not of {sorted(by_seed)}")
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    rest = {name: value for name, value in manifest.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

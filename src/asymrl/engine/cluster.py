@@ -1,0 +1,160 @@
+"""Pools on a Ray cluster: workers train their lanes for a while and hand everything back to the driver, which writes.
+
+A leg of a pool starts with the states that the driver has, wherever a worker is free. When a worker dies, its runs go
+on from there in another; nothing else is lost.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import time
+from typing import Any
+
+from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
+from asymrl.engine.files import RunError
+from asymrl.engine.floor import Floor, LocalDesk, Order, is_out_of_memory, open_pool, reason_of
+from asymrl.engine.placement import Pace
+from asymrl.engine.pool import Assignment, train_pool
+
+LEG_SECONDS = 120.0  # of training in one leg, if no checkpoints are wanted
+LOOK_SECONDS = 0.5
+
+
+class Leg:
+    """The work of one leg: some runs, until they are over or the time is."""
+
+    def __init__(self, assignments: list[Assignment], seconds: float):
+        self._waiting, self._end_at = list(assignments), time.monotonic() + seconds
+        self.events: list[Event] = []
+
+    def take(self, count: int) -> list[Assignment]:
+        taken, self._waiting = self._waiting[:count], self._waiting[count:]
+        return taken
+
+    def report(self, event: Event) -> None:
+        if isinstance(event, Advanced | Checkpointed):  # only the last counts
+            self.events = [each for each in self.events if not isinstance(each, type(event))]
+        self.events.append(event)
+
+    def is_stopped(self) -> bool:
+        return time.monotonic() >= self._end_at
+
+
+def train_leg(order: Order, assignments: list[Assignment], seconds: float, pace: Pace) -> list[Event]:
+    """Trains runs for so long, in the process of a worker; what happened, the states of the others last."""
+    import jax
+
+    from asymrl.engine.cache import use_compilation_cache
+
+    use_compilation_cache()
+    device = jax.local_devices()[0]
+    pool = open_pool(order, device, pace)
+    leg = Leg(assignments, seconds)
+    # The states come back at the end of the leg in any case.
+    train_pool(pool, leg, Pace(pace.refresh_seconds, 1e9, pace.keep_states))
+    pool.close()
+    return leg.events
+
+
+class RayWorkers:
+    """Pools on a Ray cluster."""
+
+    def __init__(self, *, address: str | None = None, workers: int | None = None, pace: Pace):
+        """Connects to the cluster at `address`, to the one that this machine belongs to, or to a new one.
+
+        Raises:
+            RunError: if Ray is not installed or the cluster cannot be reached.
+        """
+        self.ray, self.pace = _ray(), pace
+        if not self.ray.is_initialized():
+            _connect(self.ray, address)
+        have = self.ray.cluster_resources()
+        self.gpus = int(have.get("GPU", 0))
+        per_gpu = workers or 1
+        self.resources = {"num_gpus": 1 / per_gpu, "num_cpus": 1} if self.gpus else {"num_cpus": 1}
+        self._threads: list[threading.Thread] = []
+
+    def start(self, floor: Floor) -> None:
+        # The cluster may grow: some more threads than it has room for now wait for their turn in Ray's queue.
+        for i in range(self._room()):
+            desk = LocalDesk(floor, f"ray worker {i}", i)
+            self._threads.append(threading.Thread(target=self._serve, args=(desk,), daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def is_alive(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
+
+    def end(self) -> None:
+        for thread in self._threads:
+            thread.join(timeout=10 * LOOK_SECONDS)
+
+    def _room(self) -> int:
+        have = self.ray.cluster_resources()
+        if self.gpus:
+            return max(1, int(have.get("GPU", 0) / self.resources["num_gpus"]))
+        return max(1, int(have.get("CPU", 1) // self.resources["num_cpus"]))
+
+    def _serve(self, desk: LocalDesk) -> None:
+        # The driver alone decides what is tried again: it has the newest states.
+        train = self.ray.remote(**self.resources, max_retries=0)(train_leg)
+        seconds = LEG_SECONDS if self.pace.checkpoint_seconds is None else max(self.pace.checkpoint_seconds, 0.1)
+        while (order := desk.pick()) is not None:
+            held: dict[int, Assignment] = {}
+            while not desk.is_stopped():
+                held |= {each.number: each for each in desk.take(order.lanes - len(held))}
+                if not held:
+                    desk.close()
+                    break
+                reference = train.remote(order, list(held.values()), seconds, self.pace)
+                if not self._bring_back(desk, reference, held):
+                    break
+
+    def _bring_back(self, desk: LocalDesk, reference: Any, held: dict[int, Assignment]) -> bool:
+        """Waits for a leg and passes on what it brought. Returns whether the pool goes on."""
+        while not self.ray.wait([reference], timeout=LOOK_SECONDS)[0]:
+            if desk.is_stopped():
+                self.ray.cancel(reference, force=True)
+                desk.close()
+                return False
+        try:
+            events: list[Event] = self.ray.get(reference)
+        except self.ray.exceptions.RayTaskError as error:
+            cause = error.cause if isinstance(error.cause, Exception) else error
+            desk.fail(reason_of(cause), is_out_of_memory(cause))
+            return False
+        except self.ray.exceptions.RayError as error:
+            desk.floor.lose(desk.pool, reason_of(error))
+            return False
+        for event in events:
+            desk.report(event)
+            if isinstance(event, Retired):
+                held.pop(event.number, None)
+            elif isinstance(event, Checkpointed):
+                numbers = {each.run: each.number for each in held.values()}
+                for row, run in enumerate(event.saved.runs):
+                    number = numbers[run]
+                    held[number] = held[number]._replace(saved=event.saved.only([row]))
+        return True
+
+
+def _ray() -> Any:
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise RunError('the engine ray needs another package: pip install "asymrl[ray]"') from error
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    options = {"log_to_driver": False, "logging_level": "warning"}
+    try:
+        if address is not None:
+            ray.init(address=address, **options)
+            return
+        try:
+            ray.init(address="auto", **options)
+        except ConnectionError:
+            ray.init(include_dashboard=False, **options)
+    except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+        raise RunError(f"the Ray cluster {address or ''} cannot be reached: {error}") from error

@@ -1,0 +1,353 @@
+"""Trains the runs of a store: finds out what is missing, lets workers train it, and alone writes what comes back."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from asymrl.engine.cache import use_compilation_cache
+from asymrl.engine.events import Advanced, Broken, Checkpointed, Noted, Opened, Retired
+from asymrl.engine.files import StorageError
+from asymrl.engine.listeners import Listener
+from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.progress import BROKEN, Clock, Progress
+from asymrl.engine.runs import full_label, label
+from asymrl.engine.sessions import Session, record
+from asymrl.engine.signals import StopRequests
+from asymrl.engine.store import Store
+from asymrl.engine.tables import FAILED, RunResult
+from asymrl.learning.settings import Settings
+
+if TYPE_CHECKING:
+    from asymrl.engine.floor import Floor, LanesOf, Told
+    from asymrl.engine.pool import Assignment
+    from asymrl.engine.probes import Probe
+    from asymrl.engine.workers import Workers
+
+LOOK_SECONDS = 0.1
+WRITING_SHARE = 0.05  # of the time may be spent on writing tables
+ACCELERATOR_LANES = 320  # at most in a pool; of more runs than that, those that end make room for others
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a training ended, for now."""
+
+    runs: int
+    over: int
+    """Runs that are over, also from earlier trainings of the same store."""
+    failures: Mapping[str, str]
+    """Why runs could not be trained, or stopped because something was not finite, by what they are."""
+    interrupted: signal.Signals | None
+    """The signal that stopped it before its end, if one did."""
+    is_out_of_time: bool
+    seconds: float
+    steps: int
+    """Trained now."""
+
+    @property
+    def is_complete(self) -> bool:
+        return self.over == self.runs
+
+
+def train_store(
+    store: Store,
+    listener: Listener,
+    *,
+    pace: Pace = Pace(),  # noqa: B008  it is frozen
+    placement: Placement = Placement(),  # noqa: B008
+    minutes: float | None = None,
+    probes: Mapping[str, Probe] | None = None,
+    only: Sequence[int] | None = None,
+) -> Outcome:
+    """Trains those runs of a store that are not over. The store must have been taken.
+
+    SIGINT and SIGTERM end the training early, with a checkpoint.
+
+    Args:
+        store: with the runs.
+        listener: follows the training.
+        pace: how often to look and to save.
+        placement: where to train.
+        minutes: after which the training stops with a checkpoint. None: at its end.
+        probes: measurements during training, by the name of the world.
+        only: the numbers of the runs to train. None: all.
+
+    Raises:
+        RunError: if the checkpoints of the store cannot be used.
+        StorageError: if something could not be written; what was written before is still good.
+    """
+    use_compilation_cache()
+    begin = time.monotonic()
+    listener.begin(store.runs)
+    try:
+        return _Driver(store, listener, begin, minutes, pace, placement, probes or {}).run(only)
+    except StorageError as error:
+        raise StorageError(
+            f"{error}. The training stopped; what was written before is still good. Put that right, then go on with "
+            f"`asymrl resume {store.path}`"
+        ) from error
+    finally:
+        listener.end()
+
+
+class _Driver:
+    """A training under way."""
+
+    def __init__(
+        self,
+        store: Store,
+        listener: Listener,
+        begin: float,
+        minutes: float | None,
+        pace: Pace,
+        placement: Placement,
+        probes: Mapping[str, Probe],
+    ):
+        self.store, self.listener, self.placement, self.probes = store, listener, placement, probes
+        self.pace = Pace(pace.refresh_seconds, pace.checkpoint_seconds, pace.keep_states and store.keeps_networks)
+        self.begin, self.end_at = begin, None if minutes is None else begin + 60 * minutes
+        self.results: dict[int, RunResult] = dict(store.results())
+        self.steps_before: dict[int, int] = {}
+        self.training: dict[str, frozenset[int]] = {}  # the runs in the lanes of each pool
+        self.broken: dict[int, str] = {}
+        self.points_told = {n: len(r.curve) for n, r in self.results.items() if r.curve is not None}
+        self.is_changed, self.written_at, self.writing = False, -float("inf"), 0.0
+        self.clock, self.shown_at = Clock(), -float("inf")
+
+    def run(self, only: Sequence[int] | None) -> Outcome:
+        numbers = self.store.unfinished()
+        if only is not None:
+            numbers = [number for number in numbers if number in set(only)]
+        over_before = sum(result.is_over for result in self.results.values())
+        with StopRequests(lambda which: self.listener.say(_stopping(which))) as stop:
+            if numbers:
+                self._train(numbers, stop)
+        over = sum(result.is_over for result in self.results.values())
+        seconds = time.monotonic() - self.begin
+        steps = sum(self.results[n].timesteps - self.steps_before.get(n, 0) for n in numbers if n in self.results)
+        left = len(numbers) - (over - over_before) - len(self.broken)
+        if numbers:
+            record(self.store.path, Session.now(seconds, steps, over - over_before, left))
+        if not left and not self.broken and not self.store.keeps_networks:
+            self.store.checkpoints.clear()
+        return Outcome(
+            runs=len(self.store.runs),
+            over=over,
+            failures=self._failures(),
+            interrupted=stop.received if left else None,
+            is_out_of_time=bool(left) and stop.received is None,
+            seconds=seconds,
+            steps=steps,
+        )
+
+    def _train(self, numbers: Sequence[int], stop: StopRequests) -> None:
+        from asymrl.engine.floor import Floor
+
+        possible = self._possible(numbers)
+        assignments = self._assignments(possible)
+        workers, devices = self._workers()
+        platform = devices[0].platform if devices else "cpu"
+        lanes_of = lanes_for(platform, self.placement, max(1, len(devices)))
+        floor = Floor(assignments, lanes_of, one_pool_per_shape=platform != "cpu")
+        try:
+            if assignments:
+                workers.start(floor)
+                self._listen(floor, workers, stop)
+        finally:
+            floor.stop()
+            workers.end()
+        self._drain(floor)
+        self._show(now=True)
+        # The tables say which runs are over, so they come after the states.
+        self._write(now=True)
+
+    def _listen(self, floor: Floor, workers: Workers, stop: StopRequests) -> None:
+        """Writes and shows what the pools report, until nothing is left to do or somebody wants to stop."""
+        while workers.is_alive():
+            if stop.received is not None or self._is_out_of_time():
+                floor.stop()
+                if not floor.holds_runs():
+                    return
+            try:
+                self._handle(floor.events.get(timeout=LOOK_SECONDS))
+            except queue.Empty:
+                self._show()
+            self._write()
+
+    def _drain(self, floor: Floor) -> None:
+        while not floor.events.empty():
+            self._handle(floor.events.get())
+
+    def _workers(self) -> tuple[Workers, list[Any]]:
+        how = self.placement
+        if how.engine == "ray":
+            from asymrl.engine.cluster import RayWorkers
+
+            return RayWorkers(address=how.ray_address, workers=how.workers, pace=self.pace), []
+        from asymrl.engine.workers import local_workers
+
+        return local_workers(self.pace, workers=how.workers, processes=how.processes)
+
+    def _is_out_of_time(self) -> bool:
+        return self.end_at is not None and time.monotonic() >= self.end_at
+
+    def _possible(self, numbers: Sequence[int]) -> list[int]:
+        """The runs whose worlds and signals exist; the others are recorded as broken."""
+        from asymrl.learning.state import training_world
+
+        reasons: dict[Settings, str | None] = {}
+        possible = []
+        for number in numbers:
+            shape = self.store.runs[number].settings.shape()
+            if shape not in reasons:
+                try:
+                    training_world(shape)
+                    reasons[shape] = None
+                except ValueError as error:
+                    reasons[shape] = str(error)
+            if (reason := reasons[shape]) is None:
+                possible.append(number)
+            else:
+                self._break([number], reason)
+        return possible
+
+    def _assignments(self, numbers: Sequence[int]) -> list[Assignment]:
+        """The runs with their newest states, if they have one."""
+        from asymrl.engine.pool import Assignment
+
+        assignments = {
+            number: Assignment(number, run, None, self.probes.get(run.settings.world))
+            for number in numbers
+            for run in [self.store.runs[number]]
+        }
+        for held, saved in self.store.saved(numbers, self.listener.say):
+            for row, number in enumerate(held):
+                one = saved.only([row])
+                assignments[number] = assignments[number]._replace(saved=one)
+                self.steps_before[number] = int(one.arrays["timesteps"][0])
+                points = int(min(one.arrays["logged"][0], one.arrays["curve"].shape[1]))
+                self.points_told[number] = points
+        for number in numbers:
+            if number not in self.steps_before:
+                self.points_told[number] = 0
+        return list(assignments.values())
+
+    def _handle(self, told: Told) -> None:
+        """Writes and shows what happened."""
+        match told.event:
+            case Opened(shape, lanes):
+                self.listener.compiling(shape, lanes)
+            case Advanced(results):
+                self.training[told.pool] = frozenset(results)
+                self._take_in(results)
+            case Retired(number, result, saved):
+                if saved is not None:
+                    self.store.save(saved, "over")
+                self._take_in({number: result})
+                if result.status == FAILED:
+                    self.listener.say(f"{self._label(number)} stopped: {result.failure}")
+            case Checkpointed(saved):
+                self.store.save(saved, told.pool)
+            case Broken(numbers, reason):
+                self.training.pop(told.pool, None)
+                self._break(numbers, reason)
+                self.listener.say(f"{self._label(numbers[0])} failed: {reason}" if numbers else reason)
+            case Noted(message):
+                self.training.pop(told.pool, None)
+                self.listener.say(message)
+        self._show()
+
+    def _take_in(self, results: Mapping[int, RunResult]) -> None:
+        self.results.update(results)
+        for number, result in results.items():
+            count = 0 if result.curve is None else len(result.curve)
+            if count != self.points_told.get(number, 0) or result.is_over:
+                self.is_changed = True
+
+    def _break(self, numbers: Sequence[int], reason: str) -> None:
+        for number in numbers:
+            self.broken[number] = reason
+            self.results[number] = self.results.get(number, RunResult())._replace(status=BROKEN, failure=reason)
+        self.is_changed = True
+
+    def _write(self, *, now: bool = False) -> None:
+        """Writes the tables if something is new, but not all the time; and passes on new points."""
+        since = time.monotonic() - self.written_at
+        if not self.is_changed and not (now and not (self.store.path / "runs.parquet").exists()):
+            return
+        if not now and since < max(self.pace.refresh_seconds, self.writing / WRITING_SHARE):
+            return
+        begin = time.monotonic()
+        columns = next((probe.columns for probe in self.probes.values()), ())
+        self.store.write_tables(self.results, columns)
+        self.is_changed, self.written_at = False, time.monotonic()
+        self.writing = self.written_at - begin
+        self._tell_points()
+
+    def _tell_points(self) -> None:
+        """Passes on the points that the listener has not seen."""
+        from asymrl.engine.tables import metrics_table
+
+        for number, result in self.results.items():
+            told = self.points_told.get(number, 0)
+            if result.curve is not None and len(result.curve) > told:
+                table = metrics_table({number: self.store.runs[number]}, {number: result.curve[told:]}, ())
+                self.listener.points(number, table)
+                self.points_told[number] = len(result.curve)
+
+    def _show(self, *, now: bool = False) -> None:
+        if not now and time.monotonic() - self.shown_at < min(self.pace.refresh_seconds, 1.0):
+            return
+        self.shown_at = time.monotonic()
+        training = frozenset().union(*self.training.values())
+        progress = Progress(self.store.runs, self.results, training, self.broken, None)
+        if training or self.clock.looks:
+            self.clock.look(self.shown_at, progress.trained)
+            self.listener.progress(progress._replace(speed=self.clock.steps_per_second()))
+
+    def _label(self, number: int) -> str:
+        run = self.store.runs[number]
+        same = len({each.settings for each in self.store.runs}) == 1
+        return label(run, ()) if same else full_label(run)
+
+    def _failures(self) -> dict[str, str]:
+        return {
+            full_label(self.store.runs[number]): result.failure or "unknown"
+            for number, result in self.results.items()
+            if result.status in (FAILED, BROKEN)
+        }
+
+
+def lanes_for(platform: str, placement: Placement, devices: int) -> LanesOf:
+    """How many lanes a pool should have.
+
+    On a core, the weights of one run fill the cache. A world that runs in Python asks the policies of many runs in one
+    call. An accelerator wants many lanes, but also runs that wait for a lane, so that few are left alone at the end.
+    """
+
+    def lanes_of(shape: Settings, waiting: int) -> int:
+        if placement.lanes is not None:
+            return min(placement.lanes, waiting)
+        if platform == "cpu":
+            return min(waiting, 8) if is_stepped(shape) else 1
+        share = -(-waiting // devices)
+        return -(-share // -(-share // ACCELERATOR_LANES))
+
+    return lanes_of
+
+
+def is_stepped(shape: Settings) -> bool:
+    """Whether the world of a shape runs in Python."""
+    from asymrl.learning.state import training_world
+    from asymrl.worlds.stepped_world import SteppedWorld
+
+    return isinstance(training_world(shape), SteppedWorld)
+
+
+def _stopping(which: signal.Signals) -> str:
+    return f"{which.name}: will stop with a checkpoint in a moment; once more to stop without"

@@ -1,0 +1,54 @@
+"""What a pool tells: runs that advance, runs that are over, states to keep, and trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from asymrl.engine.checkpoint import SavedRuns
+    from asymrl.engine.tables import RunResult
+    from asymrl.learning.settings import Settings
+
+
+class Opened(NamedTuple):
+    """A pool is being compiled."""
+
+    shape: Settings
+    lanes: int
+
+
+class Advanced(NamedTuple):
+    """The runs in the lanes of a pool were trained a little further."""
+
+    results: Mapping[int, RunResult]
+
+
+class Retired(NamedTuple):
+    """A run is over and has left its lane."""
+
+    number: int
+    result: RunResult
+    saved: SavedRuns | None
+
+
+class Checkpointed(NamedTuple):
+    """The runs in the lanes of a pool, to be kept in case they are interrupted."""
+
+    saved: SavedRuns
+
+
+class Broken(NamedTuple):
+    """Runs could not be trained."""
+
+    numbers: tuple[int, ...]
+    reason: str
+
+
+class Noted(NamedTuple):
+    """Something that the user may want to know."""
+
+    message: str
+
+
+Event = Opened | Advanced | Retired | Checkpointed | Broken | Noted

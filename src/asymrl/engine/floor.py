@@ -1,0 +1,268 @@
+"""Where pools meet: the queue of runs by shape, who holds which of them, and what becomes of runs that are lost."""
+
+from __future__ import annotations
+
+import collections
+import queue
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Opened, Retired
+from asymrl.engine.placement import Pace
+from asymrl.engine.pool import Assignment, Pool, train_pool
+from asymrl.learning.factory import program
+from asymrl.learning.settings import Settings
+
+MOST_LOSSES = 5  # pools that one run may lose before it counts as broken
+MEMORY_SHARE = 0.8  # of what a device has may be planned for
+
+LanesOf = Callable[[Settings, int], int]
+"""How many lanes a pool should have for a shape of which so many runs wait."""
+
+
+class Order(NamedTuple):
+    """What a pool is opened for."""
+
+    shape: Settings
+    lanes: int
+
+
+class Told(NamedTuple):
+    """An event, and the pool that it comes from."""
+
+    pool: str
+    event: Event
+
+
+class OutOfMemoryError(MemoryError):
+    """So many lanes do not fit on the device."""
+
+
+@dataclass
+class _Holding:
+    """What a pool has taken."""
+
+    order: Order | None = None
+    place: Hashable = None
+    runs: dict[int, Assignment] = field(default_factory=dict)
+
+
+class Floor:
+    """The queue, shared by all pools. Safe to use from several threads."""
+
+    def __init__(self, assignments: Iterable[Assignment], lanes_of: LanesOf, *, one_pool_per_shape: bool):
+        """`one_pool_per_shape`: whether a device serves a shape with one pool only, as an accelerator does."""
+        self.events: queue.Queue[Told] = queue.Queue()
+        self._lanes_of, self._one_pool_per_shape = lanes_of, one_pool_per_shape
+        self._waiting: dict[Settings, collections.deque[Assignment]] = {}
+        for each in sorted(assignments, key=_longest_first):
+            self._waiting.setdefault(each.run.settings.shape(), collections.deque()).append(each)
+        self._most_lanes: dict[Settings, int] = {}
+        self._holdings: dict[str, _Holding] = {}
+        self._losses: collections.Counter[int] = collections.Counter()
+        self._stopped = False
+        self._changed = threading.Condition(threading.RLock())
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def is_stopped(self) -> bool:
+        return self._stopped
+
+    def holds_runs(self) -> bool:
+        """Whether a pool has runs that it has not given back."""
+        with self._changed:
+            return any(holding.runs for holding in self._holdings.values())
+
+    def pick(self, pool: str, place: Hashable) -> Order | None:
+        """What the pool should serve next, at this place; None if there is nothing left to do.
+
+        Waits while other pools have runs that could come back.
+        """
+        with self._changed:
+            holding = self._holdings.setdefault(pool, _Holding(place=place))
+            holding.order = None
+            while not self._stopped:
+                for shape, waiting in self._waiting.items():
+                    if waiting and not self._is_served(shape, place):
+                        lanes = self._lanes_of(shape, len(waiting))
+                        holding.order = Order(shape, max(1, min(lanes, self._most_lanes.get(shape, lanes))))
+                        return holding.order
+                is_over = not any(self._waiting.values()) and not any(each.runs for each in self._holdings.values())
+                if is_over:
+                    break
+                self._changed.wait(timeout=1.0)
+            return None
+
+    def _is_served(self, shape: Settings, place: Hashable) -> bool:
+        return self._one_pool_per_shape and any(
+            each.order is not None and each.order.shape == shape and each.place == place
+            for each in self._holdings.values()
+        )
+
+    def take(self, pool: str, count: int) -> list[Assignment]:
+        """At most so many runs of the shape that the pool serves."""
+        with self._changed:
+            holding = self._holdings[pool]
+            assert holding.order is not None
+            waiting = self._waiting[holding.order.shape]
+            taken = [waiting.popleft() for _ in range(min(count, len(waiting)))]
+            holding.runs.update({each.number: each for each in taken})
+            return taken
+
+    def report(self, pool: str, event: Event) -> None:
+        """Passes on what happened, and remembers what it means for the runs of the pool."""
+        with self._changed:
+            runs = self._holdings[pool].runs
+            if isinstance(event, Retired):
+                runs.pop(event.number, None)
+            elif isinstance(event, Checkpointed):
+                by_run = {each.run: each for each in runs.values()}
+                for row, run in enumerate(event.saved.runs):
+                    given = by_run[run]
+                    runs[given.number] = given._replace(saved=event.saved.only([row]))
+            self._changed.notify_all()
+        self.events.put(Told(pool, event))
+
+    def close(self, pool: str) -> None:
+        """The pool has nothing to do any more, or was stopped after its last checkpoint."""
+        with self._changed:
+            self._holdings[pool].runs.clear()
+            self._holdings[pool].order = None
+            self._changed.notify_all()
+
+    def fail(self, pool: str, reason: str, *, out_of_memory: bool) -> None:
+        """The pool could not go on. If memory was short, its runs are tried again in half as many lanes."""
+        with self._changed:
+            order, runs = self._holdings[pool].order, list(self._holdings[pool].runs.values())
+            assert order is not None
+            self.close(pool)
+            if out_of_memory and order.lanes > 1:
+                self._most_lanes[order.shape] = order.lanes // 2
+                self._waiting[order.shape].extendleft(reversed(runs))
+                said = f"{order.lanes} runs of {order.shape.world} {order.shape.method} do not fit; trying half of them"
+                self.events.put(Told(pool, Noted(said)))
+                return
+            if not runs:  # not even the program: no run of this shape can be trained
+                runs = list(self._waiting[order.shape])
+                self._waiting[order.shape].clear()
+            self.events.put(Told(pool, Broken(tuple(each.number for each in runs), reason)))
+
+    def lose(self, pool: str, reason: str) -> None:
+        """The pool is gone, with its process or its machine. Its runs go on elsewhere from where they were saved."""
+        with self._changed:
+            runs = list(self._holdings[pool].runs.values())
+            self.close(pool)
+            if not runs:
+                return
+            self._losses.update(each.number for each in runs)
+            again = [each for each in runs if self._losses[each.number] <= MOST_LOSSES]
+            broken = tuple(each.number for each in runs if self._losses[each.number] > MOST_LOSSES)
+            first = runs[0].run.settings
+            self._waiting[first.shape()].extendleft(reversed(again))
+            if again:
+                said = f"{pool} with {len(runs)} runs of {first.world} {first.method} was lost ({reason}); trying again"
+                self.events.put(Told(pool, Noted(said)))
+            if broken:
+                count = MOST_LOSSES + 1
+                self.events.put(Told(pool, Broken(broken, f"lost {count} times, the last time: {reason}")))
+
+
+class Desk(Protocol):
+    """The floor as one pool sees it, in the same process or from another."""
+
+    def pick(self) -> Order | None: ...
+    def take(self, count: int) -> list[Assignment]: ...
+    def report(self, event: Event) -> None: ...
+    def is_stopped(self) -> bool: ...
+    def close(self) -> None: ...
+    def fail(self, reason: str, out_of_memory: bool) -> None: ...
+
+
+class LocalDesk:
+    """A desk in the process of the floor."""
+
+    def __init__(self, floor: Floor, pool: str, place: Hashable):
+        self.floor, self.pool, self.place = floor, pool, place
+
+    def pick(self) -> Order | None:
+        return self.floor.pick(self.pool, self.place)
+
+    def take(self, count: int) -> list[Assignment]:
+        return self.floor.take(self.pool, count)
+
+    def report(self, event: Event) -> None:
+        self.floor.report(self.pool, event)
+
+    def is_stopped(self) -> bool:
+        return self.floor.is_stopped()
+
+    def close(self) -> None:
+        self.floor.close(self.pool)
+
+    def fail(self, reason: str, out_of_memory: bool) -> None:
+        self.floor.fail(self.pool, reason, out_of_memory=out_of_memory)
+
+
+def serve(desk: Desk, device: Any, pace: Pace) -> None:
+    """The life of a pool's place: opens a pool for each order, and trains until there is nothing left to do."""
+    while (order := desk.pick()) is not None:
+        try:
+            desk.report(Opened(order.shape, order.lanes))
+            pool = open_pool(order, device, pace)
+            try:
+                train_pool(pool, desk, pace)
+            finally:
+                pool.close()
+        except Exception as error:  # whatever is wrong with this shape, the others go on
+            if is_device_lost(error):
+                raise
+            desk.fail(reason_of(error), is_out_of_memory(error))
+        else:
+            desk.close()
+
+
+def open_pool(order: Order, device: Any, pace: Pace) -> Pool:
+    """A pool for an order. Raises OutOfMemoryError if it is known not to fit on the device."""
+    pool = Pool(program(order.shape), order.lanes, device, pace.refresh_seconds)
+    needed, there = pool.bytes_needed(), memory_of(device)
+    if needed is not None and there is not None and needed > MEMORY_SHARE * there:
+        pool.close()
+        raise OutOfMemoryError(f"{order.lanes} lanes need {needed / 2**30:.1f} GiB of {there / 2**30:.1f}")
+    return pool
+
+
+def memory_of(device: Any) -> int | None:
+    """Bytes of memory of an accelerator, or None where that is not known or not scarce."""
+    stats = device.memory_stats() if device.platform != "cpu" else None
+    return None if not stats else stats.get("bytes_limit")
+
+
+def reason_of(error: BaseException) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text[:500]}"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    return (
+        isinstance(error, MemoryError)
+        or "RESOURCE_EXHAUSTED" in str(error)
+        or "out of memory" in str(error).lower().replace("_", " ")
+    )
+
+
+def is_device_lost(error: BaseException) -> bool:
+    """Whether the device failed. If processes share a GPU, the fault of one ends the work of all of them."""
+    text = str(error)
+    return ("CUDA_ERROR_" in text and not is_out_of_memory(error)) or "Unable to initialize backend" in text
+
+
+def _longest_first(given: Assignment) -> tuple[bool, int, int]:
+    """Runs that have begun first, then those that take longest, so that none is left alone at the end."""
+    settings = given.run.settings
+    return given.saved is None, -settings.steps, -len(settings.how.reads)

@@ -1,0 +1,116 @@
+"""What a user gave, turned into settings: every value checked, sources combined in one order."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Literal
+
+from asymrl.engine.files import RunError
+from asymrl.learning.settings import Settings
+from asymrl.worlds.registry import make, source_of
+
+SETTINGS = tuple(field.name for field in fields(Settings))
+
+
+def resolve(
+    world: str, method: str, *given: Mapping[str, Any], tuned: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """The settings of a run, from all sources: the world itself, then what was tuned, then what was given.
+
+    Args:
+        world: name of the world.
+        method: name of the method.
+        *given: what the user gave, by the names of `Settings`; later ones override earlier ones (a configuration file,
+            then the options).
+        tuned: what is known to work for this world and method.
+
+    Returns:
+        Values for `Settings`; what is not in there is at its default.
+
+    Raises:
+        ValueError: if the world cannot be found.
+        RunError: if a name is not a setting, or a value is not possible for it.
+    """
+    values = {**world_settings(world), **(tuned or {})}
+    for source in given:
+        values |= checked_values(source, "settings")
+    return {**values, "world": world, "method": method}
+
+
+def world_settings(world: str) -> dict[str, Any]:
+    """The discount and the time limit that a world brings along; nothing for the worlds of this package.
+
+    Raises:
+        ValueError: if the world cannot be found or read.
+    """
+    if source_of(world) is None:
+        return {}
+    env = make(world)
+    return {"discount": env.discount, "time_limit": env.time_limit or Settings.time_limit}
+
+
+def checked_values(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The values with the types that `Settings` needs: lists become tuples, whole numbers floats, "none" None.
+
+    Raises:
+        RunError: naming `where`, the setting and what it expects.
+    """
+    checked = {}
+    for name, value in values.items():
+        if name not in SETTINGS:
+            close = difflib.get_close_matches(name.replace("-", "_"), SETTINGS, n=1, cutoff=0.5)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(SETTINGS)}"
+            raise RunError(f"{where}: unknown setting {name!r}; {hint}")
+        try:
+            checked[name] = _converted(value, _types()[name])
+        except TypeError:
+            raise RunError(f"{where}: {name} is {value!r}, expected {_description(_types()[name])}") from None
+    return checked
+
+
+@functools.cache
+def _types() -> dict[str, Any]:
+    hints = typing.get_type_hints(Settings)
+    return {name: hints[name] for name in SETTINGS}
+
+
+def _converted(value: Any, wanted: Any) -> Any:
+    """The value as one of the wanted type. Raises TypeError if that is not possible."""
+    origin, parts = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is types.UnionType or origin is typing.Union:
+        if value is None or (value == "none" and str not in parts):
+            return None
+        return _converted(value, next(part for part in parts if part is not types.NoneType))
+    if origin is Literal:
+        if value in parts:
+            return value
+    elif origin is tuple:
+        if isinstance(value, list | tuple):
+            return tuple(_converted(part, parts[0]) for part in value)
+    elif wanted is float:
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            return float(value)
+    elif wanted is int:
+        # 2e6 is how one writes two million in a configuration file.
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    elif isinstance(value, wanted):
+        return value
+    raise TypeError(wanted)
+
+
+def _description(wanted: Any) -> str:
+    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", types.NoneType: '"none"'}
+    origin, parts = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, parts))
+    if origin is tuple:
+        return "a list of whole numbers"
+    return words[wanted] if wanted in words else " or ".join(map(_description, parts))

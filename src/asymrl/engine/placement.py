@@ -1,0 +1,46 @@
+"""Where and how runs are trained. Results do not depend on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where runs are trained. Results do not depend on it."""
+
+    engine: Literal["local", "ray"] = "local"
+    """Where to train: on the devices of this machine, or on a Ray cluster (pip install "asymrl[ray]")."""
+    ray_address: str | None = None
+    """Address of the Ray cluster. None: the one that this machine belongs to, or one made for the occasion."""
+    lanes: int | None = None
+    """Runs that a pool trains together. None: 1 on a core, as many as pay on an accelerator."""
+    workers: int | None = None
+    """Pools at the same time on each device. None: one per core of a CPU, 5 on an accelerator."""
+    processes: int | None = None
+    """Put each pool into a process of its own, so many at a time. On NVIDIA GPUs they share the device through MPS,
+    which makes many small pools faster. None: pools are threads of this process."""
+
+    def __post_init__(self) -> None:
+        for name in ("lanes", "workers", "processes"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} is {value}; at least 1 is needed")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often pools are looked at, and what is kept of their runs. Results do not depend on it."""
+
+    refresh_seconds: float = 1.5
+    """Seconds between two looks at a pool."""
+    checkpoint_seconds: float | None = 60.0
+    """Seconds between two checkpoints. None: never."""
+    keep_states: bool = True
+    """Whether the networks of runs that are over are kept."""
+
+    def __post_init__(self) -> None:
+        if not self.refresh_seconds > 0:
+            raise ValueError(f"refresh_seconds is {self.refresh_seconds}; it must be a positive number")
+        if self.checkpoint_seconds is not None and not self.checkpoint_seconds >= 0:
+            raise ValueError(f"checkpoint_seconds is {self.checkpoint_seconds}; it cannot be negative")

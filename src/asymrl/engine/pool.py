@@ -1,0 +1,452 @@
+"""A pool: one program on one device, with lanes in which runs train, and the loop that keeps the lanes filled."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from asymrl.engine.checkpoint import EXTRA, SavedRuns, filled_up, joined
+from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
+from asymrl.engine.placement import Pace
+from asymrl.engine.runs import Run
+from asymrl.engine.states import from_saved, key_kind, to_arrays
+from asymrl.engine.tables import COMPLETE, FAILED, SOLVED, TRAINING, RunResult
+from asymrl.learning.numbers import Numbers, numbers_of
+from asymrl.learning.program import Program, Trainer
+from asymrl.learning.settings import Settings
+from asymrl.learning.state import RECENT, RunState
+
+if TYPE_CHECKING:
+    from asymrl.engine.probes import Probe
+
+FIRST_UPDATES = 4  # in the first call, before anything is known about the speed
+ADMITTED_TOGETHER = 16  # runs that are started in one call; more would be another compilation for each number of them
+CHECKPOINTS_SHARE = 0.05  # of the time of a pool may be spent on copying its states
+WORTH_SECONDS = 20.0  # a narrower program must promise to save this; it is compiled while the wider one goes on
+
+
+class Assignment(NamedTuple):
+    """A run that is given to a pool, from its beginning or from where it was saved."""
+
+    number: int
+    run: Run
+    saved: SavedRuns | None = None
+    probe: Probe | None = None
+
+
+class Snapshot(NamedTuple):
+    """The small part of the states that the host looks at, `[lane, ...]`."""
+
+    updates: Int[np.ndarray, "lane"]
+    timesteps: Int[np.ndarray, "lane"]
+    episodes: Int[np.ndarray, "lane"]
+    logged: Int[np.ndarray, "lane"]
+    solved: Bool[np.ndarray, "lane"]
+    failed: Bool[np.ndarray, "lane"]
+    recent_returns: Float[np.ndarray, "lane recent"]
+    recent_lengths: Float[np.ndarray, "lane recent"]
+    curve: Float[np.ndarray, "lane points metrics"]
+
+    @classmethod
+    def of(cls, states: RunState) -> Snapshot:
+        """Waits for the states, and copies."""
+        return cls(*jax.device_get([getattr(states, name) for name in cls._fields]))
+
+    def recent_means(self, lane: int) -> tuple[float, float]:
+        """Mean return and mean length of the last 100 episodes; NaN before the first."""
+        count = min(int(self.episodes[lane]), RECENT)
+        if not count:
+            return np.nan, np.nan
+        return float(self.recent_returns[lane, :count].mean()), float(self.recent_lengths[lane, :count].mean())
+
+
+@dataclass
+class Lane:
+    """One place of a program, with the run that trains in it."""
+
+    number: int
+    run: Run
+    seconds: float = 0.0
+    probe: Probe | None = None
+    probe_timesteps: list[int] = field(default_factory=list)
+    probe_values: list[np.ndarray] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, given: Assignment) -> Lane:
+        if given.saved is None:
+            return cls(given.number, given.run, probe=given.probe)
+        extras = given.saved.extras()
+        times = extras.get("probe_timesteps", np.zeros((1, 0), np.int32))[0]
+        points = int((times >= 0).sum())
+        values = list(extras["probe_values"][0, :points]) if points else []
+        return cls(given.number, given.run, given.saved.seconds[0], given.probe, list(times[:points]), values)
+
+    def is_probe_due(self, timesteps: int) -> bool:
+        return self.probe is not None and timesteps >= len(self.probe_timesteps) * self.probe.every
+
+    def result(self, snapshot: Snapshot, lane: int, device: str) -> RunResult:
+        """What is known of the run now."""
+        points = min(int(snapshot.logged[lane]), snapshot.curve.shape[1])
+        recent_return, recent_length = snapshot.recent_means(lane)
+        status = self.status(snapshot, lane)
+        return RunResult(
+            status=status,
+            timesteps=int(snapshot.timesteps[lane]),
+            episodes=int(snapshot.episodes[lane]),
+            updates=int(snapshot.updates[lane]),
+            recent_return=recent_return,
+            recent_length=recent_length,
+            curve=snapshot.curve[lane, :points].copy(),
+            failure=_not_finite(snapshot, lane) if status == FAILED else None,
+            seconds=self.seconds,
+            device=device,
+            probe_timesteps=np.asarray(self.probe_timesteps, np.int32) if self.probe else None,
+            probe_values=np.asarray(self.probe_values, np.float32) if self.probe else None,
+        )
+
+    def status(self, snapshot: Snapshot, lane: int) -> str:
+        if snapshot.failed[lane]:
+            return FAILED
+        if snapshot.solved[lane]:
+            return SOLVED
+        return COMPLETE if snapshot.timesteps[lane] >= self.run.settings.steps else TRAINING
+
+
+class Pool:
+    """Runs of one shape that train together on one device."""
+
+    def __init__(self, program: Program, lanes: int, device: Any, call_seconds: float = 2.0):
+        """Compiles the program for so many lanes. `call_seconds`: how long one call of it should take."""
+        self.program, self.device, self._call_seconds = program, device, call_seconds
+        self.lanes: list[Lane | None] = [None] * lanes
+        self._trainer: Trainer = program.open(lanes, device)
+        self._states: RunState | None = None
+        self._numbers: Numbers | None = None
+        self._updates = FIRST_UPDATES
+        self._calls, self._gained = 0, np.zeros(0)
+        self._narrower: _Narrower | None = None
+        self.snapshot: Snapshot | None = None
+
+    @property
+    def free(self) -> int:
+        """Lanes without a run."""
+        return self.lanes.count(None)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.free == len(self.lanes)
+
+    def admit(self, assignments: Sequence[Assignment]) -> None:
+        """Puts runs into free lanes. Raises ValueError if a saved state does not fit its settings."""
+        together = min(len(self.lanes), ADMITTED_TOGETHER)
+        for i in range(0, len(assignments), together):
+            part = assignments[i : i + together]
+            free = [lane for lane, there in enumerate(self.lanes) if there is None][: len(part)]
+            new = [each for each in part if each.saved is None]
+            old = [each for each in part if each.saved is not None]
+            if new:
+                seeds = [each.run.seed for each in new]
+                padded = np.asarray(seeds + seeds[:1] * (together - len(seeds)), np.uint32)
+                self._put(self.program.start(padded), new, free[: len(new)])
+            if old:
+                saved = joined([each.saved for each in old if each.saved is not None])
+                rows = [*range(len(old)), *[0] * (together - len(old))]
+                self._put(from_saved(self.program, saved.only(rows)), old, free[len(new) :])
+        self._numbers = self._lane_numbers()
+        assert self._states is not None
+        self.snapshot = Snapshot.of(self._states)
+
+    def _put(self, states: RunState, assignments: Sequence[Assignment], lanes: list[int]) -> None:
+        """Puts the first of these states into lanes."""
+        arrays, static = eqx.partition(states, eqx.is_array)
+        arrays = jax.device_put(arrays, self.device)
+        if len(lanes) == len(self.lanes):
+            self._states = eqx.combine(arrays, static)
+        else:
+            if self._states is None:
+                self._states = eqx.combine(_blank(arrays, len(self.lanes), self.device), static)
+            there = arrays.updates.shape[0]
+            rows = np.full(there, len(self.lanes), np.int32)  # beyond the last lane: dropped
+            rows[: len(lanes)] = lanes
+            self._states = eqx.combine(_scatter(eqx.filter(self._states, eqx.is_array), arrays, rows), static)
+        for lane, given in zip(lanes, assignments, strict=True):
+            self.lanes[lane] = Lane.of(given)
+
+    def _lane_numbers(self) -> Numbers:
+        """The numbers of each lane; a lane without a run has no steps to train."""
+        some = next(lane for lane in self.lanes if lane is not None)
+        each = [_numbers((lane or some).run.settings) for lane in self.lanes]
+        numbers = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
+        taken = np.asarray([lane is not None for lane in self.lanes])
+        numbers = numbers._replace(steps=np.where(taken, numbers.steps, 0).astype(np.int32))
+        return jax.device_put(numbers, self.device)
+
+    def advance(self) -> float:
+        """One call of the program, and the size of the next so that it takes about as long as wanted.
+
+        Returns the seconds that it took.
+        """
+        assert self._states is not None
+        assert self._numbers is not None
+        assert self.snapshot is not None
+        self._measure_probes()
+        updates, before, begin = self._updates_now(), self.snapshot.timesteps, time.monotonic()
+        self._states = self._trainer.train(self._states, self._numbers, updates)
+        self.snapshot = Snapshot.of(self._states)
+        took = time.monotonic() - begin
+        for lane in filter(None, self.lanes):
+            lane.seconds += took
+        self._gained = np.maximum(self.snapshot.timesteps - before, 0) / updates
+        self._calls += 1
+        if self._calls > 1:  # the first call says little
+            self._updates = max(1, int(updates * np.clip(self._call_seconds / max(took, 1e-6), 0.25, 16.0)))
+        self._measure_probes()
+        return took
+
+    def retire(self, *, with_states: bool) -> Iterator[Retired]:
+        """Takes the runs that are over out of their lanes."""
+        if self.snapshot is None:
+            return
+        over = [
+            i for i, lane in enumerate(self.lanes) if lane is not None and lane.status(self.snapshot, i) != TRAINING
+        ]
+        for lane in over:
+            there = self.lanes[lane]
+            assert there is not None
+            if there.probe is not None:
+                self._measure_probes(last=lane)
+            saved = self._saved([lane]) if with_states else None
+            yield Retired(there.number, there.result(self.snapshot, lane, self.device.device_kind), saved)
+            self.lanes[lane] = None
+        if over and not self.is_empty:
+            self._numbers = self._lane_numbers()
+
+    def results(self) -> dict[int, RunResult]:
+        """What is known of the runs in the lanes, by number."""
+        kind = self.device.device_kind
+        if self.snapshot is None:
+            return {}
+        return {lane.number: lane.result(self.snapshot, i, kind) for i, lane in enumerate(self.lanes) if lane}
+
+    def saved(self) -> SavedRuns | None:
+        """Everything that is needed to go on with the runs elsewhere."""
+        taken = [i for i, lane in enumerate(self.lanes) if lane is not None]
+        return self._saved(taken) if taken else None
+
+    def _saved(self, lanes: list[int]) -> SavedRuns:
+        assert self._states is not None
+        if len(lanes) == 1 and len(self.lanes) > 1:
+            arrays = to_arrays(_gather(self._states, np.asarray(lanes, np.int32)))
+        else:
+            arrays = {name: array[lanes] for name, array in to_arrays(self._states).items()}
+        there = [lane for i in lanes if (lane := self.lanes[i]) is not None]
+        if any(lane.probe for lane in there):
+            arrays |= _probe_arrays(there)
+        seconds = tuple(lane.seconds for lane in there)
+        return SavedRuns(tuple(lane.run for lane in there), arrays, key_kind(self._states), seconds)
+
+    def _updates_now(self) -> int:
+        """Not so many that the next measurement of a probe would be late."""
+        wanted = self._updates
+        assert self.snapshot is not None
+        for i, lane in enumerate(self.lanes):
+            if lane is None or lane.probe is None or i >= len(self._gained) or not self._gained[i]:
+                continue
+            missing = len(lane.probe_timesteps) * lane.probe.every - self.snapshot.timesteps[i]
+            wanted = min(wanted, max(1, int(missing / self._gained[i])))
+        return wanted
+
+    def _measure_probes(self, last: int | None = None) -> None:
+        """Asks the probes of the lanes where it is time, or that of the lane whose run has its last measurement."""
+        assert self.snapshot is not None
+        due = [
+            i
+            for i, lane in enumerate(self.lanes)
+            if lane is not None and (i == last or lane.is_probe_due(int(self.snapshot.timesteps[i])))
+        ]
+        if not due:
+            return
+        probe = next(lane.probe for i in due if (lane := self.lanes[i]) is not None)
+        assert probe is not None
+        assert self._states is not None
+        values = np.asarray(probe(self._states), np.float32)
+        for i in due:
+            lane = self.lanes[i]
+            assert lane is not None
+            now = int(self.snapshot.timesteps[i])
+            if not lane.probe_timesteps or now > lane.probe_timesteps[-1]:
+                lane.probe_timesteps.append(now)
+                lane.probe_values.append(values[i])
+
+    def narrow(self, took: float) -> None:
+        """Goes on in a program of half the width or less, once most lanes are free, if the time saved is worth it.
+
+        Call it when no run waits for a lane. `took`: seconds of the last call. The narrower program is compiled in the
+        background, and taken when it is there.
+        """
+        active = len(self.lanes) - self.free
+        width = narrower_width(len(self.lanes), active)
+        if self._narrower is not None:
+            if self._narrower.is_ready and self._narrower.lanes >= active:
+                self._move_into(self._narrower)
+            return
+        if width < len(self.lanes) and self._seconds_left(took) * (1 - width / len(self.lanes)) > WORTH_SECONDS:
+            self._narrower = _Narrower(self.program, width, self.device)
+
+    def _seconds_left(self, took: float) -> float:
+        """Until the slowest run is over, at the speed of the last call, which took so long."""
+        assert self.snapshot is not None
+        left = [
+            (lane.run.settings.steps - self.snapshot.timesteps[i]) / max(self._gained[i], 1e-9)
+            for i, lane in enumerate(self.lanes)
+            if lane is not None
+        ]
+        return max(left, default=0.0) * took / self._updates if self._calls > 1 else 0.0
+
+    def _move_into(self, narrower: _Narrower) -> None:
+        self._narrower = None
+        trainer = narrower.trainer()
+        if trainer is None or self._states is None:
+            return
+        rows = [i for i, lane in enumerate(self.lanes) if lane is not None]
+        padded = np.asarray(rows + rows[:1] * (narrower.lanes - len(rows)), np.int32)
+        self._states = _gather(self._states, padded)
+        self._trainer.close()
+        self._trainer = trainer
+        self.lanes = [*(self.lanes[i] for i in rows), *[None] * (narrower.lanes - len(rows))]
+        self._numbers, self.snapshot = self._lane_numbers(), Snapshot.of(self._states)
+        self._gained = self._gained[padded]
+
+    def bytes_needed(self) -> int | None:
+        """Memory of the states and of what training them needs besides, or None if the compiler does not say."""
+        return self._trainer.bytes_needed()
+
+    def close(self) -> None:
+        """Gives back what the program holds, such as environments that run in Python."""
+        self._trainer.close()
+
+
+class _Narrower:
+    """A program for fewer lanes, compiled in a thread while the wider one trains."""
+
+    def __init__(self, program: Program, lanes: int, device: Any):
+        self.lanes, self._made = lanes, None
+        self._thread = threading.Thread(target=self._make, args=(program, device), daemon=True)
+        self._thread.start()
+
+    def _make(self, program: Program, device: Any) -> None:
+        try:
+            self._made = program.open(self.lanes, device)
+        except Exception:  # then the wider one goes on, as it did
+            self._made = None
+
+    @property
+    def is_ready(self) -> bool:
+        return not self._thread.is_alive()
+
+    def trainer(self) -> Trainer | None:
+        return self._made
+
+
+def narrower_width(width: int, active: int) -> int:
+    """The narrowest of a width, its half, its quarter and so on, that has room for the active runs."""
+    while width > 1 and (half := (width + 1) // 2) >= active:
+        width = half
+    return width
+
+
+class Work(Protocol):
+    """Who feeds a pool, and wants to know how it goes."""
+
+    def take(self, count: int) -> list[Assignment]:
+        """At most so many further runs of the pool's shape."""
+        ...
+
+    def report(self, event: Event) -> None: ...
+
+    def is_stopped(self) -> bool: ...
+
+
+def train_pool(pool: Pool, work: Work, pace: Pace) -> None:
+    """Trains runs from `work` until there are none, or until it is stopped; then what is in the lanes is saved."""
+    saved_at, saving = time.monotonic(), 0.0
+    while not work.is_stopped():
+        if pool.free and (given := work.take(pool.free)):
+            pool.admit(given)
+        if pool.is_empty:
+            return
+        took = 0.0
+        if any(result.status == TRAINING for result in pool.results().values()):
+            took = pool.advance()
+        retired = list(pool.retire(with_states=pace.keep_states))
+        work.report(Advanced(pool.results()))
+        for each in retired:
+            work.report(each)
+        now = time.monotonic()
+        if pace.checkpoint_seconds is not None and now - saved_at >= max(pace.checkpoint_seconds, saving):
+            if (saved := pool.saved()) is not None:
+                work.report(Checkpointed(saved))
+            saved_at = time.monotonic()
+            saving = (saved_at - now) / CHECKPOINTS_SHARE
+        if pool.free and not retired and took:
+            pool.narrow(took)
+    if pace.checkpoint_seconds is not None and (saved := pool.saved()) is not None:
+        work.report(Checkpointed(saved))
+
+
+def _not_finite(snapshot: Snapshot, lane: int) -> str:
+    return (
+        f"a loss, a gradient or a parameter was not finite at update {snapshot.updates[lane]} "
+        f"(step {snapshot.timesteps[lane]}); a lower learning rate or clip_norm may help"
+    )
+
+
+def _probe_arrays(lanes: Sequence[Lane]) -> dict[str, np.ndarray]:
+    """The measurements of the lanes, filled up to the longest series: -1 marks times that are not there."""
+    points = max(len(lane.probe_timesteps) for lane in lanes)
+    width = next((len(value) for lane in lanes for value in lane.probe_values), 0)
+    times, values = [], []
+    for lane in lanes:
+        times.append(filled_up(np.asarray([lane.probe_timesteps], np.int32), points))
+        own = np.asarray(lane.probe_values, np.float32).reshape(1, -1, width)
+        values.append(filled_up(own, points))
+    return {f"{EXTRA}probe_timesteps": np.concatenate(times), f"{EXTRA}probe_values": np.concatenate(values)}
+
+
+@functools.lru_cache(maxsize=10_000)
+def _numbers(settings: Settings) -> Numbers:
+    return jax.tree.map(np.asarray, numbers_of(settings))
+
+
+# The runs of a lane are replaced as a whole: compiled leaf by leaf, so many small copies would take seconds.
+@functools.partial(jax.jit, donate_argnums=0)
+def _scatter(states: Any, new: Any, rows: Int[np.ndarray, "new"]) -> Any:
+    return jax.tree.map(lambda old, leaf: old.at[rows].set(leaf, mode="drop"), states, new)
+
+
+@eqx.filter_jit
+def _gather(states: RunState, rows: Int[np.ndarray, "lane"]) -> RunState:
+    return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, states)
+
+
+def _blank(like: Any, lanes: int, device: Any) -> Any:
+    """States of no run, `[lane, ...]`, to be filled."""
+
+    def leaf(some: Any) -> Any:
+        if jax.dtypes.issubdtype(some.dtype, jax.dtypes.prng_key):
+            data = jax.random.key_data(some)
+            return jax.random.wrap_key_data(jnp.zeros((lanes, *data.shape[1:]), data.dtype))
+        return jnp.zeros((lanes, *some.shape[1:]), some.dtype)
+
+    with jax.default_device(device):
+        return jax.jit(lambda some: jax.tree.map(leaf, some))(like)

@@ -1,0 +1,156 @@
+"""Runs: one training each, settings and a seed. The unit of work, of failure and of results."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+from asymrl.engine.files import RunError
+from asymrl.engine.options import SETTINGS, checked_values
+from asymrl.learning.settings import Settings
+
+SEEDS = 2**32  # seeds are 0 to this, exclusive
+MAY_GROW = ("steps", "log_points")  # a run may be made longer; every other setting stays
+
+# Settings that are known before the axes of a sweep are: those tuned for a world and a method, for example.
+Base = Callable[[str, str], Mapping[str, Any]]
+
+
+class Run(NamedTuple):
+    """One training. Two runs with equal settings and seeds have equal results."""
+
+    settings: Settings
+    seed: int
+
+    def extended(self, steps: int) -> Run:
+        """The same run, trained for longer. The result equals that of a run started with this length.
+
+        Raises:
+            RunError: if it is shorter, or its learning curve would have points at other places.
+        """
+        now, period = self.settings.steps, self.settings.log_period
+        if steps < now:
+            raise RunError(f"--steps {steps}: this run was started with {now} steps; it can only be made longer")
+        if steps == now:
+            return self
+        if steps % period:
+            below = steps // period * period
+            raise RunError(
+                f"--steps {steps}: the learning curve has a point every {period} steps, so choose a multiple of that, "
+                f"such as {max(below, now)} or {below + period}"
+            )
+        return Run(replace(self.settings, steps=steps, log_points=steps // period), self.seed)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What identifies the run: equal for a run and for the same run made longer."""
+        return (_lasting_settings(self.settings), self.seed)
+
+
+@functools.lru_cache(maxsize=100_000)
+def _lasting_settings(settings: Settings) -> tuple[Any, ...]:
+    return tuple(getattr(settings, name) for name in SETTINGS if name not in MAY_GROW)
+
+
+def check_runs(runs: Sequence[Run]) -> None:
+    """Raises ValueError unless these are runs that one store can hold."""
+    if not runs:
+        raise ValueError("no runs: choose at least one seed")
+    for run in runs:
+        if not 0 <= run.seed < SEEDS:
+            raise ValueError(f"seed {run.seed}: choose a whole number from 0 to {SEEDS - 1}")
+    if len({run.key for run in runs}) < len(runs):
+        raise ValueError("two runs have the same seed and the same settings: their results would be the same")
+
+
+def product(
+    worlds: Sequence[str], methods: Sequence[str], axes: Mapping[str, Sequence[Any]], seeds: Sequence[int], base: Base
+) -> list[Run]:
+    """Every world with every method, every combination of the axes, and every seed.
+
+    Args:
+        worlds: names of worlds.
+        methods: names of methods.
+        axes: values to try, by the names of `Settings`; they override those of `base`.
+        seeds: of the runs.
+        base: other settings for a world and a method.
+
+    Raises:
+        ValueError: if an axis is not a setting, has no values, or a value that is not possible.
+    """
+    for name, values in axes.items():
+        if name in ("world", "method"):
+            raise ValueError(f"{name} is not an axis of settings: name the {name}s of the sweep themselves")
+        if not values:
+            raise ValueError(f"the axis {name} has no values")
+    runs = []
+    for world, method in itertools.product(worlds, methods):
+        known = checked_values(base(world, method), "settings")
+        for values in itertools.product(*axes.values()):
+            chosen = checked_values(dict(zip(axes, values, strict=True)), "settings")
+            settings = Settings(**{**known, **chosen, "world": world, "method": method})
+            runs += [Run(settings, int(seed)) for seed in seeds]
+    return list(dict.fromkeys(runs))
+
+
+def by_shape(runs: Iterable[Run]) -> dict[Settings, list[Run]]:
+    """The runs that one program can train together, in the order in which they came."""
+    groups: dict[Settings, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.settings.shape(), []).append(run)
+    return groups
+
+
+def differing(runs: Iterable[Run]) -> tuple[str, ...]:
+    """The settings in which the runs differ."""
+    settings = set(run.settings for run in runs)
+    return tuple(name for name in SETTINGS if len({getattr(each, name) for each in settings}) > 1)
+
+
+def label(run: Run, names: Sequence[str]) -> str:
+    """A run in words: its seed, and its value of each of the named settings."""
+    return ", ".join([f"seed {run.seed}", *(f"{name}={getattr(run.settings, name)}" for name in names)])
+
+
+def full_label(run: Run) -> str:
+    """A run in words: world, method, seed and all settings that differ from the defaults."""
+    usual = Settings()
+    own = [n for n in SETTINGS if n not in ("world", "method") and getattr(run.settings, n) != getattr(usual, n)]
+    described = [f"{name}={getattr(run.settings, name)}" for name in own]
+    return " ".join([run.settings.world, run.settings.method, *described, f"seed={run.seed}"])
+
+
+def to_json(runs: Sequence[Run]) -> dict[str, Any]:
+    """What the runs share, and for each its seed and what it has of its own."""
+    own = differing(runs)
+    shared = {name: value for name, value in asdict(runs[0].settings).items() if name not in own}
+    each = [{"seed": run.seed, **{name: getattr(run.settings, name) for name in own}} for run in runs]
+    return {"settings": shared, "runs": each}
+
+
+def from_json(data: Mapping[str, Any], where: str) -> tuple[Run, ...]:
+    """The inverse of `to_json`. Raises RunError, naming `where`, if the data do not describe runs."""
+    try:
+        shared, each = dict(data["settings"]), [dict(run) for run in data["runs"]]
+        seeds = [run.pop("seed") for run in each]
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{where}: does not describe runs: {error!r}") from error
+    if not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
+        raise RunError(f"{where}: the seeds must be whole numbers")
+    made: dict[str, Settings] = {}  # most runs share their settings
+    runs = []
+    try:
+        for own, seed in zip(each, seeds, strict=True):
+            key = repr(own)
+            if key not in made:
+                made[key] = Settings(**checked_values({**shared, **own}, where))
+            runs.append(Run(made[key], seed))
+        check_runs(runs)
+    except RunError:
+        raise
+    except ValueError as error:
+        raise RunError(f"{where}: {error}") from error
+    return tuple(runs)

@@ -1,0 +1,78 @@
+"""States of runs as named arrays, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from asymrl.engine.checkpoint import SavedRuns, filled_up
+from asymrl.learning.program import Program
+from asymrl.learning.state import RunState
+
+KEY = "key"  # the only leaf that is not an array of numbers
+
+
+def to_arrays(states: RunState) -> dict[str, np.ndarray]:
+    """Everything in the states, on the host, each array `[run, ...]` under its path."""
+    arrays = eqx.filter(states, eqx.is_array)
+    arrays = eqx.tree_at(lambda state: state.key, arrays, jax.random.key_data(arrays.key))
+    leaves = jax.tree_util.tree_leaves_with_path(jax.device_get(arrays))
+    return {_name(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def key_kind(states: RunState) -> str:
+    """The name of the random number generator of the states."""
+    return str(jax.random.key_impl(states.key))
+
+
+def from_saved(program: Program, saved: SavedRuns) -> RunState:
+    """The states that were saved, `[run, ...]`.
+
+    Curves with fewer points than the settings ask for, from before a run was made longer, are filled up.
+
+    Raises:
+        ValueError: naming the first array that is missing, superfluous or of another shape or type.
+    """
+    shapes, static = eqx.partition(program.template(), lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
+    paths, structure = jax.tree_util.tree_flatten_with_path(shapes)
+    expected, arrays = {_name(path): leaf for path, leaf in paths}, saved.states()
+    if odd := sorted(set(expected) ^ set(arrays)):
+        raise ValueError(f"array {odd[0]} is {'missing' if odd[0] in expected else 'not one of these networks'}")
+    arrays = _with_room(arrays, expected["curve"].shape[0])
+    leaves = []
+    for name, leaf in expected.items():
+        found, shape = arrays[name], (len(saved.runs), *leaf.shape)
+        if name == KEY:
+            leaves.append(_keys(found, len(saved.runs), saved.key_kind))
+        elif found.shape != shape or found.dtype != leaf.dtype:
+            raise ValueError(f"array {name} is {found.dtype}{list(found.shape)}, expected {leaf.dtype}{list(shape)}")
+        else:
+            leaves.append(jax.numpy.asarray(found))
+    return eqx.combine(jax.tree.unflatten(structure, leaves), static)
+
+
+def _keys(data: np.ndarray, count: int, kind: str) -> jax.Array:
+    wanted = str(jax.random.key_impl(jax.random.key(0)))
+    if kind != wanted:
+        raise ValueError(f"its random numbers are of the kind {kind}; set JAX_DEFAULT_PRNG_IMPL={kind} to go on")
+    shape = (count, *jax.random.key_data(jax.random.key(0)).shape)
+    if data.shape != shape or data.dtype != np.uint32:
+        raise ValueError(f"array {KEY} is {data.dtype}{list(data.shape)}, expected uint32{list(shape)}")
+    return jax.random.wrap_key_data(jax.numpy.asarray(data))
+
+
+def _with_room(arrays: dict[str, np.ndarray], points: int) -> dict[str, np.ndarray]:
+    """The arrays with room for so many points in the curves."""
+    curve = arrays["curve"]
+    if curve.ndim != 3 or curve.shape[1] >= points:
+        return arrays
+    # A curve that had no room left has counted points that it could not keep.
+    logged = np.minimum(arrays["logged"], curve.shape[1]).astype(arrays["logged"].dtype)
+    return {**arrays, "curve": filled_up(curve, points), "logged": logged}
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")

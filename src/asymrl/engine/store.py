@@ -1,0 +1,382 @@
+"""A store: a folder with runs. What they are, what they reached, how to go on. One run or thousands: the same format.
+
+`settings.json` lists the runs, `metrics.parquet` has their learning curves, `runs.parquet` a row for each, and
+`checkpoint/` the states of those in training and the networks of those that are over. What is on disk decides what is
+still to do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asymrl.adapters.sources import pomdp_path
+from asymrl.engine import runs as run_lists
+from asymrl.engine.checkpoint import Checkpoints, SavedRuns
+from asymrl.engine.files import UNFINISHED, Lock, RunError, write_whole
+from asymrl.engine.runs import Run
+from asymrl.engine.tables import (
+    OVER,
+    WAITING,
+    RunResult,
+    metrics_table,
+    probes_table,
+    runs_table,
+    shown_settings,
+    to_parquet,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FORMAT, READABLE = 2, (1, 2)
+SETTINGS_FILE, METRICS_FILE, RUNS_FILE, PROBES_FILE = (
+    "settings.json",
+    "metrics.parquet",
+    "runs.parquet",
+    "probes.parquet",
+)
+
+
+class Store:
+    """The runs in a folder, numbered from 0.
+
+    Reading needs nothing more. To write, the store must be taken first: `create` and `take` lock it until `release` or
+    the end of the process.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        runs: Sequence[Run],
+        *,
+        lock: Lock | None = None,
+        keeps_networks: bool = True,
+        world_files: Mapping[str, str] | None = None,
+        probes: Mapping[str, Any] | None = None,
+    ):
+        self.path, self.runs, self._lock = path, tuple(runs), lock
+        self.keeps_networks = keeps_networks
+        """Whether the networks of runs that are over are kept; their curves always are."""
+        self._world_files = dict(world_files or {})  # checksums of the files that worlds come from
+        self.probes = dict(probes or {})
+        """What is measured during training, by world; data that the one who asked for it can read."""
+        self.checkpoints = Checkpoints(path / "checkpoint")
+        self._results: dict[int, RunResult] | None = None
+
+    @classmethod
+    def create(
+        cls, path: Path, runs: Sequence[Run], *, keeps_networks: bool = True, probes: Mapping[str, Any] | None = None
+    ) -> Store:
+        """A new store in this folder, which may exist but must not hold one.
+
+        Raises:
+            RunError: if it does, or cannot be written.
+            StorageError: if there is no room.
+        """
+        run_lists.check_runs(runs)
+        checksums = _checksums(runs)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"{path}: cannot be made a folder: {error.strerror}") from error
+        lock = Lock(path)
+        try:
+            if (path / SETTINGS_FILE).exists() or (path / METRICS_FILE).exists():
+                raise RunError(
+                    f"{path}: already holds runs. Go on with them by `asymrl resume {path}`, or choose another --out"
+                )
+            store = cls(path, runs, lock=lock, keeps_networks=keeps_networks, world_files=checksums, probes=probes)
+            store.checkpoints.folder.mkdir(exist_ok=True)
+            store._remove_unfinished()
+            store._write_settings()
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """The store in this folder, to read. Raises RunError if there is none, or it is of another version."""
+        return cls(path, **_read_settings(path))
+
+    @classmethod
+    def take(cls, path: Path) -> Store:
+        """The store in this folder, to go on with it. Raises RunError, also if another process has it."""
+        _read_settings(path)
+        lock = Lock(path)
+        try:
+            store = cls(path, **_read_settings(path), lock=lock)
+            store.checkpoints.folder.mkdir(exist_ok=True)
+            store._remove_unfinished()
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    @classmethod
+    def take_or_create(
+        cls, path: Path, runs: Sequence[Run], *, keeps_networks: bool = True, probes: Mapping[str, Any] | None = None
+    ) -> Store:
+        """The store in this folder with these runs added to its own; a new one if there is none."""
+        if not is_store(path):
+            return cls.create(path, runs, keeps_networks=keeps_networks, probes=probes)
+        store = cls.take(path)
+        try:
+            store.add(runs)
+        except BaseException:
+            store.release()
+            raise
+        return store
+
+    def release(self) -> None:
+        if self._lock:
+            self._lock.release()
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def add(self, runs: Sequence[Run]) -> None:
+        """Adds runs that are not there yet; runs that are there but shorter are made longer."""
+        there = {run.key: number for number, run in enumerate(self.runs)}
+        changed = list(self.runs)
+        for run in runs:
+            if run.key not in there:
+                there[run.key] = len(changed)
+                changed.append(run)
+            elif changed[there[run.key]].settings.steps < run.settings.steps:
+                changed[there[run.key]] = changed[there[run.key]].extended(run.settings.steps)
+        self._change(changed)
+
+    def extend(self, steps: int) -> None:
+        """Makes all runs longer. Raises RunError if that is not possible; then nothing has changed."""
+        if steps != self.runs[0].settings.steps and not self.keeps_networks:
+            raise RunError(f"{self.path}: the networks of its runs were not kept, so they cannot be made longer")
+        self._change([run.extended(steps) for run in self.runs])
+
+    def _change(self, runs: Sequence[Run]) -> None:
+        if tuple(runs) == self.runs:
+            return
+        run_lists.check_runs(runs)
+        results = self.results()
+        self.runs, self._world_files = tuple(runs), {**_checksums(runs), **self._world_files}
+        self._results = {n: _reopened(result, runs[n]) for n, result in results.items()}
+        self._write_settings()
+
+    # What the runs have reached.
+
+    def results(self) -> dict[int, RunResult]:
+        """What is known of each run, by number. Runs that have not begun are not in it."""
+        if self._results is None:
+            self._results = self._read_results()
+        return self._results
+
+    def unfinished(self) -> list[int]:
+        """The numbers of the runs that are not over."""
+        results = self.results()
+        return [number for number in range(len(self.runs)) if not results.get(number, RunResult()).is_over]
+
+    def saved(
+        self, numbers: Sequence[int], say: Callable[[str], None] = print
+    ) -> Iterator[tuple[list[int], SavedRuns]]:
+        """The newest states of those of the runs that have one, a few runs at a time.
+
+        Raises:
+            RunError: if none is sound, or the file that a world comes from has changed.
+        """
+        self.check_world_files()
+        wanted = [self.runs[number] for number in numbers]
+        self.checkpoints.check_settings(self.runs)
+        by_run = {run: number for number, run in enumerate(self.runs)}
+        for saved in self.checkpoints.load(wanted, say):
+            yield [by_run[run] for run in saved.runs], saved
+
+    def check_world_files(self) -> None:
+        """Raises RunError if the file of a world is not there, or not what it was when its runs began."""
+        for world, checksum in self._world_files.items():
+            if _checksum(world) != checksum:
+                raise RunError(
+                    f"{self.path}: {world} has changed since the runs began; bring back the file as it was then"
+                )
+
+    def metrics(self) -> pl.DataFrame:
+        """The learning curves so far: one row per run and point."""
+        return read_table(self.path, METRICS_FILE)
+
+    def write_tables(self, results: Mapping[int, RunResult], probe_names: Sequence[str] = ()) -> None:
+        """Writes what the runs have reached. `runs.parquet` comes last: it says which runs are over."""
+        self._results = {**self.results(), **results}
+        runs, shown = dict(enumerate(self.runs)), shown_settings(self.runs)
+        curves = {n: result.curve for n, result in self._results.items() if result.curve is not None}
+        write_whole(self.path / METRICS_FILE, to_parquet(metrics_table(runs, curves, shown)))
+        if probe_names:
+            table = probes_table(runs, self._results, probe_names, shown)
+            write_whole(self.path / PROBES_FILE, to_parquet(table))
+        write_whole(self.path / RUNS_FILE, to_parquet(runs_table(runs, self._results, shown)))
+
+    def save(self, saved: SavedRuns, pool: str) -> None:
+        """Writes a checkpoint of some runs, and removes those that it makes superfluous."""
+        self.checkpoints.save(saved, pool)
+        over = [self.runs[n].key for n, result in self.results().items() if result.is_over]
+        self.checkpoints.remove_superseded(() if self.keeps_networks else over)
+
+    def _read_results(self) -> dict[int, RunResult]:
+        import polars as pl
+
+        from asymrl.learning.state import METRICS
+
+        if not (self.path / RUNS_FILE).exists() or not (self.path / METRICS_FILE).exists():
+            return {}
+        runs, metrics = read_table(self.path, RUNS_FILE), read_table(self.path, METRICS_FILE)
+        if "run" not in metrics.columns:
+            return {}
+        metrics = metrics.with_columns(
+            [pl.lit(np.nan, pl.Float32).alias(name) for name in METRICS if name not in metrics.columns]
+        )
+        values = metrics.select(pl.col(METRICS).cast(pl.Float32).fill_null(np.nan)).to_numpy()
+        numbers = metrics["run"].to_numpy()
+        cuts = np.flatnonzero(np.diff(numbers)) + 1
+        curves = dict(zip(numbers[[0, *cuts]].tolist() if len(numbers) else [], np.split(values, cuts), strict=False))
+        probes = self._read_probes()
+        results = {}
+        for row in runs.to_dicts():
+            number = row["run"]
+            if number >= len(self.runs) or row["status"] == WAITING:
+                continue
+            times, measured = probes.get(number, (None, None))
+            result = RunResult(
+                **{name: row[name] for name in ("status", "timesteps", "episodes", "updates", "failure", "device")},
+                recent_return=np.nan if row["recent_return"] is None else row["recent_return"],
+                recent_length=np.nan if row["recent_length"] is None else row["recent_length"],
+                seconds=row["seconds"],
+                curve=curves.get(number),
+                probe_timesteps=times,
+                probe_values=measured,
+            )
+            results[number] = _reopened(result, self.runs[number])
+        return results
+
+    def _read_probes(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        if not (self.path / PROBES_FILE).exists():
+            return {}
+        table = read_table(self.path, PROBES_FILE)
+        if "run" not in table.columns:
+            return {}
+        found = {}
+        for (number,), rows in table.group_by("run", maintain_order=True):
+            width = rows["probe"].n_unique()
+            found[number] = rows["timestep"].to_numpy()[::width], rows["value"].to_numpy().reshape(-1, width)
+        return found
+
+    def _write_settings(self) -> None:
+        import jax
+
+        from asymrl import __version__
+
+        description = {
+            "format": FORMAT,
+            "versions": {"asymrl": __version__, "jax": jax.__version__},
+            "keeps_networks": self.keeps_networks,
+            **run_lists.to_json(self.runs),
+        }
+        if self._world_files:
+            description["world_files"] = self._world_files
+        if self.probes:
+            description["probes"] = self.probes
+        write_whole(self.path / SETTINGS_FILE, (json.dumps(description, indent=1) + "\n").encode())
+
+    def _remove_unfinished(self) -> None:
+        """Clears away what a process that was killed left half written."""
+        for folder in (self.path, self.checkpoints.folder):
+            for path in folder.glob(f"*{UNFINISHED}"):
+                path.unlink(missing_ok=True)
+
+
+def is_store(path: Path) -> bool:
+    """Whether this folder holds runs."""
+    return (path / SETTINGS_FILE).is_file()
+
+
+def read_table(folder: Path, name: str) -> pl.DataFrame:
+    """A table of a store. Raises RunError if it is not there or damaged."""
+    import polars as pl
+
+    path = folder / name
+    if not folder.is_dir():
+        raise RunError(f"{folder}: there is no such folder")
+    if not path.is_file():
+        raise RunError(f"{path}: not there yet; have the runs begun?")
+    try:
+        return pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise RunError(f"{path}: damaged ({error}); `asymrl resume {folder}` writes it anew") from error
+
+
+def free_folder(world: str, method: str, base: Path = Path("runs")) -> Path:
+    """A folder for runs of this world and method that does not exist yet: `runs/WORLD-METHOD`, or with a number."""
+    name = re.sub(r"[^\w.-]+", "-", f"{world}-{method}")
+    path, number = base / name, 1
+    while path.exists():
+        number += 1
+        path = base / f"{name}-{number}"
+    return path
+
+
+def _reopened(result: RunResult, run: Run) -> RunResult:
+    """A result of a run that was made longer: complete no more."""
+    if result.status in OVER and result.status == "complete" and result.timesteps < run.settings.steps:
+        return result._replace(status="training")
+    return result
+
+
+def _checksums(runs: Sequence[Run]) -> dict[str, str]:
+    worlds = dict.fromkeys(run.settings.world for run in runs)
+    return {world: found for world in worlds if (found := _checksum(world)) is not None}
+
+
+def _checksum(world: str) -> str | None:
+    """The SHA-256 of the file that a world comes from, or None for a world that does not come from a file."""
+    if (file := pomdp_path(world)) is None:
+        return None
+    from asymrl.adapters.pomdp_files import FileError, checksum
+
+    try:
+        return checksum(file)
+    except FileError as error:
+        raise RunError(str(error)) from error
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    """What is trained in a folder, as arguments of `Store`."""
+    file = path / SETTINGS_FILE
+    if not file.is_file():
+        what = "there is no such folder" if not path.is_dir() else f"there is no {file.name} in it"
+        raise RunError(f"{path}: no runs here: {what}")
+    try:
+        data: dict[str, Any] = json.loads(file.read_text())
+        version = data["format"]
+        if version == 1:  # one batch, of one world
+            files = (
+                {data["settings"]["world"]: checksum} if (checksum := data.get("world_file", {}).get("sha256")) else {}
+            )
+        else:
+            files = dict(data.get("world_files", {}))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{file}: damaged: {error}") from error
+    if version not in READABLE:
+        raise RunError(
+            f"{file}: a store of format {version}, but this version of asymrl reads format {FORMAT}; "
+            "use the version that wrote it"
+        )
+    runs = run_lists.from_json(data, str(file))
+    return {
+        "runs": runs,
+        "keeps_networks": bool(data.get("keeps_networks", True)),
+        "world_files": files,
+        "probes": data.get("probes"),
+    }

@@ -1,0 +1,292 @@
+"""Pools on this machine: in threads of this process, or each in a process of its own.
+
+On a CPU every core is a place for a pool, and all of them share one compiled program. On an accelerator, a pool of few
+lanes leaves the device idle most of the time, so several share it; in processes, NVIDIA's multi-process service (MPS)
+lets their programs run side by side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple, Protocol
+
+from asymrl.engine.events import Event
+from asymrl.engine.floor import Floor, LocalDesk, Order, reason_of, serve
+from asymrl.engine.placement import Pace
+from asymrl.engine.pool import Assignment
+from asymrl.engine.signals import SIGNALS
+
+PARTING_SECONDS = 120.0  # that pools have to hand over their states when a training is stopped
+MPS_CONTROL = "nvidia-cuda-mps-control"
+RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a moment when all its clients have failed
+
+
+class Workers(Protocol):
+    """Those who train: they take runs from the floor until there are none."""
+
+    def start(self, floor: Floor) -> None: ...
+
+    def is_alive(self) -> bool: ...
+
+    def end(self) -> None:
+        """Lets go of everything. Called once no pool holds runs, or after an error."""
+        ...
+
+
+class ThreadWorkers:
+    """Pools in threads of this process: one per core of a CPU, several per accelerator."""
+
+    def __init__(self, places: list[tuple[str, Any]], pace: Pace):
+        """`places`: a name and a device for each pool."""
+        self.places, self.pace = places, pace
+        self._threads: list[threading.Thread] = []
+
+    def start(self, floor: Floor) -> None:
+        for name, device in self.places:
+            desk = LocalDesk(floor, name, device.id)
+            self._threads.append(threading.Thread(target=self._serve, args=(desk, device), daemon=True, name=name))
+        for thread in self._threads:
+            thread.start()
+
+    def _serve(self, desk: LocalDesk, device: Any) -> None:
+        try:
+            serve(desk, device, self.pace)
+        except Exception as error:  # the device is gone, and with it this process cannot go on
+            desk.fail(reason_of(error), out_of_memory=False)
+
+    def is_alive(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
+
+    def end(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
+
+class Seat(NamedTuple):
+    """Where the process of a pool is to train."""
+
+    device: int
+    """Which of the devices of the machine."""
+    platform: str | None
+    """What kind of device that has to be. None: any."""
+    environment: Mapping[str, str]
+    pause: float = 0.0
+    """Seconds to wait first."""
+
+
+class RemoteDesk:
+    """The desk of a pool in another process: every call is a question to the process of the floor."""
+
+    def __init__(self, connection: Connection):
+        self._connection = connection
+
+    def _ask(self, question: str, *arguments: Any) -> Any:
+        self._connection.send((question, arguments))
+        return self._connection.recv()
+
+    def pick(self) -> Order | None:
+        return self._ask("pick")
+
+    def take(self, count: int) -> list[Assignment]:
+        return self._ask("take", count)
+
+    def report(self, event: Event) -> None:
+        self._ask("report", event)
+
+    def is_stopped(self) -> bool:
+        return self._ask("is_stopped")
+
+    def close(self) -> None:
+        self._ask("close")
+
+    def fail(self, reason: str, out_of_memory: bool) -> None:
+        self._ask("fail", reason, out_of_memory)
+
+
+def serve_remotely(connection: Connection, pace: Pace, seat: Seat) -> None:
+    """What the process of a pool does."""
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)  # a terminal or a queue sends them to all; the main process decides
+    time.sleep(seat.pause)
+    os.environ.update(seat.environment)  # before anything touches the device
+    import jax
+
+    from asymrl.engine.cache import use_compilation_cache
+
+    use_compilation_cache()
+    with contextlib.suppress(BrokenPipeError, EOFError):
+        try:
+            devices = jax.local_devices()
+            if seat.platform not in (None, devices[0].platform):
+                # JAX takes what it finds, and a CPU instead of a GPU would train for days.
+                raise DeviceLostError(f"there is no {seat.platform} any more, only {devices[0].platform}")
+            serve(RemoteDesk(connection), devices[seat.device], pace)
+        except (BrokenPipeError, EOFError):
+            raise
+        except Exception as error:
+            connection.send(("lost", (reason_of(error),)))
+            raise SystemExit(1) from None
+
+
+class DeviceLostError(RuntimeError):
+    """A process found another kind of device than it was made for."""
+
+
+class ProcessWorkers:
+    """Each pool in a process of its own."""
+
+    def __init__(
+        self,
+        processes: int,
+        *,
+        pace: Pace,
+        devices: int = 1,
+        platform: str | None = None,
+    ):
+        """`processes`: at a time, on all `devices` together; `platform`: what kind these are."""
+        if processes < 1:
+            raise ValueError(f"{processes} processes: at least one is needed")
+        self.processes, self.pace, self.devices, self.platform = processes, pace, devices, platform
+        self._keepers: list[_Keeper] = []
+        self._exit = contextlib.ExitStack()
+
+    def start(self, floor: Floor) -> None:
+        environment = self._exit.enter_context(shared_device())
+        for i in range(self.processes):
+            device = i % self.devices
+            seat = Seat(device, self.platform, self._environment(environment, i))
+            self._keepers.append(_Keeper(LocalDesk(floor, f"process {i}", device), self.pace, seat))
+        for keeper in self._keepers:
+            keeper.start()
+
+    def _environment(self, environment: Mapping[str, str], i: int) -> dict[str, str]:
+        """Small updates would wait behind large ones, unless their processes go first: one in six does."""
+        return {**environment, "CUDA_MPS_CLIENT_PRIORITY": "0" if i < max(1, self.processes // 6) else "1"}
+
+    def is_alive(self) -> bool:
+        return any(keeper.is_alive() for keeper in self._keepers)
+
+    def end(self) -> None:
+        for keeper in self._keepers:
+            keeper.kill()
+        self._exit.close()
+
+
+class _Keeper(threading.Thread):
+    """Keeps the process of one pool alive, and answers its questions."""
+
+    def __init__(self, desk: LocalDesk, pace: Pace, seat: Seat):
+        super().__init__(daemon=True, name=desk.pool)
+        self.desk, self.pace, self.seat = desk, pace, seat
+        self._process: Any = None
+        self._is_killed = False
+
+    def run(self) -> None:
+        # A fork would share the threads and the device of this process.
+        context, seat = multiprocessing.get_context("spawn"), self.seat
+        while not self._is_killed:
+            here, there = context.Pipe()
+            self._process = context.Process(target=serve_remotely, args=(there, self.pace, seat), daemon=True)
+            self._process.start()
+            there.close()
+            reason = self._answer(here)
+            here.close()
+            self._process.join()
+            if self._process.exitcode == 0 and reason is None:
+                return
+            lost_device = reason is not None
+            self.desk.floor.lose(self.desk.pool, reason or f"exit code {self._process.exitcode}")
+            if self.desk.is_stopped():
+                return
+            seat = self.seat._replace(pause=RECOVERY_SECONDS if lost_device else 0.0)
+
+    def _answer(self, connection: Connection) -> str | None:
+        """Answers the questions of the process until it ends. Returns why its device was lost, if it was."""
+        while True:
+            try:
+                question, arguments = connection.recv()
+                if question == "lost":
+                    self._process.kill()  # with a device that failed, the end of a process can take forever
+                    return arguments[0]
+                connection.send(getattr(self.desk, question)(*arguments))
+            except (EOFError, OSError):
+                return None
+
+    def kill(self) -> None:
+        self._is_killed = True
+        if self._process is not None and self.is_alive():
+            self._process.kill()
+        self.join()
+
+
+def local_workers(pace: Pace, *, workers: int | None, processes: int | None) -> tuple[Workers, list[Any]]:
+    """Workers for the devices of this machine, and these devices.
+
+    `workers`: pools per device; by default one per core of a CPU, or 5 on an accelerator.
+    """
+    import jax
+
+    devices = list(jax.local_devices())
+    platform = devices[0].platform
+    if processes is not None:
+        return ProcessWorkers(processes, pace=pace, devices=len(devices), platform=platform), devices
+    if platform == "cpu":
+        count = workers or cores()
+        places = [(f"core {i}", devices[i % len(devices)]) for i in range(count)]
+    else:
+        places = [(f"{platform} {device.id}.{i}", device) for i in range(workers or 5) for device in devices]
+    return ThreadWorkers(places, pace), devices
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def shared_device() -> Iterator[dict[str, str]]:
+    """The environment in which processes share an accelerator, for as long as they do.
+
+    Starts MPS for the occasion, unless there is none or one is running already; without it, processes take turns.
+    """
+    environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # nobody takes all of the memory
+    control = shutil.which(MPS_CONTROL)
+    if control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
+        yield environment
+        return
+    with tempfile.TemporaryDirectory(prefix="asymrl-mps-", ignore_cleanup_errors=True) as folder:
+        mps = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        is_started = _control(control, ["-d"], mps)
+        try:
+            yield {**environment, **(mps if is_started else {})}
+        finally:
+            if is_started:
+                _control(control, [], mps, command="quit\n")
+
+
+def _control(control: str, arguments: list[str], environment: Mapping[str, str], command: str | None = None) -> bool:
+    """Whether MPS did as asked."""
+    try:
+        done = subprocess.run(
+            [control, *arguments],
+            input=command,
+            env={**os.environ, **environment},
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

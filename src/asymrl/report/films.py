@@ -1,0 +1,181 @@
+"""Episodes to look at: recorded moment by moment, as a film, a picture or text."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from asymrl.agents.playback import Playback, play_back
+from asymrl.agents.trained import TrainedRun
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from asymrl.worlds import World
+
+
+class Moment(NamedTuple):
+    """Where an episode stands after `step` actions, and what the last of them did."""
+
+    state: Any
+    observation: Any
+    action: Any  # an index or a vector, or None at the start
+    step: int
+    reward: float | None
+    total: float
+    terminated: bool
+    truncated: bool
+
+    def frame(self, env: World, **options: Any) -> Any:
+        """This moment as pixels; `options` are those of `draw_frame`."""
+        from asymrl.render import draw_frame
+
+        return draw_frame(env, **self._asdict(), **options)
+
+    def text(self, env: World) -> str:
+        """This moment as lines of text."""
+        from asymrl.render import draw_text
+
+        ending = " (the end)" if self.terminated else " (time limit)" if self.truncated else ""
+        reward = "" if self.reward is None else f"  reward {self.reward:g}"
+        caption = f"step {self.step}{reward}  return {round(self.total, 6):g}{ending}"
+        text = draw_text(env, self.state, self.observation, self.action, terminated=self.terminated)
+        return f"{text}\n{caption}"
+
+
+def record(env: World, actions: Iterable[Any], seed: int) -> Iterator[Moment]:
+    """Follows an episode from its start until it ends or there are no more actions."""
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+
+    begin, advance = eqx.filter_jit(env.begin), eqx.filter_jit(env.advance)
+    begin_key, key = jax.random.split(jax.random.key(seed))
+    episode, observation = begin(begin_key)
+    state, observation = jax.device_get((episode.state, observation))
+    total = 0.0
+    yield Moment(state, observation, None, 0, None, total, False, False)
+    for step, action in enumerate(actions, 1):
+        episode, transition = advance(jax.random.fold_in(key, step), episode, jnp.asarray(action))
+        state, (observation, reward, terminated, truncated) = jax.device_get((episode.state, transition))
+        total += float(reward)
+        yield Moment(state, observation, action, step, float(reward), total, bool(terminated), bool(truncated))
+        if terminated or truncated:
+            return
+
+
+def moments_of(playback: Playback) -> list[Moment]:
+    """The moments of an episode that was played already."""
+    steps = len(playback.actions)
+    moments = [Moment(*playback.at(0), None, 0, None, 0.0, False, False)]
+    for t, (action, reward) in enumerate(zip(playback.actions, playback.rewards, strict=True), 1):
+        over, total = t == steps, moments[-1].total + float(reward)
+        ends = (over and not playback.truncated, over and playback.truncated)
+        moments.append(Moment(*playback.at(t), action, t, float(reward), total, *ends))
+    return moments
+
+
+def random_actions(env: World, seed: int) -> Iterator[Any]:
+    """Actions of the uniform policy, without end."""
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    while True:
+        yield _random_action(env, generator)
+
+
+def _random_action(env: World, generator: Any) -> Any:
+    import numpy as np
+
+    from asymrl.worlds.spaces import Discrete
+
+    space: Any = env.action_space
+    if isinstance(space, Discrete):
+        return int(generator.integers(space.n))
+    low, high = (np.nan_to_num(end, posinf=1.0, neginf=-1.0) for end in space.bounds())
+    return generator.uniform(low, high).astype(np.float32)
+
+
+def parse_actions(env: World, text: str) -> list[int]:
+    """The actions of a comma-separated list of their names or indices."""
+    if not hasattr(env.action_space, "n"):
+        raise ValueError(f"policy {text!r}: the actions of {env.name} are vectors; only 'random' can be shown")
+    return [_parse_action(env, word.strip()) for word in text.split(",")]
+
+
+def _parse_action(env: World, word: str) -> int:
+    names = env.action_names
+    for spelling, known in ((word, names), (word.lower(), [name.lower() for name in names])):
+        if spelling in known:
+            return list(known).index(spelling)
+    if word.isdecimal() and int(word) < len(names):
+        return int(word)
+    raise ValueError(
+        f"unknown policy or action {word!r}. A policy is 'random' or a comma-separated list of actions of {env.name}: "
+        f"{', '.join(names)}, or indices 0 to {len(names) - 1}."
+    )
+
+
+class Film:
+    """What there is to draw: the moments of an episode and, of a trained run, what its agent made of them."""
+
+    def __init__(self, env: World, title: str, moments: Iterable[Moment], playback: Playback | None = None):
+        self.env, self.title, self.moments, self.playback = env, title, moments, playback
+
+    def lines(self) -> Iterator[str]:
+        """The moments as text, as they come."""
+        for i, moment in enumerate(self.moments):
+            yield ("\n" if i else "") + "\n".join([moment.text(self.env), *self._thoughts(moment.step)])
+
+    def save(self, path: Path, seconds: float = 0.4, dpi: int = 100) -> Moment:
+        """Writes a .gif film of all moments, or a .png picture of the last. Returns the last moment.
+
+        Raises:
+            OSError: if the file cannot be written.
+        """
+        moments = list(self.moments)
+        if path.suffix.lower() == ".gif":
+            from asymrl.render import save_gif
+
+            save_gif((self._frame(moment, dpi) for moment in moments), path, seconds)
+        else:
+            from PIL import Image
+
+            Image.fromarray(self._frame(moments[-1], dpi)).save(path, optimize=True)
+        return moments[-1]
+
+    def _frame(self, moment: Moment, dpi: int) -> Any:
+        if self.playback is None:
+            return moment.frame(self.env, dpi=dpi)
+        from asymrl.report.panels import agent_panel
+
+        panel = agent_panel(self.playback, self.env.action_names, moment.step)
+        return moment.frame(self.env, dpi=dpi, title=self.title, panel=panel)
+
+    def _thoughts(self, t: int) -> list[str]:
+        """The policy and the value at this step, as text; nothing once the episode is over."""
+        if self.playback is None or t >= len(self.playback.actions):
+            return []
+        names, policy = self.env.action_names, self.playback.policy[t]
+        if self.playback.vectors:
+            parts = zip(names, policy[: len(names)], policy[len(names) :], strict=True)
+            described = "  ".join(f"{name} {mean:.2f} ± {spread:.2f}" for name, mean, spread in parts)
+        else:
+            described = "  ".join(f"{name} {share:.2f}" for name, share in zip(names, policy, strict=True))
+        chosen = self.env.action_text(self.playback.actions[t])
+        return [f"policy {described}  takes {chosen}", f"critic {self.playback.critic} = {self.playback.values[t]:.3g}"]
+
+
+def film_of_run(trained: TrainedRun, *, seed: int = 0, greedy: bool = False, steps: int | None = None) -> Film:
+    """An episode of a trained agent, with its policy and its critic; `steps`: how many of it at most."""
+    settings, state = trained.settings, trained.state
+    playback = play_back(trained.world, settings, state.actor, state.critic, seed=seed, greedy=greedy)
+    moments = moments_of(playback)[: None if steps is None else steps + 1]
+    return Film(trained.world, f"{settings.world}, {settings.method}, seed {trained.seed}", moments, playback)
+
+
+def film_of_world(world: World, policy: str = "random", *, seed: int = 0, steps: int | None = None) -> Film:
+    """An episode with random actions, or with those that are named; see `parse_actions`."""
+    actions = random_actions(world, seed) if policy == "random" else parse_actions(world, policy)
+    return Film(world, world.name, record(world, itertools.islice(actions, steps), seed))

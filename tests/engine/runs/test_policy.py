@@ -1,0 +1,58 @@
+"""One run out of a folder, and acting with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from asymrl.runs.files import RunError
+from asymrl.runs.loaded import load
+from asymrl.runs.policy import ActorPolicy
+from asymrl.runs.selection import select
+
+import asymrl
+from asymrl.adapters.gym import Environment
+from tests.runs.folders import make_folder, small
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("runs") / "run", small(), [0.2, 0.9, -0.5], first_seed=4)
+
+
+def test_the_best_run_is_selected_unless_a_seed_is_asked_for(folder: Path):
+    loaded = load(folder)
+    assert loaded.seeds == (4, 5, 6)
+    best, asked = select(loaded), select(loaded, 6)
+    assert (best.seed, best.final_return) == (5, pytest.approx(0.9))
+    assert (asked.seed, asked.final_return) == (6, pytest.approx(-0.5))
+    np.testing.assert_array_equal(asked.run.actor.head.layers[0].weight, loaded.runs.actor.head.layers[0].weight[2])
+    with pytest.raises(ValueError, match="no run with the seed 3; the seeds are 4, 5, 6"):
+        select(loaded, 3)
+
+
+def test_a_folder_without_a_checkpoint_says_how_to_go_on(folder: Path, tmp_path: Path):
+    (tmp_path / "settings.json").write_text((folder / "settings.json").read_text())
+    with pytest.raises(RunError, match="no checkpoint yet; begin with `asymrl resume"):
+        load(tmp_path)
+
+
+def test_a_policy_acts_as_its_actor_does(folder: Path):
+    policy = asymrl.Policy(folder, run_seed=4, generator=np.random.default_rng(0))
+    chosen = select(load(folder), 4)
+    twin = ActorPolicy(chosen.env, chosen.run.actor, np.random.default_rng(0))
+    assert policy.run_seed == 4
+    assert policy.settings == small()
+    assert policy.action_names == ("good", "bad")
+    game = Environment(policy.env)
+    for seed in range(3):
+        policy.reset()
+        twin.reset()
+        observation, _ = game.reset(seed=seed)
+        over = False
+        while not over:
+            action = policy.act(observation)
+            assert action == twin.act(observation)
+            observation, _, terminated, truncated, _ = game.step(action)
+            over = terminated or truncated
