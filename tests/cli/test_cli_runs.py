@@ -15,7 +15,7 @@ from asymrl import cli
 from asymrl.cli import usage
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
-from tests.runs.folders import make_folder, small
+from tests.engine.folders import make_folder, small
 
 Run = Callable[..., tuple[int, str, str]]
 

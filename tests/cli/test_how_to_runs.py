@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from asymrl import cli
-from tests.runs.folders import make_folder, small
+from tests.engine.folders import make_folder, small
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 

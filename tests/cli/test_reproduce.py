@@ -22,7 +22,7 @@ from asymrl.paper.fork import PAIRS
 from asymrl.paper.results import comparison, read_table, with_tuned_settings, worlds_of_all
 from asymrl.paper.selection import leaders, ranking
 from asymrl.paper.tuned import PAPER_WORLDS
-from tests.sweeps.made import made_results
+from tests.engine.made import made_results
 
 
 def made_folder(path: Path, cells: list, probe: bool = False) -> Path:

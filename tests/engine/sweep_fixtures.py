@@ -9,9 +9,9 @@ import pytest
 from asymrl.sweeps.cells import Cell, cells_of
 from asymrl.sweeps.ledger import SweepFolder
 
-from tests.runs.conftest import Commands
-from tests.runs.conftest import asymrl as asymrl
-from tests.runs.conftest import environment as environment
+from tests.engine.conftest import Commands
+from tests.engine.conftest import asymrl as asymrl
+from tests.engine.conftest import environment as environment
 
 SETTINGS = ["memory_size=4", "hidden=4", "time_limit=4", "steps=6000", "log_points=20"]
 SWEEP = [

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from asymrl.sweeps.cells import Cell, product
 
-from tests.sweeps.conftest import assert_same_curves, curves
+from tests.engine.sweep_fixtures import assert_same_curves, curves
 
 pytestmark = pytest.mark.slow
 TINY = {"memory_size": 4, "hidden": (4,), "time_limit": 4, "steps": 100_000, "log_points": 20}

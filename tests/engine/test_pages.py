@@ -14,7 +14,7 @@ from asymrl.sweeps.table import collect_folder
 from asymrl.cli.reproduce import Reproduce
 from asymrl.cli.sweep import Sweep, read_config
 from asymrl.learning.settings import Settings
-from tests.sweeps.made import made_results
+from tests.engine.made import made_results
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -25,7 +25,7 @@ from asymrl.sweeps.sessions import sessions
 from asymrl.sweeps.training import BatchTraining, Task
 
 from asymrl.learning.settings import Settings
-from tests.sweeps.conftest import assert_same_curves, curves
+from tests.engine.sweep_fixtures import assert_same_curves, curves
 
 TINY = Settings(
     "tiger:episodic=true", "a2c-asym-s", memory_size=4, hidden=(4,), time_limit=4, steps=2000, log_points=10

@@ -22,7 +22,7 @@ from asymrl.sweeps.processes import ProcessEngine, Trouble, _Floor, _Waiting, sh
 from asymrl.sweeps.training import Task
 
 from asymrl.learning.settings import Settings
-from tests.sweeps.conftest import assert_same_curves, curves
+from tests.engine.sweep_fixtures import assert_same_curves, curves
 
 TINY = Settings(
     "tiger:episodic=true", "a2c-asym-s", memory_size=4, hidden=(4,), time_limit=4, steps=3000, log_points=10

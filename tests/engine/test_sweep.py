@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.conftest import Commands
-from tests.sweeps.conftest import assert_same_curves, curves, sweep
+from tests.engine.conftest import Commands
+from tests.engine.sweep_fixtures import assert_same_curves, curves, sweep
 
 AXIS = "actor_rate=0.001,0.0003"
 

@@ -13,7 +13,7 @@ from asymrl.sweeps.results import Results
 from asymrl.sweeps.table import collect_folder
 
 from asymrl.learning.settings import Settings
-from tests.sweeps.made import made_results
+from tests.engine.made import made_results
 
 
 @pytest.fixture

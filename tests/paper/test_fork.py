@@ -10,7 +10,7 @@ from asymrl import make
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import NO_ACTION
 from asymrl.paper.fork import PAIRS, ForkProbe, exact_values, walks
-from tests.runs.folders import some_runs
+from tests.engine.folders import some_runs
 
 KEY = jax.random.key(0)
 

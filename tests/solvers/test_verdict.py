@@ -13,7 +13,7 @@ from asymrl.solvers.named import named_policy
 from asymrl.solvers.optima import solve
 from asymrl.solvers.verdict import examine
 from asymrl.theory.walkthrough import good_bad
-from tests.runs.folders import make_folder, small
+from tests.engine.folders import make_folder, small
 from tests.theory.worlds import heard_the_priest, load_unload, problem
 
 

@@ -15,7 +15,7 @@ from asymrl.runs.folder import RunFolder
 from PIL import Image
 
 from asymrl.learning.state import METRICS
-from tests.runs.conftest import OPTIONS, WORLD, Commands, Uninterrupted, assert_same_result, last_arrays, tiny
+from tests.engine.conftest import OPTIONS, WORLD, Commands, Uninterrupted, assert_same_result, last_arrays, tiny
 
 
 def test_the_folder_holds_settings_metrics_and_a_picture(uninterrupted: Uninterrupted):
@@ -79,7 +79,7 @@ import sys
 from dataclasses import replace
 import asymrl
 from asymrl.runs.listeners import Silent
-from tests.runs.conftest import tiny
+from tests.engine.conftest import tiny
 
 folder = sys.argv[1]
 asymrl.train(tiny(steps=4000, log_points=10), seeds=2, out=folder, listener=Silent())
@@ -99,7 +99,7 @@ ONE_FAILS = """
 import sys
 import asymrl
 from asymrl.runs.listeners import Silent
-from tests.runs.conftest import tiny
+from tests.engine.conftest import tiny
 
 class Told(Silent):
     def say(self, message):
@@ -137,7 +137,7 @@ import sys
 import jax
 import asymrl
 from asymrl.runs.listeners import Silent
-from tests.runs.conftest import tiny
+from tests.engine.conftest import tiny
 
 assert jax.device_count() == 2
 result = asymrl.train(tiny(), seeds=3, out=sys.argv[1], listener=Silent())
@@ -165,7 +165,7 @@ import sys
 from pathlib import Path
 import asymrl
 from asymrl.runs.trackers import WeightsAndBiases
-from tests.runs.conftest import tiny
+from tests.engine.conftest import tiny
 
 folder = Path(sys.argv[1])
 folder.mkdir()

@@ -11,7 +11,7 @@ from asymrl.runs.playback import Playback, critic_name, play_back
 
 from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION
-from tests.runs.folders import small, some_runs
+from tests.engine.folders import small, some_runs
 
 
 def test_the_details_belong_together():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from asymrl.runs.cache import cache_folder
 
-from tests.runs.conftest import Commands
+from tests.engine.conftest import Commands
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from asymrl.runs.arrays import from_arrays, to_arrays
 from asymrl.runs.batch import Batch
 from asymrl.runs.files import RunError, StorageError, write_whole
 
-from tests.runs.conftest import random_arrays, tiny
+from tests.engine.conftest import random_arrays, tiny
 
 KIND = "threefry2x32"  # JAX's usual random number generator
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.conftest import OPTIONS, WORLD, Commands, Uninterrupted, assert_same_result
+from tests.engine.conftest import OPTIONS, WORLD, Commands, Uninterrupted, assert_same_result
 
 
 def go_on(asymrl: Commands, folder: Path) -> subprocess.Popen[str]:

@@ -13,7 +13,7 @@ from asymrl.runs.selection import select
 
 import asymrl
 from asymrl.adapters.gym import Environment
-from tests.runs.folders import make_folder, small
+from tests.engine.folders import make_folder, small
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from asymrl.runs.batch import Batch
 from asymrl.runs.files import RunError
 from asymrl.runs.folder import RunFolder, free_folder
 
-from tests.runs.conftest import tiny
+from tests.engine.conftest import tiny
 
 
 @pytest.fixture

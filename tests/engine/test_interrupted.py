@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from asymrl.runs.signals import StopRequests
 
-from tests.runs.conftest import OPTIONS, WORLD, Commands, Uninterrupted, assert_same_result
+from tests.engine.conftest import OPTIONS, WORLD, Commands, Uninterrupted, assert_same_result
 
 
 @pytest.mark.parametrize(("which", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -14,7 +14,7 @@ from asymrl.runs.trainer import failure
 from rich.console import Console
 
 from asymrl.learning.state import METRICS, RECENT
-from tests.runs.conftest import tiny
+from tests.engine.conftest import tiny
 
 
 def snapshot(**changes: object) -> Snapshot:

@@ -12,7 +12,7 @@ from asymrl.runs.options import checked_values
 
 from asymrl.cli.train import Train
 from asymrl.learning.state import METRICS
-from tests.runs.conftest import Commands, Uninterrupted
+from tests.engine.conftest import Commands, Uninterrupted
 
 DOCS = Path(__file__).parents[2] / "docs"
 
