@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from asymrl.runs.evaluation import Estimate, Evaluation, Yardstick, evaluate_runs, over_seeds, play, yardstick
 
+from asymrl.agents.evaluation import Estimate, Evaluation, Yardstick, evaluate_runs, over_seeds, play, yardstick
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Architecture
 from asymrl.worlds import World, make
@@ -105,7 +105,7 @@ def test_normalised_returns_stand_between_random_and_best():
 
 
 def play_of(returns: list[list[float]]):
-    from asymrl.runs.evaluation import Outcomes
+    from asymrl.agents.evaluation import Outcomes
 
     array = np.array(returns)
     return Outcomes(array, array, np.ones_like(array, int), np.zeros_like(array, bool))

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from asymrl.runs.playback import Playback, critic_name, play_back
 
+from asymrl.agents.playback import Playback, critic_name, play_back
 from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION
 from tests.engine.folders import small, some_runs

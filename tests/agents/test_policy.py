@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from asymrl.runs.files import RunError
-from asymrl.runs.loaded import load
-from asymrl.runs.policy import ActorPolicy
-from asymrl.runs.selection import select
 
 import asymrl
 from asymrl.adapters.gym import Environment
+from asymrl.agents.policy import ActorPolicy
+from asymrl.agents.trained import best_run, load_trained
+from asymrl.engine.files import RunError
 from tests.engine.folders import make_folder, small
 
 
@@ -22,26 +21,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_best_run_is_selected_unless_a_seed_is_asked_for(folder: Path):
-    loaded = load(folder)
+    (loaded,) = load_trained(folder)
     assert loaded.seeds == (4, 5, 6)
-    best, asked = select(loaded), select(loaded, 6)
-    assert (best.seed, best.final_return) == (5, pytest.approx(0.9))
-    assert (asked.seed, asked.final_return) == (6, pytest.approx(-0.5))
-    np.testing.assert_array_equal(asked.run.actor.head.layers[0].weight, loaded.runs.actor.head.layers[0].weight[2])
+    best, asked = best_run(folder), best_run(folder, 6)
+    assert (best.seed, best.recent_return) == (5, pytest.approx(0.9))
+    assert (asked.seed, asked.recent_return) == (6, pytest.approx(-0.5))
+    np.testing.assert_array_equal(asked.state.actor.head.layers[0].weight, loaded.states.actor.head.layers[0].weight[2])
     with pytest.raises(ValueError, match="no run with the seed 3; the seeds are 4, 5, 6"):
-        select(loaded, 3)
+        best_run(folder, 3)
 
 
 def test_a_folder_without_a_checkpoint_says_how_to_go_on(folder: Path, tmp_path: Path):
     (tmp_path / "settings.json").write_text((folder / "settings.json").read_text())
     with pytest.raises(RunError, match="no checkpoint yet; begin with `asymrl resume"):
-        load(tmp_path)
+        load_trained(tmp_path)
 
 
 def test_a_policy_acts_as_its_actor_does(folder: Path):
     policy = asymrl.Policy(folder, run_seed=4, generator=np.random.default_rng(0))
-    chosen = select(load(folder), 4)
-    twin = ActorPolicy(chosen.env, chosen.run.actor, np.random.default_rng(0))
+    chosen = best_run(folder, 4)
+    twin = ActorPolicy(chosen.world, chosen.state.actor, np.random.default_rng(0))
     assert policy.run_seed == 4
     assert policy.settings == small()
     assert policy.action_names == ("good", "bad")

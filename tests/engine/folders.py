@@ -10,9 +10,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from asymrl.runs.batch import Batch
-from asymrl.runs.folder import RunFolder
 
+from asymrl.engine.checkpoint import SavedRuns
+from asymrl.engine.runs import Run
+from asymrl.engine.states import key_kind, to_arrays
+from asymrl.engine.store import Store
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RECENT, RunState, new_run, training_world
 
@@ -37,16 +39,16 @@ def some_runs(settings: Settings, seeds: Sequence[int]) -> RunState:
     return jax.tree.map(fill, shapes)
 
 
-def make_folder(path: Path, settings: Settings, final_returns: Sequence[float], first_seed: int = 0) -> Path:
-    """A run folder with a seed for each of these final returns."""
-    seeds = tuple(range(first_seed, first_seed + len(final_returns)))
-    runs = some_runs(settings, seeds)
-    returns = np.repeat(np.asarray(final_returns, np.float32)[:, None], RECENT, axis=1)
-    counted = jnp.asarray(np.full(len(seeds), 200, np.int32))
-    runs = eqx.tree_at(lambda r: (r.recent_returns, r.episodes), runs, (jnp.asarray(returns), counted))
-    folder = RunFolder.create(path, Batch((settings,) * len(seeds), seeds))
+def make_folder(path: Path, settings: Settings, recent_returns: Sequence[float], first_seed: int = 0) -> Path:
+    """A store with a seed for each of these returns of the last 100 episodes, saved in the middle of training."""
+    runs = [Run(settings, first_seed + i) for i in range(len(recent_returns))]
+    states = some_runs(settings, [run.seed for run in runs])
+    returns = np.repeat(np.asarray(recent_returns, np.float32)[:, None], RECENT, axis=1)
+    counted = jnp.asarray(np.full(len(runs), 200, np.int32))
+    states = eqx.tree_at(lambda r: (r.recent_returns, r.episodes), states, (jnp.asarray(returns), counted))
+    store = Store.create(path, runs)
     try:
-        folder.save(runs)
+        store.save(SavedRuns(tuple(runs), to_arrays(states), key_kind(states), (0.0,) * len(runs)), "pool")
     finally:
-        folder.release()
+        store.release()
     return path

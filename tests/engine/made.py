@@ -1,30 +1,48 @@
-"""Finished cells that were never trained: what is done with results does not depend on where they come from."""
+"""Results of runs that were never trained: what is done with results does not depend on where they come from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
 import numpy as np
-from asymrl.runs.batch import Batch
-from asymrl.sweeps.results import Results
 
-from asymrl.learning.settings import Settings
+from asymrl.engine.runs import Run
+from asymrl.engine.store import Store
+from asymrl.engine.tables import COMPLETE, RunResult
 from asymrl.learning.state import METRICS
 
 
-def made_results(settings: Sequence[Settings], seeds: Sequence[int], points: int = 20, **more: Any) -> Results:
-    """Curves whose return is the seed plus the share of training that is over."""
-    batch = Batch.product(settings, seeds)
-    curve = np.full((len(batch), points + 1, len(METRICS)), np.nan, np.float32)
-    for run, (each, seed) in enumerate(zip(batch.settings, batch.seeds, strict=True)):
-        share = np.arange(points) / points
-        curve[run, :points, METRICS.index("timestep")] = share * each.steps
-        curve[run, :points, METRICS.index("return")] = seed + share
-        curve[run, :points, METRICS.index("length")] = 10 + run
-        for name in ("episode", "update", "critic_loss", "policy_loss", "negentropy_loss"):
-            curve[run, :points, METRICS.index(name)] = run
-        for name in ("critic_gradient_norm", "actor_gradient_norm", "negentropy_weight"):
-            curve[run, :points, METRICS.index(name)] = 0.5
-    done = np.asarray([each.steps for each in batch.settings])
-    return Results(batch, curve, np.full(len(batch), points), done, **more)
+def made_result(run: Run, points: int = 20) -> RunResult:
+    """A finished run whose return is its seed plus the share of training that is over."""
+    curve = np.full((points, len(METRICS)), np.nan, np.float32)
+    share = np.arange(points) / points
+    columns = {"timestep": share * run.settings.steps, "return": run.seed + share, "length": 10 + run.seed}
+    columns |= dict.fromkeys(("critic_gradient_norm", "actor_gradient_norm", "negentropy_weight"), 0.5)
+    columns |= dict.fromkeys(("episode", "update", "critic_loss", "policy_loss", "negentropy_loss"), run.seed)
+    for name, values in columns.items():
+        curve[:, METRICS.index(name)] = values
+    return RunResult(
+        status=COMPLETE,
+        timesteps=run.settings.steps,
+        recent_return=float(curve[-1, METRICS.index("return")]),
+        recent_length=float(10 + run.seed),
+        curve=curve,
+    )
+
+
+def made_store(path: Path, runs: Sequence[Run], probe_values: dict[str, float] | None = None) -> Path:
+    """A store of such runs, without networks. `probe_values`: measured eleven times in each of them."""
+    store = Store.create(path, runs, keeps_networks=False)
+    results = {number: made_result(run) for number, run in enumerate(runs)}
+    names = tuple(probe_values or ())
+    if probe_values:
+        for number, run in enumerate(runs):
+            times = np.linspace(0, run.settings.steps, 11).astype(np.int32)
+            values = np.tile(np.asarray(list(probe_values.values()), np.float32), (11, 1))
+            results[number] = results[number]._replace(probe_timesteps=times, probe_values=values)
+    try:
+        store.write_tables(results, names)
+    finally:
+        store.release()
+    return path
