@@ -182,7 +182,7 @@ def test_states_that_share_a_latent_but_not_their_future():
 
 def test_a_latent_that_forgets():
     message = refused(HiddenFromTheStart())
-    assert "the state that from_latent makes has another reward" in message
+    assert "the state made by from_latent has a different reward" in message
     assert "action 0 (left)" in message
 
 
@@ -266,10 +266,10 @@ class StartsOtherwiseUnderVmap(Line):
 
 def test_vmapped_differs_from_single():
     message = refused(OtherwiseUnderVmap())
-    assert "step gives another result under vmap than alone" in message
+    assert "step gives different results with and without vmap" in message
     assert "in the state with latent 1, action 0 (left)" in message
     message = refused(StartsOtherwiseUnderVmap())
-    assert "reset gives another result under vmap than alone" in message
+    assert "reset gives different results with and without vmap" in message
     assert "in the state with latent" in message
 
 
@@ -350,4 +350,4 @@ def test_what_is_declared_fixed_must_not_change():
             return {"place": latent["place"]}
 
     message = refused(Repainted())
-    assert "'paint' is declared to be fixed during an episode, but it changes in the state with latent" in message
+    assert "'paint' is declared fixed during an episode, but changes in the state with latent" in message

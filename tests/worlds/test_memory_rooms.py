@@ -252,7 +252,7 @@ def test_impossible_latents_are_refused():
         ("item", latent | {"item": np.array([1, 0, 0])}),
         ("one-hot", latent | {"agent": off_the_cells}),
         ("one-hot", latent | {"agent": no_heading}),
-        ("stands in a wall", in_the_wall),
+        ("is in a wall", in_the_wall),
         ("agent_id_grid", latent | {"agent_id_grid": np.zeros((7, 7), np.uint8)}),
         ("keys", {"grid": latent["grid"]}),
     ]

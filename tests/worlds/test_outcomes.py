@@ -14,7 +14,7 @@ from asymrl.worlds.outcomes import OutcomeWorld
 from tests.adapters.pomdp_files.texts import SMALL
 
 # A reward for each (s', o) after `go`, an end with a reward that depends on the start of the next episode,
-# and observations that depend on the state before.
+# and observations that depend on the previous state.
 TEXT = (
     SMALL + "start: 0.25 0.75\nT: * uniform\nT: stay : right reset\nO: * : left .5 .5\nO: * : right .125 .875\n"
     "OO: go : right : left 1 0\nR: go : *\n1 2\n3 4\nR: stay : right : left : * 10\nR: stay : right : right : * 20\n"
@@ -94,5 +94,5 @@ def test_text_has_names() -> None:
 
 
 def test_there_is_no_table_of_observations() -> None:
-    with pytest.raises(ValueError, match="pairs: observations depend on the state before"):
+    with pytest.raises(ValueError, match="pairs: observations depend on the previous state"):
         _ = world().O

@@ -89,7 +89,7 @@ def test_unknown_worlds(name):
         ("memory-four-rooms-3x3", "memory-four-rooms-3x3: height and width must be odd and at least 5"),
         ("cleaner:maze_seed=1,height=4", "size 4x13; height and width must be odd"),
         ("cleaner:maze_seed=-1", "seed -1; a seed must not be negative"),
-        ("cleaner:height=9", "height and width belong to a random maze; give maze_seed too"),
+        ("cleaner:height=9", "height and width belong to a random maze; pass maze_seed too"),
     ],
 )
 def test_impossible_sizes(name, message):

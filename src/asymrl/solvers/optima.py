@@ -23,7 +23,7 @@ from asymrl.solvers.uninformed import best_open_loop
 from asymrl.theory.policies import BeliefPolicy, Policy
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
-from asymrl.worlds.reference_scores import Score, Scores
+from asymrl.worlds.reference_scores import ReferenceScores, Score
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 GRAPH_LIMIT = 5_000  # beliefs: beyond these, searching is quicker than visiting them all
@@ -158,7 +158,7 @@ def _point_based(pomdp: Pomdp, horizon: int | None, discount: float, seconds: fl
     return Solution(found.low, found.high, "bounds", how, beliefs, make_policy)
 
 
-def reference_returns(world: FiniteWorld, *, starts: int = 4) -> Scores:
+def reference_returns(world: FiniteWorld, *, starts: int = 4) -> ReferenceScores:
     """What a random, the best, an uninformed and a memoryless policy get, computed here and now.
 
     For the worlds with a name `asymrl.worlds.scores` holds these numbers; this is for all others. Returns are for at
@@ -182,4 +182,4 @@ def reference_returns(world: FiniteWorld, *, starts: int = 4) -> Scores:
             "memoryless": Score(memoryless, memoryless, "found"),
         }
 
-    return Scores(undiscounted=returns(1.0), discounted=returns(world.discount))
+    return ReferenceScores(undiscounted=returns(1.0), discounted=returns(world.discount))

@@ -11,7 +11,7 @@ from asymrl.solvers.optima import Solution, solve
 from asymrl.solvers.uninformed import best_open_loop
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
-from asymrl.worlds.reference_scores import Score, Scores, scores
+from asymrl.worlds.reference_scores import ReferenceScores, Score, scores
 from asymrl.worlds.registry import make
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
@@ -44,7 +44,7 @@ def references(pomdp: Pomdp, horizon: float, best: Solution) -> dict[str, Refere
 
 
 @functools.cache
-def known_returns(name: str) -> Scores | None:
+def known_returns(name: str) -> ReferenceScores | None:
     """The reference returns of a world by its name: those on record or, for other finite worlds, computed if cheap.
 
     What is computed are the returns of a random and of the best policy in 100 steps. None: too large, or not finite.
@@ -63,4 +63,4 @@ def known_returns(name: str) -> Scores | None:
         best = solve(pomdp, DEFAULT_TIME_LIMIT, discount, seconds=SECONDS)
         return {"random": Score(chance, chance, "exact"), "best": Score(best.low, best.high, best.kind)}
 
-    return Scores(undiscounted=returns(1.0), discounted=returns(pomdp.discount))
+    return ReferenceScores(undiscounted=returns(1.0), discounted=returns(pomdp.discount))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from asymrl.worlds.outcomes import OutcomeWorld as OutcomeWorld
     from asymrl.worlds.pomdp import Pomdp as Pomdp
     from asymrl.worlds.pomdp import Rows as Rows
-    from asymrl.worlds.reference_scores import Scores as Scores
+    from asymrl.worlds.reference_scores import ReferenceScores as ReferenceScores
     from asymrl.worlds.reference_scores import scores as scores
     from asymrl.worlds.registry import WORLDS as WORLDS
     from asymrl.worlds.registry import make as make
@@ -53,7 +53,7 @@ __getattr__, __dir__ = exports(
         "asymrl.worlds.memory_rooms": ["MemoryFourRooms"],
         "asymrl.worlds.outcomes": ["OutcomeWorld"],
         "asymrl.worlds.pomdp": ["Pomdp", "Rows"],
-        "asymrl.worlds.reference_scores": ["Scores", "scores"],
+        "asymrl.worlds.reference_scores": ["ReferenceScores", "scores"],
         "asymrl.worlds.registry": ["WORLDS", "make"],
         "asymrl.worlds.sampling": ["CheckError"],
         "asymrl.worlds.spaces": ["Box", "Discrete", "Indices", "Place", "Record", "Space"],

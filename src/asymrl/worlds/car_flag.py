@@ -1,4 +1,4 @@
-"""Car-Flag: a car between two flags, and a third one that tells which of them is good."""
+"""Car-Flag: a car between two flags, and a third one that shows which of them is good."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ INFO_FROM, INFO_TO = 0.5 - 0.2, 0.5 + 0.2
 class CarFlag(World):
     """Car-Flag (paper, appendix "Car-Flag").
 
-    The state is `[position, velocity, side of the good flag]` and its own latent. The agent sees the same three
-    numbers, the last one only within the range of the info flag, 0.3 <= position <= 0.7, and 0 elsewhere.
-    Reaching a flag ends the episode with +1 or -1.
+    The state is `[position, velocity, side of the good flag]` and is its own latent. The agent observes the same three
+    numbers, but the last one is 0 except near the info flag, 0.3 <= position <= 0.7. Reaching a flag ends the episode
+    with a reward of +1 or -1.
     """
 
     name: str = eqx.field(static=True, default="car-flag")
@@ -70,8 +70,8 @@ class CarFlag(World):
 
     def first_observation(self, key: PRNGKeyArray, state: Float[Array, "3"]) -> Float[Array, "3"]:
         position, velocity, side = state
-        told = jnp.where((position >= INFO_FROM) & (position <= INFO_TO), side, 0.0)
-        return jnp.stack([position, velocity, told])
+        shown_side = jnp.where((position >= INFO_FROM) & (position <= INFO_TO), side, 0.0)
+        return jnp.stack([position, velocity, shown_side])
 
     def observe(
         self, key: PRNGKeyArray, state: Float[Array, "3"], action: Action, next_state: Float[Array, "3"]

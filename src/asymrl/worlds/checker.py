@@ -1,4 +1,4 @@
-"""A model checker: finds out whether a world keeps its promises, and names the state and action where it does not."""
+"""A model checker: tests whether a world follows the rules, and names the state and action where it does not."""
 
 from __future__ import annotations
 
@@ -12,18 +12,28 @@ import numpy as np
 
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.sampling import CheckError as CheckError
-from asymrl.worlds.sampling import Survey, act, actions_to_try, begin, compiled, host, take, trace, walk_on_table
+from asymrl.worlds.sampling import (
+    Samples,
+    act,
+    actions_to_try,
+    begin,
+    quick_jit,
+    sample_world,
+    to_numpy,
+    trace_functions,
+    walk_on_table,
+)
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record, Space
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
-# Compiled in another way, sums may be rounded in another way.
+# Different compilations may round sums differently.
 TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What was examined before the checker was satisfied."""
+    """What was examined."""
 
     world: str
     states: int
@@ -36,34 +46,34 @@ class CheckReport:
 
 
 def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> CheckReport:
-    """Examines a world on states reached by random actions or, where it is finite and small, on all states.
+    """Checks a world on states reached by random actions or, if it is finite and small, on all states.
 
     Args:
         env: the world.
         episodes: how many episodes to follow at once.
-        steps: how many steps to follow them; an episode that ends starts again.
-        seed: of the actions and the world.
+        steps: how many steps to follow each; an episode that ends starts again.
+        seed: for the actions and the world.
 
     Returns:
-        What was examined; print it.
+        A report to print.
 
     Raises:
         CheckError: naming the rule, the state and the action.
     """
     if isinstance(env, SteppedWorld):
-        raise ValueError(f"{env.name} runs in Python, which can't be examined like this; use Gymnasium's check_env")
+        raise ValueError(f"{env.name} runs in Python, which this check does not support; use Gymnasium's check_env")
     checker = _Checker(env)
     passed = []
     if isinstance(env, FiniteWorld):
         checker.check_probabilities(env)
         passed.append("probabilities sum to one")
     checker.check_shapes()
-    survey = take(env, episodes, steps, seed)
-    checker.check_spaces(survey)
-    checker.check_fixed(survey)
-    checker.check_rewards(survey)
-    checker.check_alone(survey)
-    checker.check_latents(survey)
+    samples = sample_world(env, episodes, steps, seed)
+    checker.check_spaces(samples)
+    checker.check_fixed(samples)
+    checker.check_rewards(samples)
+    checker.check_alone(samples)
+    checker.check_latents(samples)
     passed += [
         "functions depend on their arguments only",
         "shapes and dtypes are as declared, and the state keeps its own",
@@ -72,9 +82,9 @@ def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> 
         "many worlds at once behave as each alone",
         "the latent determines the future",
     ]
-    if checker.check_certain(survey, steps, seed):
+    if checker.check_certain(samples, steps, seed):
         passed.append("its table says what its steps do")
-    states = len(set(survey.same_latent.tolist()))
+    states = len(set(samples.same_latent.tolist()))
     return CheckReport(env.name, states, states * len(actions_to_try(env)), tuple(passed))
 
 
@@ -101,7 +111,7 @@ class _Checker:
             for row in np.flatnonzero(negative | ~(np.abs(sums - 1) <= 1e-5)):
                 index = np.unravel_index(row, shape)
                 where = ", ".join(f"{axis} {i}" for axis, i in zip(axes, index, strict=True))
-                # Behind the last state stands what is seen when an episode is over.
+                # The row after the last state holds the observations after an end.
                 where = where.replace(f"next state {S}", "the end of an episode")
                 wrong = "hold a negative number" if negative[row] else f"sum to {sums[row]:.6g}, expected 1"
                 self.fail(f"the {what} probabilities for {where} {wrong}")
@@ -110,40 +120,40 @@ class _Checker:
         env = self.env
         if not env.action_names:
             self.fail("there are no actions; action_names must name at least one")
-        shapes = trace(env)
-        for what, space, found in (
+        shapes = trace_functions(env)
+        for what, space, given in (
             ("first_observation", env.observation_space, shapes.first_observation),
             ("observe", env.observation_space, shapes.observation),
             ("latent", env.latent_space, shapes.latent),
         ):
-            if problem := _shape_problem(space, found):
-                self.fail(f"what {what} returns {problem}, as its space says")
-        for what, expected, found in (
+            if problem := _shape_problem(space, given):
+                self.fail(f"the result of {what} {problem}, as its space declares")
+        for what, expected, given in (
             ("reward", np.float32, shapes.step.reward),
             ("terminated", np.bool_, shapes.step.terminated),
         ):
-            if found.shape != () or found.dtype != expected:
-                self.fail(f"step returns a {what} {_shown(found)}, expected {_shown(np.zeros((), expected))}")
-        for what, found in (("step", shapes.step.state), ("from_latent", shapes.state_from_latent)):
-            if problem := _state_problem(shapes.state, found):
-                self.fail(f"{what} returns another kind of state than reset: {problem}")
+            if given.shape != () or given.dtype != expected:
+                self.fail(f"step returns a {what} {_shown(given)}, expected {_shown(np.zeros((), expected))}")
+        for what, given in (("step", shapes.step.state), ("from_latent", shapes.state_from_latent)):
+            if problem := _state_problem(shapes.state, given):
+                self.fail(f"{what} returns a different kind of state than reset: {problem}")
 
-    def check_spaces(self, survey: Survey) -> None:
-        env, outcomes = self.env, survey.outcomes
-        starts, latents = survey.start_latents, survey.latents
-        self._check_space("first observation", env.observation_space, survey.first_observations, starts)
+    def check_spaces(self, samples: Samples) -> None:
+        env, outcomes = self.env, samples.outcomes
+        starts, latents = samples.start_latents, samples.latents
+        self._check_space("first observation", env.observation_space, samples.first_observations, starts)
         self._check_space("latent", env.latent_space, latents, latents)
         self._check_space("observation", env.observation_space, outcomes.observation, latents, axes=2)
         self._check_space("next latent", env.latent_space, outcomes.latent, latents, axes=2)
         for name, signal in env.signals().items():
-            values = host(self._call(f"the signal {name!r}", jax.vmap(signal.of), latents))
+            values = to_numpy(self._call(f"the signal {name!r}", jax.vmap(signal.of), latents))
             self._check_space(f"signal {name!r}", signal.space, values, latents)
-        for i in np.unique(survey.same_latent).tolist():
+        for i in np.unique(samples.same_latent).tolist():
             if problem := self._call("latent_problem", env.latent_problem, _at(latents, i)):
                 self.fail(f"latent_problem refuses {self.describe(latents, i)}, which the world reached: {problem}")
 
     def _check_space(self, what: str, space: Space, values: Any, latents: Any, *, axes: int = 1) -> None:
-        """Values belong each to a state with its latent (1 axis), or to a state and an action (2)."""
+        """Each value belongs to a state with its latent (1 axis), or to a state and an action (2 axes)."""
         lead = jax.tree.leaves(values)[0].shape[:axes]
         if _stacked(space, lead).problem(values) is None:
             return
@@ -151,80 +161,80 @@ class _Checker:
             value = _at(values, index)
             if problem := space.problem(value):
                 where = self.describe(latents, *index)
-                self.fail(f"the {what} is outside its space in {where}: it {problem}; all of it: {_short(value)}")
+                self.fail(f"the {what} is outside its space in {where}: it {problem}; the whole value: {_short(value)}")
 
-    def check_fixed(self, survey: Survey) -> None:
+    def check_fixed(self, samples: Samples) -> None:
         space = self.env.latent_space
         for name, part in space.items() if isinstance(space, Record) else ():
             if not (isinstance(part, Indices) and part.fixed):
                 continue
-            after = survey.outcomes.latent[name]
-            before = np.broadcast_to(survey.latents[name][:, None], after.shape)
+            after = samples.outcomes.latent[name]
+            before = np.broadcast_to(samples.latents[name][:, None], after.shape)
             if where := _difference(before, after, axes=2):
-                place = self.describe(survey.latents, *where)
-                self.fail(f"{name!r} is declared to be fixed during an episode, but it changes in {place}")
+                place = self.describe(samples.latents, *where)
+                self.fail(f"{name!r} is declared fixed during an episode, but changes in {place}")
 
-    def check_rewards(self, survey: Survey) -> None:
-        for i, action in np.argwhere(~np.isfinite(survey.outcomes.reward)).tolist():
-            reward = survey.outcomes.reward[i, action]
-            self.fail(f"the reward is {reward} in {self.describe(survey.latents, i, action)}")
+    def check_rewards(self, samples: Samples) -> None:
+        for i, action in np.argwhere(~np.isfinite(samples.outcomes.reward)).tolist():
+            reward = samples.outcomes.reward[i, action]
+            self.fail(f"the reward is {reward} in {self.describe(samples.latents, i, action)}")
 
-    def check_alone(self, survey: Survey) -> None:
-        """Repeats some of the survey without vmap, one state and action after the other."""
-        env, size = self.env, len(survey.start_keys)
-        begin_alone = compiled(lambda keys, i: begin(env, keys[i]))
+    def check_alone(self, samples: Samples) -> None:
+        """Repeats some of the samples without vmap, one state and action at a time."""
+        env, size = self.env, len(samples.start_keys)
+        begin_alone = quick_jit(lambda keys, i: begin(env, keys[i]))
         few = min(size, 8)
-        alone = _stack([begin_alone(survey.start_keys, i) for i in range(few)])
-        together = survey.starts, survey.first_observations, survey.start_latents
+        alone = _stack([begin_alone(samples.start_keys, i) for i in range(few)])
+        together = samples.starts, samples.first_observations, samples.start_latents
         for name, one, other in zip(("reset", "first_observation", "latent"), alone, together, strict=True):
             if where := _difference(one, _at(other, slice(few)), axes=1):
-                place = self.describe(survey.start_latents, *where)
-                self.fail(f"{name} gives another result under vmap than alone, for the same key, in {place}")
+                place = self.describe(samples.start_latents, *where)
+                self.fail(f"{name} gives different results with and without vmap for the same key in {place}")
 
-        act_alone = compiled(lambda keys, states, i, action: act(env, keys[i], _at(states, i), action))
-        different = np.unique(survey.same_latent)
+        act_alone = quick_jit(lambda keys, states, i, action: act(env, keys[i], _at(states, i), action))
+        different = np.unique(samples.same_latent)
         some = different[np.linspace(0, different.size - 1, 8).astype(int)].tolist()
         alone = []
         for batch, i in (divmod(k, size) for k in some):
-            keys, states = survey.batch_keys[batch], survey.batches[batch]
+            keys, states = samples.batch_keys[batch], samples.batches[batch]
             alone.append(_stack([act_alone(keys, states, i, action) for action in actions_to_try(env)]))
         alone = _stack(alone)
-        together = _at(survey.outcomes, some)
+        together = _at(samples.outcomes, some)
         for name, part in (("step", slice(0, 3)), ("observe", slice(3, 4)), ("latent", slice(4, 5))):
             if where := _difference(alone[part], together[part], axes=2):
-                place = self.describe(survey.latents, some[where[0]], where[1])
-                self.fail(f"{name} gives another result under vmap than alone, for the same key, in {place}")
+                place = self.describe(samples.latents, some[where[0]], where[1])
+                self.fail(f"{name} gives different results with and without vmap for the same key in {place}")
 
-    def check_latents(self, survey: Survey) -> None:
-        outcomes, leader = survey.outcomes[1:], survey.same_latent
-        advice = "; let latent() show all that matters"
+    def check_latents(self, samples: Samples) -> None:
+        outcomes, leader = samples.outcomes[1:], samples.same_latent
+        advice = "; make latent() include everything that matters"
         if where := _difference(outcomes, _at(outcomes, leader), axes=2):
-            place = self.describe(survey.latents, *where)
+            place = self.describe(samples.latents, *where)
             self.fail(
                 "the latent does not determine the future: the world reached two states with the same latent, but "
-                f"with another reward, end, observation or next latent in {place}{advice}"
+                f"a different reward, end, observation or next latent in {place}{advice}"
             )
-        if where := _difference(survey.latents, survey.latents_again, axes=1):
-            place, again = self.describe(survey.latents, *where), _short(_at(survey.latents_again, where))
+        if where := _difference(samples.latents, samples.latents_again, axes=1):
+            place, again = self.describe(samples.latents, *where), _short(_at(samples.latents_again, where))
             self.fail(f"from_latent does not undo latent in {place}; it gives {again}")
-        if where := _difference(outcomes, survey.outcomes_again[1:], axes=2):
-            place = self.describe(survey.latents, *where)
+        if where := _difference(outcomes, samples.outcomes_again[1:], axes=2):
+            place = self.describe(samples.latents, *where)
             self.fail(
-                "the latent does not determine the future: the state that from_latent makes has another reward, "
+                "the latent does not determine the future: the state made by from_latent has a different reward, "
                 f"end, observation or next latent in {place}{advice}"
             )
 
-    def check_certain(self, survey: Survey, steps: int, seed: int) -> bool:
+    def check_certain(self, samples: Samples, steps: int, seed: int) -> bool:
         """Whether there is a table; it must agree with the world."""
         certain = self._call("certain", self.env.certain)
         if certain is None:
             return False
-        start = jax.eval_shape(lambda starts: _at(starts, 0), survey.starts)
+        start = jax.eval_shape(lambda starts: _at(starts, 0), samples.starts)
         if problem := _state_problem(start, self._call("certain", jax.eval_shape, certain.at, start, np.int32(0))):
-            self.fail(f"the function at of certain() returns another kind of state than reset: {problem}")
-        walked = self._call("certain", walk_on_table, self.env, certain, survey, steps, seed)
+            self.fail(f"the function at of certain() returns a different kind of state than reset: {problem}")
+        walked = self._call("certain", walk_on_table, self.env, certain, samples, steps, seed)
         if where := _difference(walked.first_by_table, walked.first_by_world, axes=1):
-            place = self.describe(survey.start_latents, *where)
+            place = self.describe(samples.start_latents, *where)
             self.fail(f"the table of certain() says another first observation than first_observation in {place}")
         for name in ("latent", "reward", "terminated", "observation"):
             # What is seen after an end belongs to the next episode, and may be left to chance.
@@ -248,24 +258,24 @@ class _Checker:
         return f"{shown}, action " + (f"{action} ({text})" if isinstance(env.action_space, Discrete) else text)
 
 
-def _shape_problem(space: Space, found: Any) -> str | None:
-    """Why an array of this shape and dtype can not be in a space, or None."""
+def _shape_problem(space: Space, given: Any) -> str | None:
+    """Why an array of this shape and dtype cannot be in a space, or None."""
     if isinstance(space, Record):
         names = [name for name, _ in space.items()]
-        if not isinstance(found, dict) or set(found) != set(names):
-            return f"is {_shown(found)}, expected a dictionary with the keys {', '.join(names)}"
-        problems = ((name, _shape_problem(part, found[name])) for name, part in space.items())
+        if not isinstance(given, dict) or set(given) != set(names):
+            return f"is {_shown(given)}, expected a dictionary with the keys {', '.join(names)}"
+        problems = ((name, _shape_problem(part, given[name])) for name, part in space.items())
         return next((f"at {name!r} {problem}" for name, problem in problems if problem), None)
     expected = jax.ShapeDtypeStruct(space.shape, space.dtype)
-    if getattr(found, "shape", None) != expected.shape or found.dtype != expected.dtype:
-        return f"is {_shown(found)}, expected {_shown(expected)}"
+    if getattr(given, "shape", None) != expected.shape or given.dtype != expected.dtype:
+        return f"is {_shown(given)}, expected {_shown(expected)}"
     return None
 
 
-def _state_problem(expected: Any, found: Any) -> str | None:
-    if jax.tree.structure(expected) != jax.tree.structure(found):
-        return f"{jax.tree.structure(found)}, expected {jax.tree.structure(expected)}"
-    pairs = zip(jax.tree.leaves_with_path(expected), jax.tree.leaves(found), strict=True)
+def _state_problem(expected: Any, given: Any) -> str | None:
+    if jax.tree.structure(expected) != jax.tree.structure(given):
+        return f"{jax.tree.structure(given)}, expected {jax.tree.structure(expected)}"
+    pairs = zip(jax.tree.leaves_with_path(expected), jax.tree.leaves(given), strict=True)
     for (path, one), other in pairs:
         if (one.shape, one.dtype) != (other.shape, other.dtype):
             name = jax.tree_util.keystr(path) or "it"
@@ -274,7 +284,7 @@ def _state_problem(expected: Any, found: Any) -> str | None:
 
 
 def _stacked(space: Space, lead: tuple[int, ...]) -> Space:
-    """The space of arrays of values."""
+    """The space of arrays of values, with these leading axes."""
     if isinstance(space, Record):
         return Record(tuple((name, _stacked(part, lead)) for name, part in space.items()))
     if isinstance(space, Box):
@@ -297,7 +307,7 @@ def _difference(one: Any, other: Any, *, axes: int) -> tuple[int, ...] | None:
 
 
 def _stack(results: list[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *map(host, results))
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *map(to_numpy, results))
 
 
 def _at(tree: Any, index: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Cleaner: two robots, controlled together, clean a maze of which each sees only its surroundings."""
+"""Cleaner: two robots, controlled together, clean a maze; each sees only its surroundings. And the mazes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from asymrl.worlds.spaces import Box
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, Step, World
 
-# The authors' maze is always the one that their generator makes from seed 5.
+# The maze that the authors' generator makes from seed 5, which all their runs use.
 PAPER_MAZE = """
 #############
 #.#.....#...#
@@ -53,7 +53,7 @@ class Cleaner(World):
     moves first; a robot that hits a wall stays; a robot cleans the dirty cell it ends up on for a reward of 1.
     Robots may share a cell. The latent is the maze in five binary channels, flattened; each robot sees the 3 x 3
     cells around it in three channels: wall 000, clean 111, dirty 010, the other robot 001, itself 100.
-    An episode goes on when everything is clean, as in the authors' runs, unless `end_when_clean`.
+    An episode continues when everything is clean, as in the authors' runs, unless `end_when_clean`.
     """
 
     walls: Bool[np.ndarray, "H W"]
@@ -73,12 +73,12 @@ class Cleaner(World):
         discount: float = 0.99,
         time_limit: int | None = DEFAULT_TIME_LIMIT,
     ):
-        """Takes the maze from a drawing, or from a seed and a size; without either, the paper's maze."""
+        """The maze comes from a drawing, or from a seed and a size; by default it is the paper's maze."""
         if maze is not None and maze_seed is not None:
-            raise ValueError("cleaner: give a drawing (maze) or a maze_seed, not both")
+            raise ValueError("cleaner: pass a drawing (maze) or a maze_seed, not both")
         if maze_seed is None:
             if (height, width) != (13, 13):
-                raise ValueError("cleaner: height and width belong to a random maze; give maze_seed too")
+                raise ValueError("cleaner: height and width belong to a random maze; pass maze_seed too")
             self.walls = parse_maze(PAPER_MAZE if maze is None else maze)
         else:
             self.walls = random_maze(maze_seed, height, width)
@@ -109,13 +109,13 @@ class Cleaner(World):
         offsets = jnp.asarray(MOVES @ np.array([self.walls.shape[1], 1]), jnp.int32)
         wanted = state.robots + offsets[jnp.stack([action // 4, action % 4])]
         robots = jnp.where(walls[wanted], state.robots, wanted)
-        # Comparing with all cells is faster than scattering when thousands of episodes run at once.
+        # With thousands of episodes, comparing all cells is faster than scattering.
         cleaned = jnp.any(jnp.arange(walls.size)[None, :] == robots[:, None], axis=0)
         dirty = state.dirty & ~cleaned
         # If both robots end up on the same dirty cell, only one of them cleans it.
-        found = state.dirty[robots]
-        shared = (robots[0] == robots[1]) & found[0]
-        reward = jnp.sum(found, dtype=jnp.float32) - shared
+        on_dirt = state.dirty[robots]
+        shared = (robots[0] == robots[1]) & on_dirt[0]
+        reward = jnp.sum(on_dirt, dtype=jnp.float32) - shared
         terminated = ~jnp.any(dirty) if self.end_when_clean else jnp.bool_(False)
         return Step(CleanerState(dirty, robots), reward, terminated)
 
@@ -135,15 +135,15 @@ class Cleaner(World):
         dirty = state.dirty[cells]
         other = cells == state.robots[1 - robot]
         itself = jnp.arange(9) == 4
-        seen = ~wall & ~other & ~itself
-        clean = seen & ~dirty
+        floor = ~wall & ~other & ~itself
+        clean = floor & ~dirty
         # Red, green, blue: itself 100, the other robot 001, dirty 010, clean 111, wall 000.
-        channels = [clean | itself, seen, clean | (other & ~itself)]
+        channels = [clean | itself, floor, clean | (other & ~itself)]
         return jnp.stack(channels, axis=1).astype(jnp.float32).ravel()
 
     def latent(self, state: CleanerState) -> Float[Array, "latent"]:
         wall = jnp.asarray(self.walls).ravel()
-        # Compared, not stacked: a stack along the last axis is many times slower.
+        # Comparisons, since a stack along the last axis is many times slower.
         cell, channel = jnp.arange(wall.size)[:, None], jnp.arange(5)[None]
         kind = jnp.where(wall, WALL, jnp.where(state.dirty, DIRTY, CLEAN))[:, None]
         robot = state.robots[jnp.maximum(channel - ROBOT_0, 0)]
@@ -177,7 +177,7 @@ def parse_maze(drawing: str) -> Bool[np.ndarray, "H W"]:
     """The walls of a drawing: one line per row, `#` a wall and `.` a floor; blank lines around it are ignored.
 
     Raises:
-        ValueError: if the drawing is not a closed maze that can be cleaned whole; says where and why.
+        ValueError: if the drawing is not a closed maze with a connected floor; says where and why.
     """
     lines = [line.strip() for line in drawing.strip().splitlines()]
     if len(lines) < 3 or len(lines[0]) < 3:
@@ -206,24 +206,24 @@ def _check_walls(walls: Bool[np.ndarray, "H W"]) -> None:
     lost = ~walls & ~_reachable(walls)
     if lost.any():
         row, column = np.argwhere(lost)[0]
-        raise ValueError(f"maze: the floor at row {row}, column {column} can't be reached from row 1, column 1")
+        raise ValueError(f"maze: the floor at row {row}, column {column} cannot be reached from row 1, column 1")
 
 
 def _reachable(walls: Bool[np.ndarray, "H W"]) -> Bool[np.ndarray, "H W"]:
-    seen = np.zeros_like(walls)
-    seen[START] = True
+    reached = np.zeros_like(walls)
+    reached[START] = True
     queue = deque([START])
     while queue:
         row, column = queue.popleft()
         for cell in ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)):
-            if not walls[cell] and not seen[cell]:
-                seen[cell] = True
+            if not walls[cell] and not reached[cell]:
+                reached[cell] = True
                 queue.append(cell)
-    return seen
+    return reached
 
 
 def random_maze(seed: int, height: int = 13, width: int = 13) -> Bool[np.ndarray, "H W"]:
-    """A maze whose floor is a random tree, made from a seed by Kruskal's algorithm. Sizes are odd."""
+    """A maze whose floor is a random tree, by Kruskal's algorithm. Height and width are odd."""
     if height < 3 or width < 3 or height % 2 == 0 or width % 2 == 0:
         raise ValueError(f"maze: size {height}x{width}; height and width must be odd and at least 3, e.g. 13x13")
     if seed < 0:

@@ -1,4 +1,4 @@
-"""Worlds made from tables: finite POMDPs."""
+"""Finite worlds: POMDPs given by their tables."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, Step, World
 
 
-class TableOfRows(NamedTuple):
-    """A table of probabilities whose rows must sum to one: what it holds, the axes of its rows and their sizes."""
+class ProbabilityTable(NamedTuple):
+    """A table whose rows must sum to one: what it holds, the axes of its rows, the rows and the sizes of the axes."""
 
     what: str
     axes: tuple[str, ...]
@@ -28,21 +28,20 @@ class TableOfRows(NamedTuple):
 class FiniteWorld(World):
     """A world with finitely many states, actions and observations, given by its tables.
 
-    The state is an index and is its own latent. Before the first action the agent sees either an observation
-    drawn from the state (`first_observations`) or, where that is None, a constant symbol, index `|O|`, which is
-    never seen again.
+    The state is an index and is its own latent. The first observation depends on the state
+    (`first_observations`) or, if that is None, is a constant symbol, index `|O|`, which is never shown again.
 
-    An action that ends the episode (`D`) leaves the state where it was, so that one can see where the episode
-    ended; the observation then comes from a state drawn from the start distribution, as a `reset` row of a
-    `.pomdp` file prescribes.
+    An action that ends the episode (`D`) leaves the state unchanged, so that the last state shows where the episode
+    ended; the observation then comes from a state drawn from the start distribution, as a `reset` row of a `.pomdp`
+    file prescribes.
     """
 
     name: str = eqx.field(static=True)
     discount: float = eqx.field(static=True)
     time_limit: int | None = eqx.field(static=True)
-    transitions: Rows  # row s * A + a: the next state; an ending action stays
-    observations: Rows  # row a * (S + 1) + s': what is seen; s' = S stands for "after the end"
-    first_observations: Rows | None  # row s: what is seen before the first action
+    transitions: Rows  # row s * A + a: the next state; an action that ends the episode stays
+    observations: Rows  # row a * (S + 1) + s': the observation; s' = S means "after the end"
+    first_observations: Rows | None  # row s: the observation before the first action
     rewards: np.ndarray  # [S, A]
     ends: np.ndarray  # [S, A]
     start: Float64[np.ndarray, "S"]
@@ -70,12 +69,12 @@ class FiniteWorld(World):
     ):
         """`transitions` has rows (s, a), `observations` rows (a, s'), `first_observations` rows s."""
         S, A, O = len(state_names), len(action_names), len(observation_names)
-        check_tables(name, S, A, O, transitions, observations, rewards, ends, start, first_observations)
+        _check_tables(name, S, A, O, transitions, observations, rewards, ends, start, first_observations)
         self.name = name
         self.discount = discount
         self.time_limit = time_limit
-        self.transitions = stay_at_the_end(transitions, ends)
-        self.observations = with_end_rows(observations, start, ends)
+        self.transitions = _stay_at_the_end(transitions, ends)
+        self.observations = _with_end_rows(observations, start, ends)
         self.first_observations = first_observations
         self.rewards = np.asarray(rewards, np.float64)
         self.ends = np.asarray(ends, bool)
@@ -130,7 +129,7 @@ class FiniteWorld(World):
 
     @property
     def O(self) -> Float32[np.ndarray, "A S O"]:
-        """Observation probabilities, by action and next state. The symbol seen at reset is not counted."""
+        """Observation probabilities, by action and next state. Without the constant first symbol."""
         S, A = self.ends.shape
         return np.ascontiguousarray(self.observations.dense().reshape(A, S + 1, -1)[:, :S])
 
@@ -144,16 +143,16 @@ class FiniteWorld(World):
         """Whether the episode ends after an action in a state."""
         return self.ends
 
-    def tables(self) -> list[TableOfRows]:
-        """The tables that chance is drawn from."""
+    def tables(self) -> list[ProbabilityTable]:
+        """The tables that transitions, observations and starts are drawn from."""
         S, A = self.ends.shape
         tables = [
-            TableOfRows("transition", ("state", "action"), self.transitions, (S, A)),
-            TableOfRows("observation", ("action", "next state"), self.observations, (A, S + 1)),
-            TableOfRows("start", ("row",), self.start_states, (1,)),
+            ProbabilityTable("transition", ("state", "action"), self.transitions, (S, A)),
+            ProbabilityTable("observation", ("action", "next state"), self.observations, (A, S + 1)),
+            ProbabilityTable("start", ("row",), self.start_states, (1,)),
         ]
         if self.first_observations is not None:
-            tables.append(TableOfRows("first observation", ("state",), self.first_observations, (S,)))
+            tables.append(ProbabilityTable("first observation", ("state",), self.first_observations, (S,)))
         return tables
 
     def pomdp(self) -> Pomdp:
@@ -161,12 +160,12 @@ class FiniteWorld(World):
         S, A = self.ends.shape
         row, s_next, moves = self.transitions.entries()
         done = self.ends.ravel()[row]
-        seen = self.observations
+        observations = self.observations
         from_row = np.where(done, 0, (row % A) * (S + 1) + s_next)
-        count = np.where(done, 1, np.diff(seen.first)[from_row])
-        # Each transition, once for every observation that can follow it.
+        count = np.where(done, 1, np.diff(observations.first)[from_row])
+        # Each transition is repeated for every observation that can follow it.
         transition = np.repeat(np.arange(row.size), count)
-        entry = np.asarray(seen.first)[from_row][transition] + np.arange(transition.size)
+        entry = np.asarray(observations.first)[from_row][transition] + np.arange(transition.size)
         entry -= np.repeat(np.cumsum(count) - count, count)
         ended = done[transition]
         first = np.searchsorted(row[transition], np.arange(S * A + 1))
@@ -174,8 +173,8 @@ class FiniteWorld(World):
             name=self.name,
             first=first,
             next_state=s_next[transition],
-            observation=np.where(ended, NOTHING, np.asarray(seen.column)[entry]),
-            probability=moves[transition] * np.where(ended, 1.0, np.asarray(seen.probability)[entry]),
+            observation=np.where(ended, NOTHING, np.asarray(observations.column)[entry]),
+            probability=moves[transition] * np.where(ended, 1.0, np.asarray(observations.probability)[entry]),
             reward=self.rewards.ravel()[row[transition]],
             done=ended,
             start=self.start,
@@ -255,7 +254,7 @@ class FiniteWorld(World):
         return jnp.asarray(latent, jnp.int32)
 
 
-def check_tables(
+def _check_tables(
     name: str,
     S: int,
     A: int,
@@ -267,7 +266,7 @@ def check_tables(
     start: np.ndarray,
     first_observations: Rows | None,
 ) -> None:
-    """Raises ValueError, with the row that is at fault, unless the tables fit together and hold probabilities."""
+    """Raises ValueError, naming the offending row, unless the tables have matching sizes and hold probabilities."""
     if np.shape(rewards) != (S, A) or np.shape(ends) != (S, A):
         shapes = f"got {np.shape(rewards)} and {np.shape(ends)}"
         raise ValueError(f"world {name!r}: R and D must have shape ({S}, {A}), {shapes}")
@@ -275,18 +274,19 @@ def check_tables(
         s, a = np.argwhere(~np.isfinite(rewards))[0]
         raise ValueError(f"world {name!r}: the reward for action {a} in state {s} is not finite")
     origin = Rows.from_dense(np.asarray(start)[None])
-    _check_rows(name, TableOfRows("transition", ("state", "action"), transitions, (S, A)), S)
-    _check_rows(name, TableOfRows("observation", ("action", "next state"), observations, (A, S)), O)
-    _check_rows(name, TableOfRows("start", ("distribution",), origin, (1,)), S)
+    _check_rows(name, ProbabilityTable("transition", ("state", "action"), transitions, (S, A)), S)
+    _check_rows(name, ProbabilityTable("observation", ("action", "next state"), observations, (A, S)), O)
+    _check_rows(name, ProbabilityTable("start", ("distribution",), origin, (1,)), S)
     if first_observations is not None:
-        _check_rows(name, TableOfRows("first observation", ("state",), first_observations, (S,)), O)
+        _check_rows(name, ProbabilityTable("first observation", ("state",), first_observations, (S,)), O)
 
 
-def _check_rows(name: str, table: TableOfRows, columns: int) -> None:
+def _check_rows(name: str, table: ProbabilityTable, columns: int) -> None:
     rows, size = table.rows, (int(np.prod(table.shape)), columns)
     if (rows.rows, rows.columns) != size:
-        found = (rows.rows, rows.columns)
-        raise ValueError(f"world {name!r}: the {table.what} table has size {found}, expected {size}")
+        raise ValueError(
+            f"world {name!r}: the {table.what} table has size {(rows.rows, rows.columns)}, expected {size}"
+        )
     bad = np.flatnonzero(~(np.abs(rows.sums() - 1) <= 1e-5))  # so that NaN is bad too
     negative = np.flatnonzero(rows.probability < 0)
     if bad.size or negative.size:
@@ -299,8 +299,8 @@ def _check_rows(name: str, table: TableOfRows, columns: int) -> None:
         )
 
 
-def stay_at_the_end(transitions: Rows, ends: Bool[np.ndarray, "S A"]) -> Rows:
-    """Replaces the rows of ending actions by "stay": what a file says there is about the next episode."""
+def _stay_at_the_end(transitions: Rows, ends: Bool[np.ndarray, "S A"]) -> Rows:
+    """Makes actions that end the episode stay in their state; their rows in a file are about the next episode."""
     S, A = ends.shape
     row, column, probability = transitions.entries()
     goes_on = ~ends.ravel()[row]
@@ -314,14 +314,14 @@ def stay_at_the_end(transitions: Rows, ends: Bool[np.ndarray, "S A"]) -> Rows:
     )
 
 
-def with_end_rows(observations: Rows, start: Float[np.ndarray, "S"], ends: Bool[np.ndarray, "S A"]) -> Rows:
-    """Adds to each action the row "after the end": what a state drawn from the start distribution emits."""
+def _with_end_rows(observations: Rows, start: Float[np.ndarray, "S"], ends: Bool[np.ndarray, "S A"]) -> Rows:
+    """Adds to each action the row "after the end": the observations of a state drawn from the start distribution."""
     S, A = ends.shape
     row, column, probability = observations.entries()
     a, s = np.divmod(row, S)
     emitted = np.zeros((A, observations.columns))
     np.add.at(emitted, (a, column), start[s] * probability)
-    # For actions that never end an episode any row will do; one without chance keeps deterministic worlds so.
+    # Actions that never end an episode do not use this row; without randomness it keeps a world deterministic.
     emitted[~ends.any(0)] = np.eye(1, observations.columns)
     end_a, end_o = np.nonzero(emitted)
     return Rows.from_entries(

@@ -18,11 +18,11 @@ class HeavenHell(FiniteWorld):
 
     The corridor has 4n + 2 cells: 0 the start, 1..n north to the fork, then n cells west and n cells east to
     the exits, the corner 3n + 1 south of the start, and n cells east from there to the priest. The state is
-    `side * (4n + 2) + cell`, where side 0 has heaven in the west. The agent sees its cell, except at the
-    priest, where it hears the side of heaven.
+    `side * (4n + 2) + cell`, where side 0 has heaven in the west. The agent observes its cell, except at the
+    priest, where it observes the side of heaven.
 
-    The reward, +1 in heaven and -1 in hell, is paid for the action taken *from* an exit, whatever it is: the
-    agent stands in the exit and sees it before the episode ends.
+    The reward, +1 in heaven and -1 in hell, is for the action taken *from* an exit, whichever it is: the agent
+    reaches the exit and observes it before the episode ends.
     """
 
     n: int = eqx.field(static=True)
@@ -36,7 +36,7 @@ class HeavenHell(FiniteWorld):
         move = corridor_moves(n)
         side, cell = np.divmod(np.arange(2 * cells), cells)
 
-        seen = np.where(cell == priest, priest + side, cell)
+        observed = np.where(cell == priest, priest + side, cell)
         in_exit = (cell == west_exit) | (cell == east_exit)
         in_heaven = cell == np.where(side == 0, west_exit, east_exit)
         reward = np.where(in_exit, np.where(in_heaven, 1.0, -1.0), 0.0)
@@ -44,7 +44,7 @@ class HeavenHell(FiniteWorld):
         super().__init__(
             name=f"heaven-hell-{n}",
             transitions=Rows.deterministic(side[:, None] * cells + move[cell], 2 * cells),
-            observations=Rows.deterministic(np.tile(seen, 4), cells + 1),
+            observations=Rows.deterministic(np.tile(observed, 4), cells + 1),
             rewards=np.tile(reward[:, None], 4),
             ends=np.tile(in_exit[:, None], 4),
             start=np.where(cell == 0, 0.5, 0.0),
@@ -102,9 +102,9 @@ class Shopping(FiniteWorld):
     """Shopping-n (paper, appendix "Shopping") on an n x n grid.
 
     A position is `x * n + y`, the state `position of the agent * n^2 + position of the item`. The agent starts
-    in the corner (0, 0) and sees its own position, or the item's after a query (index `n^2 + position`). A move
-    costs 1 (also into a wall), a query 2, a purchase in the wrong place 5; the right one brings 10 and ends
-    the episode.
+    in the corner (0, 0) and observes its own position, or the item's after a query (index `n^2 + position`). A move
+    costs 1 (also into a wall), a query 2, a purchase in the wrong place 5; the right one earns 10 and ends the
+    episode.
     """
 
     n: int = eqx.field(static=True)
@@ -150,10 +150,10 @@ class Shopping(FiniteWorld):
 
 
 class GoodBad(FiniteWorld):
-    """The good/bad POMDP of the paper's appendix, the example that shows the bias of V(s).
+    """The good/bad POMDP of the paper's appendix, the example for the bias of V(s).
 
-    The state never changes. The good state always emits GOOD, the bad one a fair coin, already before the
-    first action. The action GOOD is worth 1, whatever the state.
+    The state never changes. The good state always emits GOOD, the bad one either observation with equal probability,
+    already before the first action. The action GOOD has reward 1 in both states.
     """
 
     def __init__(self, *, discount: float = 0.99, time_limit: int | None = DEFAULT_TIME_LIMIT):
@@ -175,9 +175,9 @@ class GoodBad(FiniteWorld):
 
 
 class Tiger(FiniteWorld):
-    """The tiger problem: listen (85 % right, costs 1) or open a door (10, or -100 with the tiger behind it).
+    """The tiger problem: listen (85 % correct, costs 1) or open a door (reward 10, or -100 if the tiger is there).
 
-    Opening a door puts the tiger behind a random door again; with `episodic`, it ends the episode.
+    After a door is opened, the tiger is behind a random door again; with `episodic`, the episode ends instead.
     """
 
     episodic: bool = eqx.field(static=True)

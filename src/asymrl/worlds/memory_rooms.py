@@ -28,7 +28,7 @@ VIEW = np.array([[[1, -1], [1, 0], [1, 1]], [[0, -1], [0, 0], [0, 1]]])
 
 
 class RoomsState(NamedTuple):
-    """What stands in each cell and its colour (fixed during an episode), and the agent."""
+    """The object in each cell and its colour (fixed during an episode), and the agent."""
 
     kind: UInt8[Array, "H W"]
     colour: UInt8[Array, "H W"]
@@ -40,9 +40,9 @@ class MemoryFourRooms(World):
     """Memory-Four-Rooms-HxW (paper, appendix "Memory-Four-Rooms").
 
     One wall row and one wall column make four rooms; each of the four wall pieces has one opening. The agent,
-    a beacon and two exits stand on different cells, the good exit in the beacon's colour. The agent sees the
+    a beacon and two exits are on different cells; the good exit has the beacon's colour. The agent observes the
     2 x 3 cells in front of and beside it, in channels type, state (always 0) and colour. Every step costs 0.05;
-    entering an exit ends the episode with +5 or -5. Not every start can be solved: an exit may stand in an opening.
+    entering an exit ends the episode with +5 or -5. Not every start can be solved, since an exit may block an opening.
 
     `actions=8` adds the paper's two actions without effect; `colours=2` uses blue and yellow only.
     """
@@ -119,7 +119,7 @@ class MemoryFourRooms(World):
             [W // 2 - 1] * 2 + [H // 2 - 1] * 2 + [free, free - 1, free - 2, free - 3]
             + [4, self.colours, self.colours - 1]
         )  # fmt: skip
-        # A product with a float is off by less than 1e-5 and half the price of randint, which draws every number twice.
+        # Half the cost of randint, which draws every number twice; probabilities are off by less than 1e-5.
         draws = (jax.random.uniform(key, choices.shape) * choices).astype(jnp.int32)
 
         left, right, top, bottom = draws[0] + 1, draws[1] + W // 2 + 1, draws[2] + 1, draws[3] + H // 2 + 1
@@ -243,7 +243,7 @@ class MemoryFourRooms(World):
         if np.abs(place - position).max() > 1e-3 or sorted(agent[2:]) != [0, 0, 0, 1]:
             return "'agent' must be the normalised row and column of a cell and a one-hot heading"
         if kind[tuple(position)] == WALL:
-            return f"'agent' stands in a wall, at row {position[0]}, column {position[1]}"
+            return f"'agent' is in a wall, at row {position[0]}, column {position[1]}"
         here = np.zeros(kind.shape)
         here[tuple(position)] = 1
         if (np.asarray(latent["agent_id_grid"]) != here).any():
@@ -252,7 +252,7 @@ class MemoryFourRooms(World):
 
 
 def _walls(H: int, W: int) -> np.ndarray:
-    """The walls before they get their openings."""
+    """The walls without their openings."""
     walls = np.zeros((H, W), bool)
     walls[[0, H // 2, -1]] = True
     walls[:, [0, W // 2, -1]] = True
@@ -265,7 +265,7 @@ def _room_cells(H: int, W: int) -> np.ndarray:
 
 
 def _distinct(draws: Int[Array, "k"]) -> Int[Array, "k"]:
-    """Different indices below n from independent draws below n, n - 1, n - 2, ...: the i-th draw counts only the
+    """Distinct indices below n from independent draws below n, n - 1, n - 2, ...: the i-th draw counts only the
     indices that are still free.
     """
     taken: list[Array] = []
@@ -278,7 +278,7 @@ def _distinct(draws: Int[Array, "k"]) -> Int[Array, "k"]:
 
 
 def _sorted(values: list[Array]) -> list[Array]:
-    # A few exchanges beat a general sort by far when thousands of worlds start at once.
+    # For thousands of worlds at once, a few exchanges are much faster than a general sort.
     values = list(values)
     for end in range(len(values) - 1, 0, -1):
         for i in range(end):

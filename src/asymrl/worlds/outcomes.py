@@ -1,4 +1,4 @@
-"""Finite worlds whose rewards or observations depend on more than tables T, O and R can say."""
+"""Finite worlds whose rewards or observations depend on more than the tables T, O and R can express."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Float64, Int, PRNGKeyArray
 
-from asymrl.worlds.finite import FiniteWorld, TableOfRows
+from asymrl.worlds.finite import FiniteWorld, ProbabilityTable
 from asymrl.worlds.pomdp import NOTHING, Pomdp, Rows
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, State, Step
 
 
 @dataclass(frozen=True)
 class Joint:
-    """All that can come of an action in a state, sorted by (s, a)."""
+    """The possible outcomes of each action in each state, sorted by (s, a)."""
 
     row: Int[np.ndarray, "outcomes"]
     """`s * A + a`."""
@@ -28,20 +28,20 @@ class Joint:
 
 
 def joint(T: Rows, O: Rows, actions: int, previous: bool) -> Joint:
-    """Every transition with every observation that can follow it.
+    """Every transition combined with every observation that can follow it.
 
     Args:
         T: rows `s * A + a`, columns s'.
         O: rows `a * S + s'`, or, with `previous`, one row for each entry of T.
         actions: how many there are.
-        previous: whether observations depend on the state before, too.
+        previous: whether observations also depend on the previous state.
     """
     row, next_state, moves = T.entries()
-    seen_in = np.arange(row.size) if previous else (row % actions) * T.columns + next_state
+    observed_in = np.arange(row.size) if previous else (row % actions) * T.columns + next_state
     first = np.asarray(O.first, np.int64)
-    count = np.diff(first)[seen_in]
+    count = np.diff(first)[observed_in]
     move = np.repeat(np.arange(row.size), count)
-    entry = np.arange(move.size) + np.repeat(first[seen_in] - (np.cumsum(count) - count), count)
+    entry = np.arange(move.size) + np.repeat(first[observed_in] - (np.cumsum(count) - count), count)
     return Joint(
         row[move],
         next_state[move].astype(np.int64),
@@ -50,8 +50,8 @@ def joint(T: Rows, O: Rows, actions: int, previous: bool) -> Joint:
     )
 
 
-class Seen(NamedTuple):
-    """A state, and what was seen on the way there."""
+class OutcomeState(NamedTuple):
+    """The index of a state, and the observation that came with it."""
 
     state: Int[Array, ""]
     observation: Int[Array, ""]
@@ -60,14 +60,14 @@ class Seen(NamedTuple):
 class OutcomeWorld(FiniteWorld):
     """A finite world that draws next state and observation together, so that the reward may depend on both.
 
-    Rewards are functions of (s, a, s', o), and observations may depend on the state before. The state is a pair: an
+    Rewards are functions of (s, a, s', o), and observations may depend on the previous state. The state is a pair: an
     index, which is the latent, and the observation that came with it. `R` holds expected rewards.
 
-    As in every finite world, an action that ends the episode leaves the index where it was, and what is seen then
-    belongs to the next episode.
+    As in every finite world, an action that ends the episode leaves the index unchanged, and the observation belongs to
+    the next episode.
     """
 
-    previous: bool = eqx.field(static=True)  # whether observations depend on the state before
+    previous: bool = eqx.field(static=True)  # whether observations depend on the previous state
     outcomes: Rows  # row s * A + a: the number of an outcome
     outcome_state: np.ndarray
     outcome_observation: np.ndarray
@@ -123,18 +123,20 @@ class OutcomeWorld(FiniteWorld):
         """Observation probabilities, by action and next state.
 
         Raises:
-            ValueError: if they depend on the state before; `pomdp()` has them all.
+            ValueError: if they depend on the previous state; `pomdp()` has them all.
         """
         if self.previous:
-            raise ValueError(f"{self.name}: observations depend on the state before, so there is no table O[a, s', o]")
+            raise ValueError(
+                f"{self.name}: observations depend on the previous state, so there is no table O[a, s', o]"
+            )
         S, A = self.ends.shape
         return self.observations.dense().reshape(A, S, -1)
 
-    def tables(self) -> list[TableOfRows]:
+    def tables(self) -> list[ProbabilityTable]:
         S, A = self.ends.shape
         return [
-            TableOfRows("outcome", ("state", "action"), self.outcomes, (S, A)),
-            TableOfRows("start", ("row",), self.start_states, (1,)),
+            ProbabilityTable("outcome", ("state", "action"), self.outcomes, (S, A)),
+            ProbabilityTable("start", ("row",), self.start_states, (1,)),
         ]
 
     def pomdp(self) -> Pomdp:
@@ -143,7 +145,7 @@ class OutcomeWorld(FiniteWorld):
         row, number, probability = self.outcomes.entries()
         reward, ended = self.outcome_reward[number], self.ends.ravel()[row]
         observation = np.where(ended, NOTHING, self.outcome_observation[number])
-        # Of an end nothing is left but its reward: outcomes that pay the same are one.
+        # Outcomes that end the episode differ in their reward only: those with equal rewards are merged.
         same = np.lexsort([reward, row])
         starts = ~ended[same] | (np.diff(row[same], prepend=-1) != 0) | (np.diff(reward[same], prepend=np.nan) != 0)
         together = np.empty(row.size, np.int64)
@@ -176,9 +178,11 @@ class OutcomeWorld(FiniteWorld):
     def step(self, key: PRNGKeyArray, state: State, action: Action) -> Step:
         row = state.state * self.ends.shape[1] + action
         outcome = self.outcomes.draw(key, row)
-        after = Seen(jnp.asarray(self.outcome_state)[outcome], jnp.asarray(self.outcome_observation)[outcome])
+        next_state = OutcomeState(
+            jnp.asarray(self.outcome_state)[outcome], jnp.asarray(self.outcome_observation)[outcome]
+        )
         reward = jnp.asarray(self.outcome_reward, jnp.float32)[outcome]
-        return Step(after, reward, jnp.asarray(self.ends).ravel()[row])
+        return Step(next_state, reward, jnp.asarray(self.ends).ravel()[row])
 
     def first_observation(self, key: PRNGKeyArray, state: State) -> Int[Array, ""]:
         return jnp.int32(len(self.observation_names))
@@ -190,4 +194,4 @@ class OutcomeWorld(FiniteWorld):
         return state.state
 
     def from_latent(self, latent: Int[Array, ""]) -> State:
-        return Seen(jnp.asarray(latent, jnp.int32), jnp.int32(len(self.observation_names)))
+        return OutcomeState(jnp.asarray(latent, jnp.int32), jnp.int32(len(self.observation_names)))

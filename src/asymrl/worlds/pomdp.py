@@ -1,4 +1,4 @@
-"""Finite POMDPs by their non-zero entries: tables of probabilities to draw from, and whole problems in float64."""
+"""Finite POMDPs by their non-zero entries: tables of probabilities to sample from, and whole problems in float64."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float64, Int, PRNGKeyArray
 
 TOLERANCE = 1e-5  # how far the probabilities of one row may be from summing to one
-NOTHING = -1  # the observation of an outcome that ends the episode: nobody is left to see it
+NOTHING = -1  # the observation of an outcome that ends the episode, where no action follows
 
 
 class Rows(eqx.Module):
     """A table of categorical distributions, one per row, stored by their non-zero entries.
 
-    Memory and time grow with the non-zeros. Where every row has a single entry, drawing is one look-up and
-    uses no randomness, which is what makes the paper's finite worlds fast.
+    Memory and time grow with the non-zeros. If every row has a single entry, drawing is one look-up without
+    randomness, which makes the paper's finite worlds fast.
     """
 
-    first: Int[Array | np.ndarray, "offsets"]  # entries of row i stand at first[i] .. first[i + 1] - 1
+    first: Int[Array | np.ndarray, "offsets"]  # row i has the entries first[i] .. first[i + 1] - 1
     column: Int[Array | np.ndarray, "entries"]
     probability: Float[Array | np.ndarray, "entries"]
     cumulative: Float[Array | np.ndarray, "entries"]  # within each row, ending in exactly 1
@@ -37,7 +37,7 @@ class Rows(eqx.Module):
         probability: Float[np.ndarray, "entries"],
         columns: int,
     ):
-        # An entry of probability 0 must never be drawn, so it is not kept.
+        # Entries of probability 0 are dropped, so that they are never drawn.
         possible = np.asarray(probability) != 0
         self.first = np.concatenate([[0], np.cumsum(possible)])[first].astype(np.int32)
         self.column = np.asarray(column, np.int32)[possible]
@@ -60,7 +60,7 @@ class Rows(eqx.Module):
 
     @classmethod
     def from_dense(cls, table: Float[np.ndarray, "... columns"]) -> Rows:
-        """From an array of probabilities; leading axes become rows in C order."""
+        """From an array of probabilities; the leading axes become rows in C order."""
         flat = np.asarray(table, np.float64).reshape(-1, np.shape(table)[-1])
         row, column = np.nonzero(flat)
         return cls.from_entries(row, column, flat[row, column], flat.shape[0], flat.shape[1])
@@ -98,10 +98,12 @@ class Rows(eqx.Module):
     def sums(self) -> Float[np.ndarray, "rows"]:
         """The sum of each row, 0 for a row without entries."""
         row, _, probability = self.entries()
-        return np.bincount(row, probability, minlength=self.rows).astype(np.float64)  # without entries it counts
+        return np.bincount(row, probability, minlength=self.rows).astype(
+            np.float64
+        )  # without entries, bincount returns integers
 
     def draw(self, key: PRNGKeyArray, row: Int[Array, ""]) -> Int[Array, ""]:
-        """Draws a column from a row: by bisection of its cumulative probabilities, or directly where they are equal."""
+        """Draws a column of a row: by bisection of the cumulative probabilities, or directly if all are equal."""
         column = jnp.asarray(self.column)
         if self.longest == 1:
             return column[row]
@@ -111,7 +113,7 @@ class Rows(eqx.Module):
             count = first[row + 1] - first[row]
             return column[first[row] + (u * count).astype(jnp.int32)]
         low, high = first[row], first[row + 1] - 1
-        # The entry wanted is the first whose cumulative probability exceeds u; the last one always does.
+        # Searches the first entry whose cumulative probability exceeds u; that of the last one always does.
         for _ in range((self.longest - 1).bit_length()):
             middle = (low + high) // 2
             beyond = cumulative[middle] <= u
@@ -123,9 +125,9 @@ class Rows(eqx.Module):
 class Pomdp:
     """A finite POMDP. Action a in state s has the outcomes `first[s * A + a]` up to `first[s * A + a + 1]`.
 
-    An outcome says with what probability it happens, where it leads, what is seen and what is paid. One that ends the
-    episode (`done`) leads nowhere: its next state is the state itself and its observation is `NOTHING`. Time and
-    memory grow with the outcomes that can happen, never with |S|^2 |O|.
+    An outcome has a probability, a next state, an observation and a reward. If it ends the episode (`done`), its next
+    state is the state itself and its observation is `NOTHING`. Time and memory grow with the possible outcomes, not
+    with |S|^2 |O|.
     """
 
     name: str
@@ -137,7 +139,7 @@ class Pomdp:
     done: Bool[np.ndarray, "outcomes"]
     start: Float64[np.ndarray, "S"]
     first_observation: Float64[np.ndarray, "S O"] | None
-    """What is seen before the first action; None: a constant symbol, index |O|, which is never seen again."""
+    """Probabilities of the observation before the first action; None: a constant symbol, index |O|, shown only then."""
     discount: float
     time_limit: int | None
     state_names: Sequence[str] = field(repr=False)
@@ -164,7 +166,7 @@ class Pomdp:
 
     @property
     def observations(self) -> int:
-        """How many observations there are, not counting the constant symbol seen first, if there is one."""
+        """The number of observations, not counting the constant first symbol, if there is one."""
         return len(self.observation_names)
 
     def rows(self) -> tuple[Int[np.ndarray, "outcomes"], Int[np.ndarray, "outcomes"]]:
@@ -179,7 +181,7 @@ class Pomdp:
         return expected.reshape(self.states, self.actions)
 
     def name_of_observation(self, observation: int) -> str:
-        """A word for an observation, also for the constant symbol that some problems show first."""
+        """The name of an observation, or of the constant symbol that some problems show first."""
         return "start" if observation == self.observations else self.observation_names[observation]
 
     def _check_rows(self) -> None:

@@ -1,8 +1,8 @@
-"""Reference returns: what a random and the best policy get in the worlds that have a name.
+"""Reference returns: what a random policy and the best policy reach in the worlds of this package.
 
-The numbers are for at most 100 actions. `undiscounted` is what the paper's curves show; `discounted` uses the
-world's own discount. They come from dynamic programming or closed forms ("exact"), from proven lower and upper
-bounds ("bounds"), from the best policy found ("found"), or from simulation ("Monte-Carlo").
+Episodes have at most 100 actions. The paper's curves show `undiscounted` returns; `discounted` ones use the world's own
+discount. A score is `exact` (dynamic programming or a closed form), a pair of proven `bounds`, the return of the best
+policy `found`, or a `Monte-Carlo` estimate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Score:
 
     def __str__(self) -> str:
         def short(x: float) -> str:
-            # Five significant digits at most, and no exponent: these stand in tables.
+            # For tables: at most five significant digits, no exponent.
             return f"{x:.4f}".rstrip("0").rstrip(".") if abs(x) < 10 else f"{x:.2f}".rstrip("0").rstrip(".")
 
         if self.low == self.high:
@@ -32,7 +32,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ReferenceScores:
     """Reference returns of one world, by the name of the policy: always `random` and `best`."""
 
     undiscounted: dict[str, Score]
@@ -40,14 +40,14 @@ class Scores:
 
 
 @functools.cache
-def _table() -> dict[str, Scores]:
+def _table() -> dict[str, ReferenceScores]:
     text = resources.files("asymrl.worlds").joinpath("scores.json").read_text()
     return {
-        world: Scores(**{g: {who: Score(**score) for who, score in by.items()} for g, by in entry.items()})
+        world: ReferenceScores(**{g: {who: Score(**score) for who, score in by.items()} for g, by in entry.items()})
         for world, entry in json.loads(text).items()
     }
 
 
-def scores(world: str) -> Scores | None:
-    """The reference returns of a world, or None where none are known."""
+def scores(world: str) -> ReferenceScores | None:
+    """The reference returns of a world, or None if none are known."""
     return _table().get(world)

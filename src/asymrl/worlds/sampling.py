@@ -1,4 +1,4 @@
-"""What a world does, gathered for the model checker: the programs of its functions, and their outcomes."""
+"""Samples of a world for the model checker: the traced functions, and the outcomes of all actions in many states."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import State, Step, World
 
-# Up to this many pairs of a state and an action, a finite world is examined whole.
+# A finite world with at most this many state-action pairs is examined in all its states.
 EXHAUSTIVE_PAIRS = 20_000
-SHARES = (0.5, 0.0, 0.25, 0.75, 1.0)  # of the way between the corners, where actions are vectors
+SHARES = (0.5, 0.0, 0.25, 0.75, 1.0)  # positions between the corners of the space, where actions are vectors
 
 
 class CheckError(ValueError):
-    """A world breaks one of the rules that everything else relies on."""
+    """A world breaks one of the rules for worlds."""
 
 
 class Shapes(NamedTuple):
-    """Shapes and dtypes of all that a world's functions return."""
+    """Shapes and dtypes of the results of a world's functions."""
 
     state: Any
     first_observation: Any
@@ -37,8 +37,8 @@ class Shapes(NamedTuple):
     state_from_latent: Any
 
 
-class Outcome(NamedTuple):
-    """All that comes of one action in one state."""
+class ActionOutcome(NamedTuple):
+    """All results of one action in one state."""
 
     state: State
     reward: Any
@@ -68,42 +68,42 @@ class Walked(NamedTuple):
     first_by_table: Any
 
 
-class Survey(NamedTuple):
-    """What was found in N states. All but `batches` and `batch_keys` are on the host."""
+class Samples(NamedTuple):
+    """The outcomes of all actions in N states. All but `batches` and `batch_keys` are on the host."""
 
     starts: Any
     first_observations: Any
     start_latents: Any
     latents: Any  # [N, ...]
-    outcomes: Outcome  # [N, A, ...], under a key that depends on the latent only
+    outcomes: ActionOutcome  # [N, A, ...], under a key that depends on the latent only
     latents_again: Any  # the same for the states that `from_latent` makes of the latents
-    outcomes_again: Outcome
+    outcomes_again: ActionOutcome
     same_latent: np.ndarray  # [N], the first state with the same latent
     start_keys: Any
     batches: list[State]  # the N states, some at a time
     batch_keys: list[Any]
 
 
-def trace(env: World, times: int = 3) -> Shapes:
-    """Traces each function of a world on its own, without running it.
+def trace_functions(env: World, times: int = 3) -> Shapes:
+    """Traces each function of a world, without running it.
 
     Raises:
-        CheckError: if a function fails, or gives another program when it is traced again.
+        CheckError: if a function fails, or differs when it is traced again.
     """
 
     def shape_of(name: str, *arguments: Any) -> Any:
         programs, shapes = set(), None
         for _ in range(times):
             try:
-                # A new function each time, since JAX remembers those that it has traced.
+                # A new function each time, since JAX caches traced functions.
                 program, shapes = jax.make_jaxpr(_renewed(getattr(env, name)), return_shape=True)(*arguments)
             except Exception as error:
                 raise CheckError(f"{env.name}: {name} raised {type(error).__name__}: {error}") from error
             programs.add(_fingerprint(program))
         if len(programs) > 1:
             raise CheckError(
-                f"{env.name}: {name} depends on more than its arguments, for it is another function when it is "
-                "traced again; draw randomness from the key, not from np.random, and keep no counters"
+                f"{env.name}: {name} depends on more than its arguments: it differs when it is traced again; "
+                "draw randomness from the key, not from np.random, and keep no counters"
             )
         return shapes
 
@@ -124,40 +124,40 @@ def _renewed(function: Callable) -> Callable:
 
 
 def _fingerprint(program: Any) -> tuple[str, ...]:
-    """Equal for equal programs; addresses of Python objects don't count."""
-    return re.sub(r"0x[0-9a-f]+", "", str(program)), *(host(jnp.asarray(c)).tobytes().hex() for c in program.consts)
+    """Equal for equal programs; addresses of Python objects are ignored."""
+    return re.sub(r"0x[0-9a-f]+", "", str(program)), *(to_numpy(jnp.asarray(c)).tobytes().hex() for c in program.consts)
 
 
-def take(env: World, episodes: int, steps: int, seed: int) -> Survey:
-    """Follows episodes with random actions and looks at every action in the states on the way.
+def sample_world(env: World, episodes: int, steps: int, seed: int) -> Samples:
+    """Follows episodes with random actions and tries every action in the states on the way.
 
-    A small finite world is examined in all its states instead.
+    A small finite world is sampled in all its states instead.
     """
     random = np.random.default_rng(seed)
     start_keys = _keys(_key_data(random, episodes))
-    look = compiled(jax.vmap(functools.partial(_look, env)))
+    try_actions = quick_jit(jax.vmap(functools.partial(_try_actions, env)))
     no_walk = np.zeros(episodes, np.int32)
     try:
-        starts, first_observations, start_latents = compiled(jax.vmap(functools.partial(begin, env)))(start_keys)
+        starts, first_observations, start_latents = quick_jit(jax.vmap(functools.partial(begin, env)))(start_keys)
         if isinstance(env, FiniteWorld) and env.latent_space.n * len(env.action_names) <= EXHAUSTIVE_PAIRS:
             batches, latents = _all_states(env, episodes)
         else:
-            walk = _walk(look, starts, random, len(actions_to_try(env)), episodes, steps)
+            walk = _follow(try_actions, starts, random, len(actions_to_try(env)), episodes, steps)
             batches, latents = [state for state, _ in walk], _join([latent for _, latent in walk])
-        leader = _leaders(latents)
+        leader = _first_equal(latents)
         key_data = _key_data(random, leader.size)[leader].reshape(len(batches), episodes, -1)
         batch_keys = [_keys(data) for data in key_data]
-        found = [look(*pair, no_walk, starts) for pair in zip(batch_keys, batches, strict=True)]
-        rebuilt = [state for _, state, _, _ in found]
-        again = [look(*pair, no_walk, starts) for pair in zip(batch_keys, rebuilt, strict=True)]
+        tried = [try_actions(*pair, no_walk, starts) for pair in zip(batch_keys, batches, strict=True)]
+        rebuilt = [state for _, state, _, _ in tried]
+        again = [try_actions(*pair, no_walk, starts) for pair in zip(batch_keys, rebuilt, strict=True)]
     except Exception as error:
         raise CheckError(f"{env.name}: fails when compiled with vmap: {type(error).__name__}: {error}") from error
-    return Survey(
-        starts=host(starts),
-        first_observations=host(first_observations),
-        start_latents=host(start_latents),
+    return Samples(
+        starts=to_numpy(starts),
+        first_observations=to_numpy(first_observations),
+        start_latents=to_numpy(start_latents),
         latents=latents,
-        outcomes=_join([outcomes for _, _, outcomes, _ in found]),
+        outcomes=_join([outcomes for _, _, outcomes, _ in tried]),
         latents_again=_join([latent for latent, _, _, _ in again]),
         outcomes_again=_join([outcomes for _, _, outcomes, _ in again]),
         same_latent=leader,
@@ -167,9 +167,9 @@ def take(env: World, episodes: int, steps: int, seed: int) -> Survey:
     )
 
 
-def walk_on_table(env: World, certain: Certain, survey: Survey, steps: int, seed: int) -> Walked:
-    """Random actions from the starts of a survey, taken in the world and on its table."""
-    one_for_all = jax.tree.map(lambda leaf: leaf[0], survey.starts)
+def walk_on_table(env: World, certain: Certain, samples: Samples, steps: int, seed: int) -> Walked:
+    """Random actions from the starts of a samples, taken in the world and on its table."""
+    one_for_all = jax.tree.map(lambda leaf: leaf[0], samples.starts)
 
     def episode(key: Any, start: State, first: Any, actions: Any) -> Any:
         whose = one_for_all if certain.shared else start
@@ -189,15 +189,15 @@ def walk_on_table(env: World, certain: Certain, survey: Survey, steps: int, seed
         place, sight = certain.first(start, first)
         return jax.lax.scan(step, (start, jnp.asarray(place, jnp.int32), True), actions)[1], seen(sight)
 
-    actions = np.random.default_rng(seed).integers(len(env.action_names), size=(steps, len(survey.start_keys)))
-    given = (survey.start_keys, survey.starts, survey.first_observations, jnp.asarray(actions, jnp.int32))
-    found, first = host(compiled(jax.vmap(episode, (0, 0, 0, 1), (1, 0)))(*given))
+    actions = np.random.default_rng(seed).integers(len(env.action_names), size=(steps, len(samples.start_keys)))
+    given = (samples.start_keys, samples.starts, samples.first_observations, jnp.asarray(actions, jnp.int32))
+    found, first = to_numpy(quick_jit(jax.vmap(episode, (0, 0, 0, 1), (1, 0)))(*given))
     latents, valid, by_world, by_table = found
-    return Walked(latents, actions, valid, by_world, by_table, survey.first_observations, first)
+    return Walked(latents, actions, valid, by_world, by_table, samples.first_observations, first)
 
 
 def actions_to_try(env: World) -> Num[np.ndarray, "action *size"]:
-    """Every action of a world; or where actions are vectors, both corners of their space and points between them."""
+    """Every action of a world; if actions are vectors, both corners of the space and points between them."""
     space = env.action_space
     if isinstance(space, Discrete):
         return np.arange(space.n, dtype=np.int32)
@@ -210,14 +210,16 @@ def begin(env: World, key: Any) -> tuple[State, Any, Any]:
     return state, env.first_observation(key, state), env.latent(state)
 
 
-def act(env: World, key: Any, state: State, action: Any) -> Outcome:
+def act(env: World, key: Any, state: State, action: Any) -> ActionOutcome:
     step = env.step(key, state, action)
     seen = env.observe(key, state, action, step.state)
-    return Outcome(*step, observation=seen, latent=env.latent(step.state))
+    return ActionOutcome(*step, observation=seen, latent=env.latent(step.state))
 
 
-def _look(env: World, key: Any, state: State, action: Any, start: State) -> tuple[Any, State, Outcome, State]:
-    """The latent, the state made of it, what each action does, and where `action` leads: at an end, to the start."""
+def _try_actions(
+    env: World, key: Any, state: State, action: Any, start: State
+) -> tuple[Any, State, ActionOutcome, State]:
+    """The latent, the state made from it, the outcome of each action, and the next state (`start` at an end)."""
     latent = env.latent(state)
     outcomes = jax.vmap(functools.partial(act, env), (None, None, 0))(key, state, jnp.asarray(actions_to_try(env)))
     ended = outcomes.terminated[action]
@@ -225,12 +227,12 @@ def _look(env: World, key: Any, state: State, action: Any, start: State) -> tupl
     return latent, env.from_latent(latent), outcomes, onward
 
 
-def _walk(
-    look: Callable, state: State, random: np.random.Generator, actions: int, episodes: int, steps: int
+def _follow(
+    try_actions: Callable, state: State, random: np.random.Generator, actions: int, episodes: int, steps: int
 ) -> list[tuple[State, Any]]:
-    """The states on the way of random actions and their latents, one batch for each step.
+    """The states visited by random actions and their latents, one batch per step.
 
-    The first episode draws each action anew, the last one repeats its own for ever, which takes it further.
+    The first episode draws every action independently, the last one repeats a single action, which takes it further.
     """
     starts, visited = state, []
     persistence = np.linspace(0, 1, episodes)
@@ -238,21 +240,21 @@ def _walk(
     for _ in range(steps):
         repeats = random.random(episodes) < persistence
         action = np.where(repeats, action, random.integers(actions, size=episodes, dtype=np.int32))
-        latent, _, _, onward = look(_keys(_key_data(random, episodes)), state, action, starts)
+        latent, _, _, onward = try_actions(_keys(_key_data(random, episodes)), state, action, starts)
         visited.append((state, latent))
         state = onward
     return visited
 
 
 def _all_states(env: FiniteWorld, size: int) -> tuple[list[State], np.ndarray]:
-    """All states in batches, the last one filled up with states from the beginning, and their latents."""
+    """All states in batches, the last one padded with the first states, and their latents."""
     batches = -(-env.latent_space.n // size)
     latents = np.resize(np.arange(env.latent_space.n, dtype=np.int32), (batches, size))
-    return [host(jax.vmap(env.from_latent)(jnp.asarray(batch))) for batch in latents], latents.ravel()
+    return [to_numpy(jax.vmap(env.from_latent)(jnp.asarray(batch))) for batch in latents], latents.ravel()
 
 
 def _key_data(random: np.random.Generator, count: int) -> np.ndarray:
-    """Random numbers for keys. On the host, where nothing has to be compiled."""
+    """Random numbers for keys, drawn on the host, where nothing has to be compiled."""
     shape = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0))).shape
     return random.integers(2**32, size=(count, *shape), dtype=np.uint32)
 
@@ -261,20 +263,20 @@ def _keys(data: np.ndarray) -> Any:
     return jax.random.wrap_key_data(jnp.asarray(data))
 
 
-def _leaders(latents: Any) -> np.ndarray:
-    """For each latent the index of the first one that is equal to it."""
+def _first_equal(latents: Any) -> np.ndarray:
+    """For each latent, the index of the first one equal to it."""
     first: dict[bytes, int] = {}
     rows = zip(*jax.tree.leaves(latents), strict=True)
     return np.array([first.setdefault(b"".join(leaf.tobytes() for leaf in row), i) for i, row in enumerate(rows)])
 
 
-def compiled(function: Callable) -> Callable:
-    """Compiled in haste: what a check costs is compiling, not running."""
+def quick_jit(function: Callable) -> Callable:
+    """Compiles without optimisation, since checks spend their time compiling, not running."""
     return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
 
 
-def host(tree: Any) -> Any:
-    """The same tree as NumPy arrays; random keys in a state become their numbers."""
+def to_numpy(tree: Any) -> Any:
+    """The same tree as NumPy arrays; random keys become their data."""
 
     def numbers(leaf: Any) -> np.ndarray:
         is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
@@ -284,4 +286,4 @@ def host(tree: Any) -> Any:
 
 
 def _join(batches: list[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *map(host, batches))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *map(to_numpy, batches))

@@ -1,7 +1,7 @@
-"""What an action, an observation or a latent state may be.
+"""Spaces of actions, observations and latent states.
 
-Spaces are plain frozen values: they can be compared, hashed and read without a device, so that models can be
-built and errors raised before anything is compiled.
+Spaces are plain frozen values that can be compared, hashed and read without a device, so that models are built and
+errors raised before anything is compiled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Discrete:
-    """One index, `0 <= index < n`. With `blank`, the last one is a symbol that says nothing."""
+    """One index, `0 <= index < n`. With `blank`, the last one is a symbol without information."""
 
     n: int
     blank: bool = False
@@ -37,7 +37,7 @@ class Discrete:
 class Indices:
     """An array of indices, each `0 <= index < n`: a grid of cell types, for example.
 
-    In a latent, `fixed` says that it stays the same during an episode. Models compute less where they know that.
+    `fixed` declares that this part of a latent does not change during an episode, which lets models compute less.
     """
 
     n: int
@@ -105,7 +105,7 @@ class Box:
         if not np.all(np.isfinite(array)):
             return "holds a value that is not finite"
         low, high = self.bounds()
-        # A float64 value on the bound may lie an ulp outside its float32 neighbour.
+        # A float64 value on the bound may lie just outside the rounded float32 bound.
         outside = (array < low - 1e-6) | (array > high + 1e-6)
         if outside.any():
             at = tuple(int(i) for i in np.argwhere(outside)[0])

@@ -1,4 +1,4 @@
-"""Worlds that run in Python, step by step, instead of being compiled: other people's environments."""
+"""Worlds that are stepped in Python instead of being compiled: other people's environments."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from asymrl.worlds.world import World
 
 
 class Stepper(Protocol):
-    """Several environments of one kind that are stepped together. Arrays have a leading axis of environments."""
+    """Several copies of an environment, stepped together. Arrays have a leading axis of environments."""
 
     def reset(self, seeds: Sequence[int]) -> tuple[Any, Any]:
-        """Starts an episode in each, from these seeds; what is seen and the latent states."""
+        """Starts an episode in each, from these seeds; returns observations and latent states."""
         ...
 
     def step(
         self, actions: np.ndarray, alive: Bool[np.ndarray, "env"]
     ) -> tuple[Any, Any, Float[np.ndarray, "env"], Bool[np.ndarray, "env"], Bool[np.ndarray, "env"]]:
-        """Takes an action in each whose episode goes on.
+        """Takes an action in each environment that is `alive`; the results of the others are not used.
 
-        What is seen, the latent states, rewards, and whether the episode was terminated or truncated; of the others
-        nothing is used.
+        Returns observations, latent states, rewards, and whether episodes were terminated and truncated.
         """
         ...
 
@@ -34,24 +33,24 @@ class Stepper(Protocol):
 
 
 class Conversion(NamedTuple):
-    """How a part of what an environment shows becomes numbers of ours: `(value - first) * scale`, flattened.
+    """How a part of an environment's observation becomes numbers of ours: `(value - first) * scale`, flattened.
 
-    Data, not a function, so that it can be written to a file with a policy.
+    This is data, not a function, so that it can be saved with a policy.
     """
 
     path: tuple[str, ...] = ()
-    """The names that lead to it in our space."""
+    """The names that lead to the part in our space."""
     keys: tuple[str | int, ...] = ()
-    """The keys and indices that lead to it in what the environment shows."""
+    """The keys and indices that lead to the part in the environment's observation."""
     first: int | tuple[int, ...] = 0
-    """The least value, or that of each entry."""
+    """The smallest value, for all entries or for each."""
     scale: float = 1.0
 
 
 class SteppedWorld(World):
-    """A world that runs in Python. It has spaces and signals as any other, and is trained by `learning.host`.
+    """A world that is stepped in Python. It has spaces and signals like any other, but no compiled functions.
 
-    Its states are its latent states: what happens between them is known to the environments alone.
+    Its states are its latent states; the dynamics are known to the environments only.
     """
 
     name: str = eqx.field(static=True)
@@ -62,17 +61,17 @@ class SteppedWorld(World):
     observations: Space = eqx.field(static=True)
     latents: Space = eqx.field(static=True)
     make: Callable[[], Any] = eqx.field(static=True)
-    """Makes one environment, as Gymnasium knows it."""
+    """Makes one environment, as a `gymnasium.Env`."""
     open: Callable[[int], Stepper] = eqx.field(static=True)
-    """Opens so many environments."""
+    """Opens a number of environments that are stepped together."""
     read: Callable[[Any], Any] = eqx.field(static=True)
-    """Turns what an environment shows into a value of the observation space."""
+    """Turns an observation of the environment into a value of the observation space."""
     conversions: tuple[Conversion, ...] = eqx.field(static=True)
     """The same as data."""
     act: Callable[[Any], Any] = eqx.field(static=True)
-    """Turns an action into one that an environment takes."""
+    """Turns an action into one of the environment."""
     without_latent: str | None = eqx.field(static=True, default=None)
-    """Why there is no latent state, if there is none; then only critics of the history can be trained."""
+    """Why there is no latent state, if there is none; only critics that read the history can be trained then."""
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -109,4 +108,4 @@ class SteppedWorld(World):
         raise self._not_compiled()
 
     def _not_compiled(self) -> TypeError:
-        return TypeError(f"{self.name} runs in Python and can not be compiled; train it, or use it through Gymnasium")
+        return TypeError(f"{self.name} runs in Python and cannot be compiled; train it, or use it through Gymnasium")

@@ -1,4 +1,4 @@
-"""What every world offers, and the one place where time limits and fresh starts are handled."""
+"""The interface of all worlds, and the one place where time limits and new episodes are handled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT_TIME_LIMIT = 100  # The paper ends every episode after 100 steps (append
 
 
 class Step(NamedTuple):
-    """What one action does to a world."""
+    """The result of one action."""
 
     state: State
     reward: Float[Array, ""]
@@ -33,14 +33,14 @@ class Step(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """An episode under way: where the world is and how many actions were taken."""
+    """An episode in progress: the state of the world and the number of actions taken."""
 
     state: State
     t: Int[Array, ""]
 
 
 class Transition(NamedTuple):
-    """What came of an action. `terminated`: the world ended. `truncated`: only the time limit was reached."""
+    """What an action leads to. `terminated`: the episode ended. `truncated`: only the time limit was reached."""
 
     observation: Observation
     reward: Float[Array, ""]
@@ -53,7 +53,7 @@ class Transition(NamedTuple):
 
 
 class Signal(NamedTuple):
-    """Something true that a privileged critic may be told: a function of the latent state, and its space."""
+    """Information that a privileged critic may read: a function of the latent state, and its space."""
 
     of: Callable[[Latent], Any]
     space: Space
@@ -63,9 +63,9 @@ class Signal(NamedTuple):
 class World(eqx.Module):
     """A partially observable control problem as pure functions of a random key.
 
-    A subclass says how the world starts (`reset`), moves (`step`) and shows itself (`first_observation`,
-    `observe`), and what a privileged critic may look at (`latent`). All of them work on a single world;
-    use `jax.vmap` for many. Episodes, with their time limit, are `begin`, `advance` and `advance_or_begin`.
+    A subclass defines how the world starts (`reset`), moves (`step`) and is observed (`first_observation`, `observe`),
+    and what a privileged critic may read (`latent`). All functions work on a single world; use `jax.vmap` for many.
+    `begin`, `advance` and `advance_or_begin` run episodes with their time limit.
     """
 
     name: eqx.AbstractVar[str]
@@ -82,15 +82,15 @@ class World(eqx.Module):
     @property
     @abc.abstractmethod
     def action_names(self) -> tuple[str, ...]:
-        """A word for each action, in index order."""
+        """The name of each action, in index order."""
 
     @property
     def action_space(self) -> Discrete | Box:
-        """What the agent may do: one of the named actions, or where a world says so, a vector."""
+        """The space of actions: one of the named actions, or in some worlds a vector."""
         return Discrete(len(self.action_names))
 
     def action_text(self, action: Any) -> str:
-        """An action in words: its name, or where actions are vectors, its numbers."""
+        """An action as text: its name, or the numbers of a vector."""
         if isinstance(self.action_space, Discrete):
             return self.action_names[int(action)]
         return ", ".join(f"{number:.2f}" for number in np.ravel(action))
@@ -98,16 +98,16 @@ class World(eqx.Module):
     @property
     @abc.abstractmethod
     def observation_space(self) -> Space:
-        """What the agent sees."""
+        """The space of observations."""
 
     @property
     @abc.abstractmethod
     def latent_space(self) -> Space:
-        """What is true: the representation of the state that a privileged critic reads."""
+        """The space of latents: the representation of the state that a privileged critic reads."""
 
     @abc.abstractmethod
     def reset(self, key: PRNGKeyArray) -> State:
-        """A first state."""
+        """Draws a first state."""
 
     @abc.abstractmethod
     def step(self, key: PRNGKeyArray, state: State, action: Action) -> Step:
@@ -115,26 +115,26 @@ class World(eqx.Module):
 
     @abc.abstractmethod
     def first_observation(self, key: PRNGKeyArray, state: State) -> Observation:
-        """What is seen before the first action."""
+        """The observation before the first action."""
 
     @abc.abstractmethod
     def observe(self, key: PRNGKeyArray, state: State, action: Action, next_state: State) -> Observation:
-        """What is seen after `action` led from `state` to `next_state`."""
+        """The observation after `action` led from `state` to `next_state`."""
 
     @abc.abstractmethod
     def latent(self, state: State) -> Latent:
-        """The state as the critic sees it. It must determine the future: `asymrl.worlds.check` tests that."""
+        """The state as the critic reads it. It must determine the future: `asymrl.worlds.check` tests that."""
 
     @abc.abstractmethod
     def from_latent(self, latent: Latent) -> State:
         """The state with this latent, the inverse of `latent`."""
 
     def latent_problem(self, latent: Any) -> str | None:
-        """Why a concrete value can not be a latent of this world, or None. Runs on the host."""
+        """Why a concrete value cannot be a latent of this world, or None. Runs on the host."""
         return self.latent_space.problem(latent)
 
     def signals(self) -> dict[str, Signal]:
-        """What a privileged critic may be told, by name: `state`, the whole latent, and parts of it."""
+        """What a privileged critic may read, by name: `state`, the whole latent, and parts of it."""
         return {"state": Signal(lambda latent: latent, self.latent_space, "the whole state")}
 
     def certain(self) -> Certain | None:
@@ -164,17 +164,18 @@ class World(eqx.Module):
     ) -> tuple[Episode, Observation, Episode, Transition]:
         """Takes an action and, if that ends the episode, starts the next one at once.
 
-        Returns the episode to go on with and the observation to act on next, then the episode and transition
-        as they were before a fresh start: the same things unless the transition is `done`.
+        Returns the episode to continue with and the observation to act on next, then the episode and transition before
+        a new start: the same unless the transition is `done`.
         """
-        # Deriving keys is most of the cost of a small world. Folded in one by one, those that a world does not
-        # use cost nothing; a split computes all of them.
+        # Deriving keys is most of the cost of a small world. Keys that are folded in one by one and not used cost
+        # nothing; a split computes all of them.
         step_key, observe_key, reset_key, first_key = (jax.random.fold_in(key, i) for i in range(4))
         ended, transition = self._advance(step_key, observe_key, episode, action)
-        fresh, first_observation = self._begin(reset_key, first_key)
-        carry_on = (ended, transition.observation)
-        start_over = (fresh, first_observation)
-        episode, observation = jax.tree.map(lambda new, old: jnp.where(transition.done, new, old), start_over, carry_on)
+        new_start = self._begin(reset_key, first_key)
+        same_episode = (ended, transition.observation)
+        episode, observation = jax.tree.map(
+            lambda new, old: jnp.where(transition.done, new, old), new_start, same_episode
+        )
         return episode, observation, ended, transition
 
     def _begin(self, reset_key: PRNGKeyArray, observe_key: PRNGKeyArray) -> tuple[Episode, Observation]:

@@ -37,7 +37,7 @@ def test_whole_files(text: str) -> None:
 
 
 def possible(dense: Dense, text: str) -> bool:
-    """Whether all rows sum to one; of those that depend on the state before, only the ones that can happen matter."""
+    """Whether all rows sum to one; of those that depend on the previous state, only the ones that can happen matter."""
     rows = dense.O.sum(-1)
     if "OO:" in text:
         rows = np.where(dense.T > 0, rows, 1.0)

@@ -152,7 +152,7 @@ def test_6_observations_may_depend_on_the_state_before() -> None:
     world = parse_text(text + "R: * : * : * : hear 1\n").world()
     assert isinstance(world, OutcomeWorld)
     np.testing.assert_allclose(world.R, [[0.5, 0.75], [0.5, 0.5]])
-    with pytest.raises(ValueError, match="depend on the state before"):
+    with pytest.raises(ValueError, match="depend on the previous state"):
         _ = world.O
 
 
