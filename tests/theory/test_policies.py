@@ -11,8 +11,8 @@ from asymrl.runs.policy import Policy as Player
 from asymrl import theory
 from asymrl.audit.actor import trained_actor
 from asymrl.theory.policies import reactive
-from tests.oracles.trajectories import random_policy, random_pomdp
 from tests.engine.folders import make_folder, small
+from tests.oracles.trajectories import random_policy, random_pomdp
 from tests.theory.worlds import heard_the_priest, problem
 
 
