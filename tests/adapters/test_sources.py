@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from asymrl.training import _known_by_name
 from gymnasium.envs import registration
 
 from asymrl.adapters import register, user_code
+from asymrl.api import _known_by_name
 from asymrl.worlds.finite_worlds import Tiger
 from asymrl.worlds.registry import make, source_of, split_options
 from asymrl.worlds.stepped_world import SteppedWorld
@@ -126,7 +126,7 @@ def test_a_world_from_python_is_known_by_its_name():
     register("my tiger", lambda time_limit=3: Tiger(time_limit=time_limit))
     assert make("my tiger").time_limit == 3
     assert make("my tiger", time_limit=4).time_limit == 4
-    with pytest.raises(TypeError, match="is no world"):
+    with pytest.raises(TypeError, match="is not a world"):
         _known_by_name(3, {})  # pyright: ignore[reportArgumentType]
 
 

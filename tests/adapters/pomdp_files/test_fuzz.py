@@ -13,7 +13,7 @@ from asymrl.adapters.pomdp_files import FileError
 from asymrl.adapters.pomdp_files.reader import parse_bytes
 from tests.adapters.pomdp_files.fuzz import WORDS, fuzz, mutated, read_or_refuse
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*there is no discount")
+pytestmark = pytest.mark.filterwarnings("ignore:.*no discount is given")
 
 
 @settings(max_examples=100)

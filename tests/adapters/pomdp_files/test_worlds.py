@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from asymrl.runs.batch import Batch
-from asymrl.runs.files import RunError
-from asymrl.runs.folder import RunFolder
-from asymrl.runs.options import settings_from_file
-from asymrl.training import settings_for
 
 from asymrl.adapters.pomdp_files import to_text
+from asymrl.api import settings_for
 from asymrl.cli import main
+from asymrl.engine.files import RunError
+from asymrl.engine.options import world_settings
+from asymrl.engine.runs import Run
+from asymrl.engine.store import Store
 from asymrl.learning.settings import Settings
 from asymrl.theory.analysis import as_pomdp
 from asymrl.worlds.finite import FiniteWorld
@@ -73,26 +72,23 @@ def test_a_changed_file_is_another_world(tiger: Path) -> None:
 
 
 def test_the_discount_of_the_file_is_the_default(tiger: Path) -> None:
-    assert settings_from_file(f"{tiger}:time_limit=12") == {"discount": 0.95, "time_limit": 12}
-    assert settings_from_file("heaven-hell-3") == {}
+    assert world_settings(f"{tiger}:time_limit=12") == {"discount": 0.95, "time_limit": 12}
+    assert world_settings("heaven-hell-3") == {}
     assert settings_for(str(tiger), "a2c").discount == 0.95
     assert settings_for(str(tiger), "a2c", discount=0.5).discount == 0.5
 
 
-def test_a_run_knows_the_file_that_it_was_trained_with(tiger: Path, tmp_path: Path) -> None:
-    batch = Batch.product([Settings(world=str(tiger))], [0])
-    folder = RunFolder.create(tmp_path / "run", batch)
-    folder.release()
-    assert len(json.loads((tmp_path / "run" / "settings.json").read_text())["world_file"]["sha256"]) == 64
-    assert RunFolder.open(tmp_path / "run").load() is None  # no checkpoint yet
+def test_runs_refuse_to_continue_with_a_changed_file(tiger: Path, tmp_path: Path) -> None:
+    Store.create(tmp_path / "runs", [Run(Settings(world=str(tiger)), seed=0)]).release()
+    Store.open(tmp_path / "runs").check_world_files()
     tiger.write_text(TIGER + "# changed\n")
-    taken = RunFolder.take(tmp_path / "run")
-    taken.extend(4_000_000)  # writes the settings again, and must not bless the other file
-    taken.release()
+    store = Store.take(tmp_path / "runs")
+    store.extend(4_000_000)  # writes the settings again, and must not accept the changed file
+    store.release()
     with pytest.raises(RunError, match="has changed since the runs began"):
-        RunFolder.open(tmp_path / "run").load()
+        Store.open(tmp_path / "runs").check_world_files()
     tiger.write_text(TIGER)
-    assert RunFolder.open(tmp_path / "run").load() is None
+    Store.open(tmp_path / "runs").check_world_files()
 
 
 def test_commands(tiger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
