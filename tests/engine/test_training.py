@@ -120,7 +120,7 @@ def test_a_run_that_fails_is_named_and_leaves_the_others_alone(
     assert update < 100
     assert f"seed 0 stopped at update {update} (step {step}): a loss, a gradient or a parameter was not finite" in out
     assert "critic_rate=1e+30" in out
-    assert "failed          seed 0, critic_rate=1e+30: not finite, left out above" in out
+    assert "failed          seed 0, critic_rate=1e+30: a number was not finite; left out above" in out
     assert all(np.isfinite(array[1]).all() for name, array in arrays.items() if name != "curve")
     columns = ["timestep", "return", "critic_loss"]
     metrics = pl.read_parquet(tmp_path / "failed" / "metrics.parquet")
