@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from asymrl.runs.policy import ActorPolicy
 
 from asymrl.adapters.gym import Environment
-from asymrl.export.describe import describe
-from asymrl.export.files import About, save_npz, save_onnx
+from asymrl.agents.policy import ActorPolicy
+from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
-from asymrl.export.verify import largest_difference
+from asymrl.export.policy_files import PolicyFacts, save_npz, save_onnx
+from asymrl.export.saving import largest_difference
 from asymrl.models.agent import NO_ACTION, Actor, Architecture
 from asymrl.worlds import Box, Discrete, Indices, Record, make
 from tests.export.twins import TIME_LIMIT, exported, small_actor
@@ -91,8 +91,8 @@ def test_observations_made_of_parts(ending: str, tmp_path: Path):
     space = Record((("where", Indices(5, (2, 2))), ("speed", Box((3,))), ("inner", inner), ("word", Discrete(3, True))))
     actor = Actor(jax.random.key(0), Discrete(3), space, Architecture("gru", 8, hidden=(8,)), 9)
     path = tmp_path / f"policy{ending}"
-    graph = describe(actor)
-    (save_npz if ending == ".npz" else save_onnx)(path, graph, About("parts", "a2c", ("x", "y", "z"), {}, 0))
+    graph = build_graph(actor)
+    (save_npz if ending == ".npz" else save_onnx)(path, graph, PolicyFacts("parts", "a2c", ("x", "y", "z"), {}, 0))
     twin = (NumpyPolicy if ending == ".npz" else OnnxPolicy)(path)
     generator = np.random.default_rng(0)
     carry, before = actor.history.memory.initial(1), NO_ACTION

@@ -7,20 +7,25 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import equinox as eqx
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from asymrl.runs.policy import ActorPolicy
 
 from asymrl.adapters.gym import Environment
+from asymrl.agents.policy import ActorPolicy
+from asymrl.agents.trained import TrainedRun
 from asymrl.export import numpy_policy
-from asymrl.export.describe import describe
-from asymrl.export.files import save_npz, save_onnx
+from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
+from asymrl.export.policy_files import save_npz, save_onnx
+from asymrl.export.saving import TOLERANCE, export_run
+from asymrl.learning.settings import Settings
 from asymrl.worlds import make
 from tests.export.twins import TIME_LIMIT, about, exported, small_actor
 
@@ -78,7 +83,7 @@ def test_both_kinds_say_where_they_come_from(env, actor, tmp_path: Path):
 
 
 def test_the_onnx_model_names_what_goes_in_and_out(env, actor, tmp_path: Path):
-    save_onnx(tmp_path / "policy.onnx", describe(actor), about(env))
+    save_onnx(tmp_path / "policy.onnx", build_graph(actor), about(env))
     session = onnxruntime.InferenceSession(tmp_path / "policy.onnx", providers=["CPUExecutionProvider"])
     assert [(x.name, x.shape) for x in session.get_inputs()] == [
         ("observation", ["episode"]),
@@ -97,7 +102,7 @@ def test_the_onnx_model_names_what_goes_in_and_out(env, actor, tmp_path: Path):
 
 def test_the_class_runs_alone_without_this_package(env, actor, tmp_path: Path):
     """A copy of its file, next to the policy, in a process that knows neither JAX nor asymrl."""
-    save_npz(tmp_path / "policy.npz", describe(actor), about(env))
+    save_npz(tmp_path / "policy.npz", build_graph(actor), about(env))
     shutil.copy(numpy_policy.__file__, tmp_path / "numpy_policy.py")
     script = """
 import sys
@@ -137,15 +142,15 @@ def test_observations_of_another_form_are_refused(env, actor, tmp_path: Path):
 
 def test_files_that_are_no_policies_are_refused(env, actor, tmp_path: Path):
     np.savez(tmp_path / "other.npz", numbers=np.arange(3))
-    with pytest.raises(ValueError, match=r"other.npz: is not a policy; write one with `asymrl export"):
+    with pytest.raises(ValueError, match=r"other.npz: not a policy; write one with `asymrl export"):
         NumpyPolicy(tmp_path / "other.npz")
-    save_npz(tmp_path / "policy.npz", describe(actor), about(env))
+    save_npz(tmp_path / "policy.npz", build_graph(actor), about(env))
     with np.load(tmp_path / "policy.npz") as file:
         arrays = dict(file)
     facts = json.loads(str(arrays["about"]))
     arrays["about"] = np.array(json.dumps({**facts, "version": 2}))
     np.savez(tmp_path / "future.npz", **arrays)
-    with pytest.raises(ValueError, match="has version 2, this program reads 1"):
+    with pytest.raises(ValueError, match="version 2, but this program reads version 1"):
         NumpyPolicy(tmp_path / "future.npz")
     np.savez(tmp_path / "pickled.npz", about=np.array({"a": 1}, dtype=object))
     with pytest.raises(ValueError, match="allow_pickle=False"):
@@ -156,25 +161,43 @@ def test_files_that_are_no_policies_are_refused(env, actor, tmp_path: Path):
     model = onnx.helper.make_model(onnx.helper.make_graph([node], "other", [x], [y]), ir_version=8)
     model.opset_import[0].version = 18
     onnx.save_model(model, tmp_path / "other.onnx")
-    with pytest.raises(ValueError, match=r"other.onnx: is not a policy"):
+    with pytest.raises(ValueError, match=r"other.onnx: not a policy"):
         OnnxPolicy(tmp_path / "other.onnx")
 
 
 def test_missing_packages_are_named_with_their_remedy(env, actor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    save_onnx(tmp_path / "policy.onnx", describe(actor), about(env))
+    save_onnx(tmp_path / "policy.onnx", build_graph(actor), about(env))
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match=r'onnxruntime: pip install "asymrl\[onnx\]"'):
         OnnxPolicy(tmp_path / "policy.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r'onnx: pip install "asymrl\[onnx\]"'):
-        save_onnx(tmp_path / "new.onnx", describe(actor), about(env))
+        save_onnx(tmp_path / "new.onnx", build_graph(actor), about(env))
     assert not (tmp_path / "new.onnx").exists()
 
 
-def test_models_that_are_not_known_can_not_be_exported(actor):
+def test_unknown_models_cannot_be_exported(actor):
     class Other(eqx.Module):
         size: int = 3
 
     strange = eqx.tree_at(lambda a: a.history.phi_o, actor, Other())
-    with pytest.raises(ValueError, match="a policy with Other can't be exported"):
-        describe(strange)
+    with pytest.raises(ValueError, match="a policy with Other cannot be exported"):
+        build_graph(strange)
+
+
+def test_a_policy_is_written_only_if_it_does_what_the_agent_does(
+    env, actor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    settings, path = Settings("heaven-hell-3", "a2c-asym-hs", time_limit=TIME_LIMIT), tmp_path / "policy.npz"
+    state: Any = SimpleNamespace(actor=actor)
+    trained = TrainedRun(state, settings, 7, env, 0.5)
+    assert export_run(trained, path) <= TOLERANCE
+    policy = NumpyPolicy(path)
+    assert (policy.about["method"], policy.about["run_seed"]) == ("a2c-asym-hs", 7)
+    with pytest.raises(ValueError, match=r"policy.txt: unknown file ending '.txt'; use .onnx or .npz"):
+        export_run(trained, tmp_path / "policy.txt")
+    other = build_graph(small_actor(env, seed=1))
+    monkeypatch.setattr("asymrl.export.saving.build_graph", lambda _: other)
+    with pytest.raises(RuntimeError, match=r"differs from the agent by .*, so it was removed"):
+        export_run(trained, path)
+    assert not path.exists()

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import onnxruntime
 import pytest
-from asymrl.runs.policy import ActorPolicy
 
 from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.adapters.gymnax_world import GymnaxWorld
-from asymrl.export.interface import actions_of
-from asymrl.export.verify import largest_difference
+from asymrl.agents.policy import ActorPolicy
+from asymrl.export.policy_files import actions_of
+from asymrl.export.saving import largest_difference
 from asymrl.models.agent import Actor
 from asymrl.worlds import World, make
 from asymrl.worlds.stepped_world import SteppedWorld

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import jax
 
-from asymrl.export.describe import describe
-from asymrl.export.files import About, save_npz, save_onnx
-from asymrl.export.interface import actions_of, reading_of
+from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
+from asymrl.export.policy_files import PolicyFacts, actions_of, reading_of, save_npz, save_onnx
 from asymrl.models.agent import Actor, Architecture
 from asymrl.worlds import World
 
@@ -22,15 +21,15 @@ def small_actor(env: World, memory: str = "gru", window: int | None = None, seed
     return Actor(jax.random.key(seed), env.action_space, env.observation_space, shape, TIME_LIMIT + 1)
 
 
-def about(env: World) -> About:
+def about(env: World) -> PolicyFacts:
     settings = {"world": env.name, "hidden": (8, 6)}
-    return About(env.name, "a2c", env.action_names, settings, 3, actions_of(env), reading_of(env))
+    return PolicyFacts(env.name, "a2c", env.action_names, settings, 3, actions_of(env), reading_of(env))
 
 
 def exported(env: World, actor: Actor, path: Path) -> NumpyPolicy:
     """The actor, written to a file and read back; the ending decides how."""
     if path.suffix == ".npz":
-        save_npz(path, describe(actor), about(env))
+        save_npz(path, build_graph(actor), about(env))
         return NumpyPolicy(path)
-    save_onnx(path, describe(actor), about(env))
+    save_onnx(path, build_graph(actor), about(env))
     return OnnxPolicy(path)

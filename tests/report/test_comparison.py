@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from asymrl.report.comparison import Scores, can_separate, choose, on_privilege, rows_of, scores_of, table
+from asymrl.report.comparison import MethodScores, can_separate, choose, on_privilege, rows_of, scores_of, table
 from asymrl.report.reasons import reasons
 from asymrl.worlds import make
 
@@ -31,22 +31,28 @@ def test_scores_are_the_final_return_and_the_mean_over_training():
 
 
 def test_a_method_that_always_wins_is_chosen():
-    scores = {"a2c": Scores(LOW, LOW), "a2c-asym-hs": Scores(HIGH, HIGH)}
+    scores = {"a2c": MethodScores(LOW, LOW), "a2c-asym-hs": MethodScores(HIGH, HIGH)}
     choice = choose(scores)
     assert choice.method == "a2c-asym-hs"
     assert "beats that of a2c, the next best, with probability 1.00 [1.00, 1.00]" in choice.reason
     assert "helps here" in str(on_privilege(scores))
-    assert "does harm here" in str(on_privilege({"a2c": Scores(HIGH, LOW), "a2c-asym-hs": Scores(LOW, LOW)}))
+    assert "does harm here" in str(
+        on_privilege({"a2c": MethodScores(HIGH, LOW), "a2c-asym-hs": MethodScores(LOW, LOW)})
+    )
 
 
 def test_among_equals_the_one_that_learns_fastest_is_chosen():
-    choice = choose({"a2c": Scores(LOW, LOW), "a2c-asym-hs": Scores(MIXED, HIGH)})
+    choice = choose({"a2c": MethodScores(LOW, LOW), "a2c-asym-hs": MethodScores(MIXED, HIGH)})
     assert choice.method == "a2c-asym-hs"
     assert "do not separate a2c and a2c-asym-hs, but it learns fastest" in choice.reason
 
 
 def test_where_runs_separate_nothing_the_simplest_is_chosen():
-    scores = {"a2c-asym-s": Scores(LOW, LOW), "a2c-asym-hs": Scores(MIXED, MIXED), "a2c": Scores(LOW, MIXED)}
+    scores = {
+        "a2c-asym-s": MethodScores(LOW, LOW),
+        "a2c-asym-hs": MethodScores(MIXED, MIXED),
+        "a2c": MethodScores(LOW, MIXED),
+    }
     choice = choose(scores)
     assert choice.method == "a2c"
     assert "do not separate a2c, a2c-asym-hs and a2c-asym-s" in choice.reason
@@ -55,7 +61,7 @@ def test_where_runs_separate_nothing_the_simplest_is_chosen():
 
 
 def test_a_method_that_is_not_the_papers_can_be_among_the_equals():
-    scores = {name: Scores(LOW, LOW) for name in ("a2c-asym-s", "a2c-react-3", "a2c-react-8", "a2c")}
+    scores = {name: MethodScores(LOW, LOW) for name in ("a2c-asym-s", "a2c-react-3", "a2c-react-8", "a2c")}
     assert "do not separate a2c, a2c-react-8, a2c-react-3 and a2c-asym-s" in choose(scores).reason
     assert choose({name: scores[name] for name in ("a2c-react-3", "a2c-react-8")}).method == "a2c-react-8"
 
@@ -67,7 +73,7 @@ def test_too_few_runs_prove_nothing():
     assert len(lucky) / len(orders) == 0.1
     assert not can_separate(3, 3)
     assert can_separate(4, 4)
-    scores = {"a2c": Scores(LOW[:3], LOW[:3]), "a2c-asym-hs": Scores(HIGH[:3], HIGH[:3])}
+    scores = {"a2c": MethodScores(LOW[:3], LOW[:3]), "a2c-asym-hs": MethodScores(HIGH[:3], HIGH[:3])}
     choice = choose(scores)
     assert choice.method == "a2c"
     assert "decide with at least 4 --seeds, as fewer prove nothing" in choice.reason
@@ -75,7 +81,7 @@ def test_too_few_runs_prove_nothing():
 
 
 def test_the_table_compares_with_a2c():
-    rows = rows_of({"a2c": Scores(LOW, LOW), "a2c-asym-hs": Scores(HIGH, LOW)})
+    rows = rows_of({"a2c": MethodScores(LOW, LOW), "a2c-asym-hs": MethodScores(HIGH, LOW)})
     # Interquartile means: the middle two of four runs.
     assert [row.final.estimate for row in rows] == pytest.approx([0.2, 1.2])
     assert rows[0].improvement is None

@@ -15,7 +15,7 @@ ENDINGS = (".onnx", ".npz")
 
 @dataclass(frozen=True)
 class Export:
-    """Write the policy of a run, with its memory, for programs that know nothing of JAX."""
+    """Write the policy of a run, with its memory, for programs without JAX."""
 
     run_folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", name="run")]
     """Folder of the run."""
@@ -31,8 +31,7 @@ class Export:
 
     def run(self) -> int:
         check_writable(self.output, ENDINGS)
-        is_onnx = self.output.suffix.lower() == ".onnx"
-        if is_onnx:
+        if self.output.suffix.lower() == ".onnx":
             require_packages(("onnx", "onnxruntime"), "onnx", "an .onnx file")
         chosen = select_run(self.run_folder, self.run_seed, self.where)
 
@@ -47,5 +46,5 @@ class Export:
         print(
             f"{self.output}: {settings.world}, {settings.method}, seed {chosen.seed}{why} ({chosen.recent_return:.3g})"
         )
-        print(f"Checked over whole episodes: what it says is what the agent says, to {difference:.0e}.")
+        print(f"Checked over whole episodes: it agrees with the agent to {difference:.0e}.")
         return 0

@@ -1,4 +1,4 @@
-"""A trained policy in NumPy. This file needs nothing else: copy it next to `policy.npz` and go."""
+"""A trained policy in NumPy. This file needs nothing else: copy it next to `policy.npz`."""
 
 import json
 
@@ -10,7 +10,7 @@ def _softmax(x, axis):
     return e / e.sum(axis, keepdims=True)
 
 
-OPERATORS = {  # those of ONNX that a policy is made of
+OPERATORS = {  # the ONNX operators that policies consist of
     "Add": np.add,
     "Concat": lambda *xs, axis: np.concatenate(xs, axis),
     "Expand": lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape))),
@@ -34,18 +34,20 @@ class NumpyPolicy:
     """Acts as the exported agent does: `reset()` before each episode, then `act(observation)` until it ends.
 
     Actions are sampled with `generator`, a `numpy.random.Generator`; without one, the most likely action is taken.
-    Should another action than that be taken, say so: `policy.previous_action = action`. Actions that are vectors stand
-    there in coordinates where -1 and 1 are their bounds.
+    If another action is taken instead, set `policy.previous_action = action`; there, actions that are vectors are in
+    coordinates where -1 and 1 are their bounds.
     """
 
     def __init__(self, path, generator=None):
         with np.load(path, allow_pickle=False) as file:
             self._weights = dict(file)
         if "about" not in self._weights:
-            raise ValueError(f"{path}: is not a policy; write one with `asymrl export RUN -o policy.npz`")
+            raise ValueError(f"{path}: not a policy; write one with `asymrl export RUN -o policy.npz`")
         self.about = json.loads(str(self._weights.pop("about")))
         if self.about["version"] != 1:
-            raise ValueError(f"{path}: has version {self.about['version']}, this program reads 1; export it again")
+            raise ValueError(
+                f"{path}: version {self.about['version']}, but this program reads version 1; export it again"
+            )
         self._begin(generator)
 
     def _begin(self, generator):
@@ -57,29 +59,31 @@ class NumpyPolicy:
         self.reset()
 
     def reset(self):
-        """Forgets the past: an episode begins."""
+        """Clears the memory: an episode begins."""
         self.previous_action = np.zeros(len(self.action_names), np.float32) if self.is_vector else -1
         self._memory = {name: np.zeros((1, *shape), np.float32) for name, shape in self.about["memory"]}
 
     def act(self, observation):
         """The next action, as the environment takes it: an index, or a vector within its bounds."""
-        shown = self.observe(observation)
+        self.previous_action = self.draw(self.observe(observation), self.generator)
+        return self.to_env(self.previous_action)
+
+    def draw(self, shown, generator):
+        """An action from what `observe` returns: sampled, or without a generator the most likely one."""
         if self.is_vector:
             mean, spread = np.split(shown, 2)
-            noise = 0 if self.generator is None else self.generator.normal(size=mean.shape)
-            self.previous_action = (mean + spread * noise).astype(np.float32)
-        elif self.generator is None:
-            self.previous_action = int(shown.argmax())
-        else:
-            self.previous_action = int(np.sum(np.cumsum(shown)[:-1] <= self.generator.random()))
-        return self.to_env(self.previous_action)
+            noise = 0 if generator is None else generator.normal(size=mean.shape)
+            return (mean + spread * noise).astype(np.float32)
+        if generator is None:
+            return int(shown.argmax())
+        return int(np.sum(np.cumsum(shown)[:-1] <= generator.random()))
 
     def to_env(self, action):
         """An action of the policy as the environment takes it."""
         if not self.is_vector:
             return int(action) + self.actions.get("first", 0)
         pairs = zip(self.actions["low"], self.actions["high"], strict=True)
-        # An entry with a bound at infinity is taken as it is.
+        # An entry without a bound is not scaled.
         ends = np.array([(-1, 1) if None in pair else pair for pair in pairs], np.float32).T
         placed = (ends[0] + ends[1]) / 2 + (ends[1] - ends[0]) / 2 * action
         dtype = self.actions.get("dtype", "float32")
@@ -90,9 +94,9 @@ class NumpyPolicy:
         return np.clip(placed.astype(dtype), low, high).reshape(self.actions["shape"])
 
     def observe(self, observation):
-        """Takes in what is seen now, after `previous_action`; the probabilities of the next action.
+        """Takes in an observation, made after `previous_action`. Returns the probabilities of the next action.
 
-        Of an action that is a vector, the means of its entries and then their spreads.
+        If actions are vectors, returns the means of the entries and then their spreads.
         """
         values = {**self._weights, **self._read(observation)}
         for operator, inputs, outputs, attributes in self.about["nodes"]:
@@ -104,7 +108,7 @@ class NumpyPolicy:
         )
 
     def _read(self, observation):
-        """The inputs of a step, each with an axis for the one episode."""
+        """The inputs of a step, each with a leading axis of one episode."""
         before = np.array([self.previous_action], np.float32 if self.is_vector else np.int64)
         values = {"previous_action": before, **self._memory}
         for name, path, shape, dtype in self.about["observation"]:

@@ -1,4 +1,4 @@
-"""A trained policy that onnxruntime runs, used like the one in NumPy."""
+"""A trained policy that onnxruntime runs, with the interface of the one in NumPy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OnnxPolicy(NumpyPolicy):
         facts = self._session.get_modelmeta().custom_metadata_map
         structured = ("action_names", "settings", "run_seed", "observation", "memory", "actions", "reading")
         if not set(structured) <= set(facts):
-            raise ValueError(f"{path}: is not a policy; write one with `asymrl export RUN -o policy.onnx`")
+            raise ValueError(f"{path}: not a policy; write one with `asymrl export RUN -o policy.onnx`")
         self.about = {name: json.loads(text) if name in structured else text for name, text in facts.items()}
         self._begin(generator)
         self._policy = ["mean", "spread"] if self.is_vector else ["probabilities"]

@@ -1,18 +1,22 @@
-"""A trained agent as a file, checked before it is handed out."""
+"""A trained agent as a file, checked before it is handed out: it plays whole episodes, and every number is compared."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from asymrl.agents.policy import ActorPolicy
+import numpy as np
+
+from asymrl.adapters.gym.environment import Environment
+from asymrl.agents.policy import ActorPolicy, draw
 from asymrl.agents.trained import TrainedRun
-from asymrl.export.describe import describe
-from asymrl.export.files import About, save_npz, save_onnx
-from asymrl.export.interface import actions_of, reading_of
+from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
-from asymrl.export.verify import TOLERANCE, largest_difference
+from asymrl.export.policy_files import PolicyFacts, save_npz, save_onnx
+from asymrl.worlds.stepped_world import SteppedWorld
+
+TOLERANCE = 1e-5
 
 
 def export_run(trained: TrainedRun, path: Path) -> float:
@@ -21,26 +25,46 @@ def export_run(trained: TrainedRun, path: Path) -> float:
     Returns the largest difference between the file's and the agent's probabilities over whole episodes.
 
     Raises:
-        ValueError: if the policy cannot be described, or the ending of the file is another.
+        ValueError: if a part of the policy cannot be exported, or the ending of the file is another.
         OSError: if the file cannot be written.
+        RuntimeError: if the file differs from the agent; then it is removed.
     """
     kinds = {".onnx": (save_onnx, OnnxPolicy), ".npz": (save_npz, NumpyPolicy)}
     if path.suffix.lower() not in kinds:
         raise ValueError(f"{path}: unknown file ending {path.suffix!r}; use {' or '.join(kinds)}")
     save, read = kinds[path.suffix.lower()]
-    settings, world, actor = trained.settings, trained.world, trained.state.actor
-    about = About(
-        settings.world,
-        settings.method,
-        world.action_names,
-        asdict(settings),
-        trained.seed,
-        actions_of(world),
-        reading_of(world),
-    )
-    save(path, describe(actor), about)
-    difference = largest_difference(ActorPolicy(world, actor), read(path))
+    actor = trained.state.actor
+    save(path, build_graph(actor), PolicyFacts.of(trained.world, trained.settings, trained.seed))
+    difference = largest_difference(ActorPolicy(trained.world, actor), read(path))
     if not difference <= TOLERANCE:
         path.unlink()
         raise RuntimeError(f"the exported policy differs from the agent by {difference:.1e}, so it was removed")
     return difference
+
+
+def largest_difference(agent: ActorPolicy, exported: NumpyPolicy, *, episodes: int = 3, seed: int = 0) -> float:
+    """The largest difference between the agent and the exported policy, in episodes of the agent.
+
+    It compares the probabilities of actions, or where actions are vectors, their means and spreads, and the actions
+    that the environment receives. Actions are sampled, so that the episodes visit many states.
+    """
+    env: Any = agent.env.make() if isinstance(agent.env, SteppedWorld) else Environment(agent.env)
+    generator = np.random.default_rng(seed)
+    largest = 0.0
+    for episode in range(episodes):
+        agent.reset()
+        exported.reset()
+        observation, _ = env.reset(seed=seed + episode)
+        steps, over = 0, False
+        while not over:
+            shown = agent.observe(observation)
+            action = draw(shown, agent.is_vector, generator)
+            taken = agent.to_env(action)
+            pairs = ((exported.observe(observation), shown), (exported.to_env(action), taken))
+            largest = max(largest, *(float(np.max(np.abs(np.subtract(*pair)))) for pair in pairs))
+            agent.previous_action = exported.previous_action = action
+            observation, _, terminated, truncated, _ = env.step(taken)
+            steps += 1
+            over = terminated or truncated or steps == agent.env.time_limit
+    env.close()
+    return largest

@@ -30,7 +30,7 @@ def simplicity(name: str) -> tuple[int, int]:
     return ("h", "hs", "window", "s").index("window" if window else reads), -(window or 0)
 
 
-class Scores(NamedTuple):
+class MethodScores(NamedTuple):
     """What the runs of a method have reached."""
 
     final: Float[np.ndarray, "run"]
@@ -50,7 +50,7 @@ class MethodRow(NamedTuple):
     """How likely the final return of a run is higher than that of a run of the standard method, which has None."""
 
 
-def scores_of(metrics: pl.DataFrame) -> dict[str, Scores]:
+def scores_of(metrics: pl.DataFrame) -> dict[str, MethodScores]:
     """The scores of each method, from learning curves in one world with a column `steps`; see `final_returns`."""
     value = pl.col("return").cast(pl.Float64)
     over_training = value.filter(value.is_finite()).mean().alias("during")
@@ -58,12 +58,12 @@ def scores_of(metrics: pl.DataFrame) -> dict[str, Scores]:
         metrics.group_by(run_columns(metrics), maintain_order=True).agg(over_training)["during"]
     )
     return {
-        str(method): Scores(rows["final"].to_numpy(), rows["during"].to_numpy())
+        str(method): MethodScores(rows["final"].to_numpy(), rows["during"].to_numpy())
         for (method,), rows in runs.group_by("method", maintain_order=True)
     }
 
 
-def rows_of(scores: Mapping[str, Scores]) -> list[MethodRow]:
+def rows_of(scores: Mapping[str, MethodScores]) -> list[MethodRow]:
     """A row for each method, with interquartile means."""
     standard = scores.get(STANDARD)
     rows = []
@@ -86,7 +86,7 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choose(scores: Mapping[str, Scores]) -> Choice:
+def choose(scores: Mapping[str, MethodScores]) -> Choice:
     """The method with the best final return; among those as good, the one that learns fastest, or the simplest."""
     best = max(scores, key=lambda method: _middle(scores[method].final))
     rest = [method for method in scores if method != best]
@@ -119,7 +119,7 @@ def choose(scores: Mapping[str, Scores]) -> Choice:
     )
 
 
-def on_privilege(scores: Mapping[str, Scores]) -> str | None:
+def on_privilege(scores: Mapping[str, MethodScores]) -> str | None:
     """Whether the critic V(h, s) does better than V(h), in a sentence; None if one of them was not trained."""
     if STANDARD not in scores or PRIVILEGED not in scores:
         return None

@@ -1,7 +1,7 @@
 """An actor as a graph: one step of pi(a; h), with the history in a memory.
 
-What the agent sees and did becomes features, the memory takes them in, the head gives the policy. There is one function
-for each class of features and of memories; they say in operators what the class says in JAX.
+Observation and previous action become features, the memory takes them in, and the head gives the policy. There is one
+function for each class of features and of memories, which says in operators what the class says in JAX.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from asymrl.export.graph import LOGITS, MEAN, PREVIOUS_ACTION, PROBABILITIES, SPREAD, Graph
+from asymrl.export.operator_graph import LOGITS, MEAN, PREVIOUS_ACTION, PROBABILITIES, SPREAD, OperatorGraph
 from asymrl.models.agent import Actor
 from asymrl.models.attention import Attention
 from asymrl.models.distributions import NO_ACTION
@@ -24,14 +24,12 @@ from asymrl.models.memory import Gru, Lstm, Memory, Rnn, Stack, Window
 Carry = Any  # names of values, nested as in the memory's own carry
 
 
-def describe(actor: Actor) -> Graph:
-    """One step of an actor: the policy and the next memory, from an observation, the action before and the memory."""
-    graph = Graph()
-    inputs = graph.apply(
-        "Concat", _previous_action(graph, actor.history.phi_a), _seen(actor.history.phi_o, graph, ()), axis=-1
-    )
-    memory = actor.history.memory
-    carry = _recall(memory, graph, "memory", actor.history.phi_a.size + actor.history.phi_o.size)
+def build_graph(actor: Actor) -> OperatorGraph:
+    """One step of an actor: observation, previous action and memory go in, the policy and the next memory come out."""
+    graph = OperatorGraph()
+    phi_a, phi_o, memory = actor.history.phi_a, actor.history.phi_o, actor.history.memory
+    inputs = graph.apply("Concat", _previous_action(graph, phi_a), _observed(phi_o, graph, ()), axis=-1)
+    carry = _carried(memory, graph, "memory", phi_a.size + phi_o.size)
     after, x = _step(memory, graph, "memory", carry, inputs)
     for i, layer in enumerate(actor.head.layers):
         x = _linear(graph, f"head/{i}", layer, x if i == 0 else graph.apply("Relu", x))
@@ -41,8 +39,8 @@ def describe(actor: Actor) -> Graph:
     return graph
 
 
-def _policy(graph: Graph, actor: Actor, x: str) -> None:
-    """What the head's outputs say about the next action."""
+def _policy(graph: OperatorGraph, actor: Actor, x: str) -> None:
+    """Names the policy that the head's outputs `x` parametrise."""
     if actor.log_spread is None:
         graph.results = (LOGITS, PROBABILITIES)
         graph.name_output(x, LOGITS)
@@ -54,15 +52,15 @@ def _policy(graph: Graph, actor: Actor, x: str) -> None:
     graph.name_output(graph.apply("Expand", spread, graph.apply("Shape", x)), SPREAD)
 
 
-def _linear(graph: Graph, name: str, layer: Linear, x: str) -> str:
+def _linear(graph: OperatorGraph, name: str, layer: Linear, x: str) -> str:
     product = graph.apply("MatMul", x, graph.weight(f"{name}/weight", layer.weight))
     return graph.apply("Add", product, graph.weight(f"{name}/bias", layer.bias))
 
 
-def _previous_action(graph: Graph, phi: Any) -> str:
-    """Features of the action before. "No action" is the index -1, which reads the last row: zeros.
+def _previous_action(graph: OperatorGraph, phi: Any) -> str:
+    """Features of the previous action. "No action" is the index -1, which reads the last row of the table: zeros.
 
-    A vector is its own features, and zeros before the first action.
+    An action that is a vector is its own features; before the first action it is zeros.
     """
     assert NO_ACTION == -1
     if isinstance(phi, Flat):
@@ -78,40 +76,42 @@ def _previous_action(graph: Graph, phi: Any) -> str:
 
 
 @functools.singledispatch
-def _seen(phi: Any, graph: Graph, path: tuple[str, ...]) -> str:
+def _observed(phi: Any, graph: OperatorGraph, path: tuple[str, ...]) -> str:
     """Features of the part of the observation at `path`."""
     raise _unknown(phi)
 
 
-@_seen.register
-def _(phi: Embedding, graph: Graph, path: tuple[str, ...]) -> str:
+@_observed.register
+def _(phi: Embedding, graph: OperatorGraph, path: tuple[str, ...]) -> str:
     return _embedded(graph, phi, path, ())
 
 
-@_seen.register
-def _(phi: Flat, graph: Graph, path: tuple[str, ...]) -> str:
+@_observed.register
+def _(phi: Flat, graph: OperatorGraph, path: tuple[str, ...]) -> str:
     return graph.reshape(graph.part(path, phi.shape, "float32"), 0, phi.size)
 
 
-@_seen.register
-def _(phi: Indexed, graph: Graph, path: tuple[str, ...]) -> str:
+@_observed.register
+def _(phi: Indexed, graph: OperatorGraph, path: tuple[str, ...]) -> str:
     return graph.reshape(_embedded(graph, phi.embedding, path, phi.shape), 0, phi.size)
 
 
-@_seen.register
-def _(phi: Parts, graph: Graph, path: tuple[str, ...]) -> str:
+@_observed.register
+def _(phi: Parts, graph: OperatorGraph, path: tuple[str, ...]) -> str:
     return graph.apply(
-        "Concat", *(_seen(part, graph, (*path, name)) for name, part in zip(phi.names, phi.parts, strict=True)), axis=-1
+        "Concat",
+        *(_observed(part, graph, (*path, name)) for name, part in zip(phi.names, phi.parts, strict=True)),
+        axis=-1,
     )
 
 
-def _embedded(graph: Graph, embedding: Embedding, path: tuple[str, ...], shape: tuple[int, ...]) -> str:
+def _embedded(graph: OperatorGraph, embedding: Embedding, path: tuple[str, ...], shape: tuple[int, ...]) -> str:
     index = graph.part(path, shape, "int64")
     return graph.apply("Gather", graph.weight(f"{index}/table", embedding.vectors()), index, axis=0)
 
 
-def _recall(memory: Memory, graph: Graph, name: str, inputs: int) -> Carry:
-    """What a memory, which takes in `inputs` numbers, carries from the step before."""
+def _carried(memory: Memory, graph: OperatorGraph, name: str, inputs: int) -> Carry:
+    """Inputs of the graph for what a memory of `inputs` numbers carries from the previous step."""
     match memory:
         case Gru() | Rnn():
             return graph.slot(f"{name}/hidden", (memory.size,))
@@ -123,15 +123,15 @@ def _recall(memory: Memory, graph: Graph, name: str, inputs: int) -> Carry:
             return graph.slot(f"{name}/inputs", (memory.length - 1, inputs))
         case Stack():
             widths = [inputs, *(layer.size for layer in memory.layers)]
-            return tuple(_recall(layer, graph, f"{name}/{i}", widths[i]) for i, layer in enumerate(memory.layers))
+            return tuple(_carried(layer, graph, f"{name}/{i}", widths[i]) for i, layer in enumerate(memory.layers))
     raise _unknown(memory)
 
 
-def _nothing(memory: Memory, graph: Graph) -> Carry:
-    """What a memory carries before its first input, for one that begins anew within a step."""
+def _empty_carry(memory: Memory, graph: OperatorGraph) -> Carry:
+    """What a memory carries before its first input, for one that starts empty within a step."""
     match memory:
         case Stack():
-            return tuple(_nothing(layer, graph) for layer in memory.layers)
+            return tuple(_empty_carry(layer, graph) for layer in memory.layers)
         case Attention():
             return None
         case Lstm():
@@ -139,18 +139,18 @@ def _nothing(memory: Memory, graph: Graph) -> Carry:
     return _zeros(graph, memory.size)
 
 
-def _zeros(graph: Graph, size: int) -> str:
+def _zeros(graph: OperatorGraph, size: int) -> str:
     return graph.weight(f"zeros_{size}", np.zeros((1, size), np.float32))
 
 
 @functools.singledispatch
-def _step(memory: Memory, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+def _step(memory: Memory, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
     """What a memory carries after one more input, and the features of the history then."""
     raise _unknown(memory)
 
 
 @_step.register
-def _(memory: Gru, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+def _(memory: Gru, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
     inputs = _product(graph, name, "input", memory.input_weight, memory.input_bias, x)
     hidden = _product(graph, name, "hidden", memory.hidden_weight, memory.hidden_bias, carry)
     i_r, i_z, i_n = graph.split(inputs, 3)
@@ -164,13 +164,13 @@ def _(memory: Gru, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry
 
 
 @_step.register
-def _(memory: Rnn, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+def _(memory: Rnn, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
     h = graph.apply("Relu", _recurrent(graph, name, memory, carry, x))
     return h, h
 
 
 @_step.register
-def _(memory: Lstm, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+def _(memory: Lstm, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
     h, c = carry
     i, f, g, o = graph.split(_recurrent(graph, name, memory, h, x), 4)
     kept = graph.apply("Mul", graph.apply("Sigmoid", f), c)
@@ -181,8 +181,8 @@ def _(memory: Lstm, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carr
 
 
 @_step.register
-def _(memory: Attention, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
-    """Keys and values of all inputs so far are kept: as many as there were, without a horizon."""
+def _(memory: Attention, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+    """Keeps the keys and values of all inputs so far; their number is not limited."""
     size, heads = memory.size, memory.heads
     layers = {"keys": memory.keys, "values": memory.values}
     new = [graph.reshape(_linear(graph, f"{name}/{n}", layer, x), 0, 1, size) for n, layer in layers.items()]
@@ -199,10 +199,10 @@ def _(memory: Attention, graph: Graph, name: str, carry: Carry, x: str) -> tuple
 
 
 @_step.register
-def _(memory: Window, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
-    """The inputs of the window are kept, and each step takes all of them in, from an empty memory."""
+def _(memory: Window, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+    """Keeps the inputs of the window; each step runs the inner memory over all of them, from an empty carry."""
     window = graph.apply("Concat", carry, graph.reshape(x, 0, 1, -1), axis=1)
-    inner, features = _nothing(memory.inner, graph), x
+    inner, features = _empty_carry(memory.inner, graph), x
     for i in range(memory.length):
         at = graph.weight(f"index_{i}", np.int64(i))
         inner, features = _step(memory.inner, graph, name, inner, graph.apply("Gather", window, at, axis=1))
@@ -211,7 +211,7 @@ def _(memory: Window, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Ca
 
 
 @_step.register
-def _(memory: Stack, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+def _(memory: Stack, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
     after = []
     for i, (layer, part) in enumerate(zip(memory.layers, carry, strict=True)):
         part, x = _step(layer, graph, f"{name}/{i}", part, x)
@@ -219,16 +219,16 @@ def _(memory: Stack, graph: Graph, name: str, carry: Carry, x: str) -> tuple[Car
     return tuple(after), x
 
 
-def _product(graph: Graph, name: str, what: str, weight: Array, bias: Array, x: str) -> str:
+def _product(graph: OperatorGraph, name: str, what: str, weight: Array, bias: Array, x: str) -> str:
     product = graph.apply("MatMul", x, graph.weight(f"{name}/{what}_weight", weight))
     return graph.apply("Add", product, graph.weight(f"{name}/{what}_bias", bias))
 
 
-def _recurrent(graph: Graph, name: str, memory: Rnn | Lstm, hidden: str, x: str) -> str:
+def _recurrent(graph: OperatorGraph, name: str, memory: Rnn | Lstm, hidden: str, x: str) -> str:
     """`x @ input_weight + hidden @ hidden_weight + bias`."""
     from_hidden = graph.apply("MatMul", hidden, graph.weight(f"{name}/hidden_weight", memory.hidden_weight))
     return graph.apply("Add", _product(graph, name, "input", memory.input_weight, memory.bias, x), from_hidden)
 
 
 def _unknown(part: Any) -> ValueError:
-    return ValueError(f"a policy with {type(part).__name__} can't be exported; add it to asymrl/export/describe.py")
+    return ValueError(f"a policy with {type(part).__name__} cannot be exported; add it to asymrl/export/actor_graph.py")

@@ -1,7 +1,7 @@
-"""One step of a network, written down as a list of ONNX operators.
+"""One step of a network as a list of ONNX operators.
 
-Every kind of file is made from this list: the ONNX file holds it as it is, and NumPy needs one line for each of the
-dozen operators in it. All values have a leading axis for episodes that are played side by side, `[episode, ...]`.
+Every kind of file is made from this list: an ONNX file holds it unchanged, and NumPy needs one line for each kind of
+operator. All values have a leading axis for episodes that are played side by side, `[episode, ...]`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Part(NamedTuple):
 
     name: str
     path: tuple[str, ...]  # the keys that lead to it, where observations are dictionaries
-    shape: tuple[int, ...]  # of a single one, without the axis of episodes
+    shape: tuple[int, ...]  # without the axis of episodes
     dtype: str
 
 
 class Slot(NamedTuple):
-    """A value that is remembered from one step to the next. Before the first step it is zero."""
+    """A value that is kept from one step to the next. Before the first step it is zero."""
 
     name: str
     shape: tuple[int, ...]  # without the axis of episodes; a first axis that grows has length 0 at the start
@@ -46,37 +46,37 @@ class Slot(NamedTuple):
         return f"next_{self.name}"
 
 
-class Graph:
-    """Operators in the order in which they are computed, and the weights, inputs and memory that they refer to."""
+class OperatorGraph:
+    """Operators in the order of their computation, with the weights, inputs and memory that they refer to."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.weights: dict[str, np.ndarray] = {}
         self.parts: list[Part] = []
         self.slots: list[Slot] = []
-        self.results: tuple[str, ...] = ()  # what the policy says
+        self.results: tuple[str, ...] = ()  # the outputs that describe the policy
         self._values = 0
 
     def weight(self, name: str, numbers: ArrayLike) -> str:
-        """A constant. The same name must stand for the same numbers; they are kept once."""
+        """A constant. A name that is used again must stand for the same numbers, which are stored once."""
         array = np.asarray(numbers)
         kept = self.weights.setdefault(name, array)
         assert np.array_equal(kept, array), f"two weights are called {name}"
         return name
 
     def part(self, path: tuple[str, ...], shape: tuple[int, ...], dtype: str) -> str:
-        """A part of the observation, found at these keys."""
+        """The part of the observation at these keys, as an input."""
         name = "/".join(("observation", *path))
         self.parts.append(Part(name, path, shape, dtype))
         return name
 
     def slot(self, name: str, shape: tuple[int, ...], *, grows: bool = False) -> str:
-        """Room in the memory."""
+        """A value of the memory, as an input."""
         self.slots.append(Slot(name, shape, grows))
         return name
 
     def apply(self, operator: str, *inputs: str, **attributes: int | list[int]) -> str:
-        """The value that an operator gives."""
+        """The result of an operator."""
         return self._add(operator, inputs, 1, attributes)[0]
 
     def split(self, x: str, count: int) -> tuple[str, ...]:
@@ -84,12 +84,12 @@ class Graph:
         return self._add("Split", (x,), count, {"axis": -1, "num_outputs": count})
 
     def reshape(self, x: str, *shape: int) -> str:
-        """A value in another shape, in which 0 keeps the length of that axis."""
+        """A value in another shape; 0 keeps the length of an axis."""
         name = "shape_" + "_".join("any" if n < 0 else str(n) for n in shape)
         return self.apply("Reshape", x, self.weight(name, np.array(shape, np.int64)))
 
     def name_output(self, x: str, name: str) -> None:
-        """Makes a value a result of the step."""
+        """Makes a value an output of the step."""
         self.nodes.append(Node("Identity", (x,), (name,), {}))
 
     def _add(

@@ -1,0 +1,160 @@
+"""The files: `policy.npz` for NumPy, `policy.onnx` for everything that reads ONNX."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asymrl.export.operator_graph import MEAN, PREVIOUS_ACTION, OperatorGraph
+from asymrl.learning.settings import Settings
+from asymrl.worlds.spaces import Box, Space
+from asymrl.worlds.stepped_world import SteppedWorld
+from asymrl.worlds.world import World
+
+NPZ_VERSION = 1
+# Old enough for every runtime of the last years, new enough for all operators in use.
+OPSET, IR_VERSION = 18, 8
+
+
+class PolicyFacts(NamedTuple):
+    """Where a policy comes from, and what lies between it and the environment. The file records all of it."""
+
+    world: str
+    method: str
+    action_names: tuple[str, ...]
+    settings: dict[str, Any]
+    run_seed: int
+    actions: dict[str, Any] = {}
+    """How an action of the policy becomes one of the environment; see `actions_of`."""
+    reading: list[dict[str, Any]] = []
+    """How an observation of the environment becomes the inputs; see `reading_of`."""
+
+    @classmethod
+    def of(cls, env: World, settings: Settings, run_seed: int) -> PolicyFacts:
+        """The facts about a policy of a run in its world."""
+        origin = (settings.world, settings.method, env.action_names, asdict(settings), run_seed)
+        return cls(*origin, actions_of(env), reading_of(env))
+
+
+def actions_of(env: World) -> dict[str, Any]:
+    """The number of the first action; or where actions are vectors, their shape, dtype and bounds (None: no bound)."""
+    space: Space = env.action_space
+    if not isinstance(space, Box):
+        return {"first": int(env.act(0)) if isinstance(env, SteppedWorld) else 0}
+    ends = (np.broadcast_to(np.asarray(end, np.float64), space.shape).ravel() for end in (space.low, space.high))
+    low, high = ([_finite(bound) for bound in end] for end in ends)
+    taken = env.act(np.zeros(space.shape)) if isinstance(env, SteppedWorld) else np.zeros(space.shape, np.float32)
+    return {"shape": list(taken.shape), "dtype": str(taken.dtype), "low": low, "high": high}
+
+
+def reading_of(env: World) -> list[dict[str, Any]]:
+    """How parts of an observation become the network's inputs; see `Conversion`. Other parts are read unchanged."""
+    return [part._asdict() for part in env.conversions] if isinstance(env, SteppedWorld) else []
+
+
+def _finite(bound: float) -> float | None:
+    return float(bound) if np.isfinite(bound) else None
+
+
+def save_npz(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
+    """Writes the weights as NumPy arrays and the list of operators as JSON among them, under `about`."""
+    description = {
+        "format": "asymrl policy",
+        "version": NPZ_VERSION,
+        **_description(graph, facts),
+        "nodes": graph.nodes,
+    }
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:  # NumPy adds an ending to a name
+            np.savez(file, allow_pickle=False, about=np.array(json.dumps(description)), **graph.weights)
+
+    _replace(path, write)
+
+
+def save_onnx(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
+    """Writes the graph as an ONNX model of one step; the description becomes its metadata."""
+    onnx = _import_onnx()
+    model = onnx.helper.make_model(
+        _onnx_graph(graph, facts),
+        producer_name="asymrl",
+        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        doc_string=f"One step of a policy. At the first step, previous_action is {_no_action(graph)} and the memory is "
+        "zeros; each next_memory is the memory of the following step. An axis called `past` starts with length 0.",
+    )
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in _description(graph, facts).items()
+    }
+    onnx.helper.set_model_props(model, texts)
+    onnx.checker.check_model(model, full_check=True)
+    _replace(path, lambda temporary: onnx.save_model(model, os.fspath(temporary), format="protobuf"))
+
+
+def _no_action(graph: OperatorGraph) -> str:
+    return "zeros" if MEAN in graph.results else "-1"
+
+
+def _description(graph: OperatorGraph, facts: PolicyFacts) -> dict[str, Any]:
+    """What a program needs to run the policy, and what a person may want to know about it."""
+    return {**facts._asdict(), "observation": graph.parts, "memory": [(slot.name, slot.shape) for slot in graph.slots]}
+
+
+def _onnx_graph(graph: OperatorGraph, facts: PolicyFacts) -> Any:
+    onnx = _import_onnx()
+    helper = onnx.helper
+
+    def value(name: str, dtype: str, *shape: int | str) -> Any:
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return helper.make_tensor_value_info(name, kind, ["episode", *shape])
+
+    def remembered(after: bool) -> list[Any]:
+        grown = "past_and_now" if after else "past"
+        return [
+            value(slot.after if after else slot.name, "float32", *[grown] * slot.grows, *slot.shape[slot.grows :])
+            for slot in graph.slots
+        ]
+
+    actions = len(facts.action_names)
+    return helper.make_graph(
+        [helper.make_node(op, inputs, outputs, **attributes) for op, inputs, outputs, attributes in graph.nodes],
+        f"{facts.world} {facts.method}",
+        inputs=[
+            *(value(part.name, part.dtype, *part.shape) for part in graph.parts),
+            value(PREVIOUS_ACTION, "float32", actions) if MEAN in graph.results else value(PREVIOUS_ACTION, "int64"),
+            *remembered(after=False),
+        ],
+        outputs=[
+            *(value(name, "float32", actions) for name in graph.results),
+            *remembered(after=True),
+        ],
+        initializer=[onnx.numpy_helper.from_array(array, name) for name, array in graph.weights.items()],
+    )
+
+
+def _import_onnx() -> Any:
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.helper
+        import onnx.numpy_helper
+    except ImportError as error:
+        raise ImportError('an .onnx file needs the package onnx: pip install "asymrl[onnx]"') from error
+    return onnx
+
+
+def _replace(path: Path, write: Callable[[Path], None]) -> None:
+    """Writes to a temporary name first: a reader of `path` sees the old file or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        write(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
