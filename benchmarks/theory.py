@@ -25,13 +25,13 @@ import numpy as np
 import optax
 import tyro
 
+import asymrl
 from asymrl import theory
-from asymrl.audit.actor import TrainedActor, trained_actor
+from asymrl.audit import TrainedActor
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import new_run, training_world
 from asymrl.models.agent import NO_ACTION, Actor
-from asymrl.solvers.optima import solve
-from asymrl.solvers.verdict import examine
+from asymrl.solvers import examine, solve
 from asymrl.worlds import FiniteWorld, make
 from asymrl.worlds.pomdp import Pomdp
 
@@ -67,7 +67,7 @@ def examined(pomdp: Any, policy: Any, **options: Any) -> str:
 
 def controller() -> Callable[[], str]:
     pomdp = problem("heaven-hell-4")
-    policy = theory.Soft(solve(pomdp).policy(timed=False), 0.5)
+    policy = theory.EpsilonSoft(solve(pomdp).policy(timed=False), 0.5)
     return lambda: examined(pomdp, policy, horizon=100)
 
 
@@ -92,14 +92,14 @@ def actor() -> Callable[[], str]:
 
 
 def trained(folder: Path, sharper: float) -> Callable[[], str]:
-    world, policy, _ = trained_actor(folder)
-    return lambda: examined(world, Sharper(policy, sharper), mass=0.99)
+    best = asymrl.load(folder).best()
+    return lambda: examined(best.world, Sharper(TrainedActor(best.state.actor), sharper), mass=0.99)
 
 
-class Sharper(theory.Soft):
+class Sharper(theory.EpsilonSoft):
     """An actor with its logits multiplied."""
 
-    def __init__(self, policy: theory.Policy, factor: float):
+    def __init__(self, policy: theory.HistoryPolicy, factor: float):
         super().__init__(policy, 0.0)
         self.factor = factor
 
@@ -129,9 +129,9 @@ def imitate(pomdp: Pomdp, student: Actor) -> Actor:
     return student
 
 
-def episodes_of(pomdp: Pomdp, best: theory.Policy, generator: np.random.Generator) -> tuple[np.ndarray, ...]:
+def episodes_of(pomdp: Pomdp, best: theory.HistoryPolicy, generator: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Actions before, observations, what should be done, and whether anything is: arrays over time and episodes."""
-    errs, wanted = theory.Soft(best, 0.15), theory.Soft(best, 0.01)
+    errs, wanted = theory.EpsilonSoft(best, 0.15), theory.EpsilonSoft(best, 0.01)
     s = generator.choice(pomdp.states, EPISODES, p=pomdp.start)
     a, o = np.full(EPISODES, NO_ACTION), np.full(EPISODES, pomdp.observations)
     memory, alive, rows = errs.begin(o), np.ones(EPISODES, bool), []

@@ -1,16 +1,14 @@
 """Pictures show the numbers of the analysis."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asymrl import theory
-from asymrl.cli import main
-from asymrl.paper.fork_theory import fork_values
-from asymrl.report.theory_figures import draw_bias_tree, draw_fork, draw_pushes, picture
+from asymrl.report.theory_figures import draw_bias_tree, draw_pushes, picture
 from tests.theory.worlds import heard_the_priest
 
 
@@ -37,22 +35,16 @@ def test_tree_shows_the_likeliest_histories_with_their_bias() -> None:
     np.testing.assert_allclose(np.sort(shown), np.sort(expected), atol=1e-15)
 
 
-def test_fork_shows_what_the_critics_say_there() -> None:
-    analysis = theory.analyse("heaven-hell-1", heard_the_priest(1))
-    axes = Figure().subplots()
-    draw_fork(axes, analysis)
-    shown = np.array([[bar.get_height() for bar in group] for group in axes.containers]).T  # pyright: ignore
-    np.testing.assert_allclose(shown, fork_values(analysis))
-    assert shown[2, 0] == analysis.V(((1, 4), (2, 5), (3, 4), (0, 0), (0, 1)), 1)
-    with pytest.raises(ValueError, match="tiger has no fork"):
-        fork_values(theory.analyse("tiger", horizon=2))
-
-
-def test_pictures_are_saved_or_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "tiger.png"
-    assert main(["theory", "tiger", "--horizon", "3", "-o", str(file)]) == 0
-    assert file.read_bytes().startswith(b"\x89PNG")
-    assert main(["theory", "tiger", "--horizon", "3", "-o", str(tmp_path / "tiger.txt")]) == 2
-    assert "unknown file ending '.txt'" in capsys.readouterr().err
+def test_a_tree_needs_a_horizon() -> None:
     with pytest.raises(ValueError, match="needs a horizon"):
         picture(theory.analyse("tiger", horizon=math.inf), "tiger")
+
+
+def test_picture_with_another_panel() -> None:
+    analysis = theory.analyse("tiger", horizon=3)
+
+    def draw_return(axes: Axes, shown: theory.Analysis) -> None:
+        axes.set_title(f"return {shown.J:.2f}")
+
+    figure = picture(analysis, "tiger", more=[draw_return])
+    assert figure.axes[2].get_title() == f"return {analysis.J:.2f}"

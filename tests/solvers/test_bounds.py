@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asymrl.solvers.beliefgraph import belief_graph
+from asymrl.solvers.belief_mdp import belief_graph
 from asymrl.solvers.bounds import blind, fib, qmdp
 from asymrl.solvers.optima import solve
 from asymrl.worlds import HeavenHell, Tiger
-from tests.theory.oracles import problem, random_world
+from tests.solvers.oracles import random_world
+from tests.theory.worlds import problem
 
 
 @settings(max_examples=20)

@@ -14,7 +14,8 @@ from asymrl.solvers.optima import solve
 from asymrl.solvers.uninformed import best_open_loop
 from asymrl.theory.policies import reactive
 from asymrl.worlds import GoodBad, HeavenHell, Tiger
-from tests.theory.oracles import expected_return, problem, random_world, tables
+from tests.solvers.oracles import expected_return, random_world, tables
+from tests.theory.worlds import problem
 
 
 def random_table(seed: int, rows: int, actions: int) -> np.ndarray:

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asymrl.solvers.bounds import blind
-from asymrl.solvers.optima import reference_returns, solve
-from asymrl.solvers.plans import searched_plan
-from asymrl.solvers.references import known_returns
-from asymrl.solvers.search import search
+from asymrl.solvers.optima import solve
+from asymrl.solvers.references import known_returns, reference_returns
+from asymrl.solvers.search import search, searched_plan
 from asymrl.theory.analysis import analyse
 from asymrl.worlds import FiniteWorld, GoodBad, HeavenHell, Tiger, make, scores
 from asymrl.worlds.finite_worlds import EAST, NORTH, SOUTH, WEST
-from tests.theory.oracles import expected_return, optimum, problem, random_world
+from tests.solvers.oracles import expected_return, optimum, random_world
+from tests.theory.worlds import problem
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from asymrl.solvers.optima import solve
 from asymrl.solvers.pointbased import Sawtooth, Vectors, point_based
 from asymrl.theory.policies import BeliefPolicy
 from asymrl.worlds import Tiger
-from tests.theory.oracles import expected_return, problem, random_world
+from tests.solvers.oracles import expected_return, random_world
+from tests.theory.worlds import problem
 
 
 def test_endless_tiger_is_between_the_bounds():

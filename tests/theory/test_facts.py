@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from asymrl import theory
-from asymrl.paper.fork_theory import fork_values
-from asymrl.solvers.optima import solve
-from asymrl.theory import gradients, variance
-from asymrl.theory.counting import count
+from asymrl.theory import gradients
+from asymrl.theory.histories import count_histories
 from asymrl.worlds.pomdp import Pomdp
 from tests.oracles.trajectories import random_policy
 from tests.theory.worlds import heard_the_priest, load_unload, problem
@@ -171,22 +169,6 @@ def test_state_critic_at_the_priest() -> None:
     assert analysis.visit_values("td0")[0] == pytest.approx(0.335, abs=5.1e-4)
 
 
-@pytest.mark.parametrize(("n", "soft_bias"), [(3, 0.233), (4, 0.277)])
-def test_values_at_the_fork(n: int, soft_bias: float) -> None:
-    """Fact 9: the four pairs of the paper's figure 4. V(s) at the fork is the value after the priest."""
-    pomdp, g = problem(f"heaven-hell-{n}"), 0.99
-    best = solve(pomdp)
-    uninformed, informed = g ** (5 * n + 2), g**n
-    assert (uninformed, informed) == pytest.approx({3: (0.842943, 0.970299), 4: (0.801631, 0.960596)}[n], abs=5e-7)
-    optimal = theory.analyse(pomdp, best.policy(timed=False))
-    expected = [[uninformed, uninformed, informed, informed]] * 2 + [[informed] * 4] * 2
-    np.testing.assert_allclose(fork_values(optimal), expected, atol=1e-12)
-    soft = fork_values(theory.analyse(pomdp, theory.Soft(best.policy(timed=False), 0.5)))
-    bias = soft[:, 2] - soft[:, 1]
-    np.testing.assert_allclose(bias[:2], soft_bias, atol=6e-4)
-    np.testing.assert_allclose(bias[2:], 0, atol=0.01)
-
-
 @pytest.mark.parametrize(
     ("name", "better"), [("load-unload", True), ("shopping-2", True), ("tiger", False), ("heaven-hell-1", False)]
 )
@@ -261,7 +243,7 @@ def test_variance_of_state_values_vanishes(name: str) -> None:
     """Fact 14: where the belief is certain, and at the last step if rewards do not depend on the state."""
     pomdp = named(name)
     analysis = theory.analyse(pomdp, random_policy(2, pomdp.actions), horizon=4, merge="history")
-    graph, spread = analysis.graph, variance.state_variance(analysis.values)
+    graph, spread = analysis.graph, gradients.state_variance(analysis.values)
     assert spread.min() >= -1e-12
     certain = np.bincount(graph.node) == 1
     np.testing.assert_allclose(spread[certain], 0, atol=1e-12)
@@ -270,10 +252,10 @@ def test_variance_of_state_values_vanishes(name: str) -> None:
 
 
 def test_numbers_of_histories() -> None:
-    assert count(problem("heaven-hell-1"), 7)[-1] == 14847
-    assert count(problem("heaven-hell-2"), 6)[-1] == 4386
-    assert count(problem("shopping-2"), 4)[-1] == 2999
-    assert count(problem("tiger"), 3)[-1] == 216
+    assert count_histories(problem("heaven-hell-1"), 7)[-1] == 14847
+    assert count_histories(problem("heaven-hell-2"), 6)[-1] == 4386
+    assert count_histories(problem("shopping-2"), 4)[-1] == 2999
+    assert count_histories(problem("tiger"), 3)[-1] == 216
     listed = list(theory.realisable(problem("shopping-2"), 3))
-    assert len(listed) == sum(count(problem("shopping-2"), 3))
+    assert len(listed) == sum(count_histories(problem("shopping-2"), 3))
     assert len({h for h, _ in listed}) == len(listed)

@@ -1,17 +1,12 @@
 """Policies of every kind, filters, requests that do not fit, and bad input named with its place."""
 
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from asymrl.runs.policy import Policy as Player
 
 from asymrl import theory
-from asymrl.audit.actor import trained_actor
 from asymrl.theory.policies import reactive
-from tests.engine.folders import make_folder, small
 from tests.oracles.trajectories import random_policy, random_pomdp
 from tests.theory.worlds import heard_the_priest, problem
 
@@ -26,7 +21,7 @@ def test_one_policy_in_five_forms() -> None:
 
     histories = {h: act(h) for h, _ in theory.realisable(pomdp, 3)}
     follow = np.broadcast_to(np.arange(2), (3, 2, 2))
-    forms = [table, act, histories, theory.window(pomdp, 1, act), theory.Controller(table, np.arange(3), follow)]
+    forms = [table, act, histories, theory.WindowPolicy(pomdp, 1, act), theory.Controller(table, np.arange(3), follow)]
     returns = [theory.analyse(pomdp, form, horizon=4).J for form in forms]
     np.testing.assert_allclose(returns, returns[0], atol=1e-13)
 
@@ -39,7 +34,7 @@ def test_window_sees_the_last_pairs_only() -> None:
         seen.add(pairs)
         return np.full(3, 1 / 3)
 
-    analysis = theory.analyse(pomdp, theory.window(pomdp, 2, act), horizon=5, merge="memory")
+    analysis = theory.analyse(pomdp, theory.WindowPolicy(pomdp, 2, act), horizon=5, merge="memory")
     assert len(seen) == 1 + 6 + 36
     assert max(map(len, seen)) == 2
     assert pytest.approx(analysis.J, rel=1e-13) == theory.analyse(pomdp, "uniform", horizon=5).J
@@ -60,23 +55,8 @@ def test_belief_policy_merges_histories_with_one_belief() -> None:
 
 def test_soft_policy_mixes_with_uniform() -> None:
     pomdp = problem("heaven-hell-1")
-    half = theory.analyse(pomdp, theory.Soft(heard_the_priest(1, expert=1.0), 0.5))
+    half = theory.analyse(pomdp, theory.EpsilonSoft(heard_the_priest(1, expert=1.0), 0.5))
     assert half.pi(((1, 4), (2, 5)))[3] == pytest.approx(0.5 + 0.125)
-
-
-@pytest.mark.parametrize("changes", [{"memory": "gru"}, {"memory": "rnn:attention"}, {"method": "a2c-react-2"}])
-def test_trained_actor_acts_as_when_it_plays(changes: dict, tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "run", small("tiger", **changes), [1.0])
-    world, actor, _ = trained_actor(folder)
-    analysis = theory.analyse(world, actor, horizon=4)
-    player = Player(folder)
-    np.testing.assert_allclose(analysis.pi(()), player.observe(2), atol=1e-6)
-    h = ()
-    for a, o in ((0, 1), (1, 0), (0, 0)):
-        player.previous_action = a
-        h = (*h, (a, o))
-        np.testing.assert_allclose(analysis.pi(h), player.observe(o), atol=1e-6)
-    assert (analysis.graph.nodes < 259) == ("method" in changes)  # a window can't tell all histories apart
 
 
 def test_most_likely_histories_bound_the_return() -> None:

@@ -15,11 +15,10 @@ import tyro
 from asymrl.cli.usage import UsageError, check_writable, select_run, world_named
 
 if TYPE_CHECKING:
-    from asymrl.audit.auditing import Audit
-    from asymrl.solvers.optima import Solution
-    from asymrl.solvers.verdict import StateCritic, Verdict, Where
-    from asymrl.theory.analysis import Analysis
-    from asymrl.theory.signals import Told
+    from asymrl.audit import Audit
+    from asymrl.solvers import Solution, Verdict
+    from asymrl.solvers.verdict import StateCritic, WorstHistory
+    from asymrl.theory import Analysis, SignalWorth
 
 WIDTH = 100
 TARGETS = {"td0": "TD(0)", "td-lambda": "TD(lambda)", "mc": "Monte-Carlo"}
@@ -28,36 +27,35 @@ ACTORS = {"td0": "one step", "td-lambda": "TD(lambda)", "mc": "returns"}
 
 @dataclass(frozen=True)
 class Theory:
-    """Say whether a privileged critic would help in a finite world, and which: exactly, without training."""
+    """Compute, without training, whether a privileged critic would help in a finite world, and which."""
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD")]
     """Name of the world, such as heaven-hell-3 or tiger:episodic=true, or a .pomdp file."""
 
     policy: str = "eps-optimal:0.5"
-    """The policy in question: uniform, optimal, eps-optimal:E (random with probability E), window:K or run:FOLDER."""
+    """The policy to analyse: uniform, optimal, eps-optimal:E (random with probability E), window:K or run:FOLDER."""
 
     horizon: Annotated[float | None, tyro.conf.arg(metavar="N")] = None
-    """How many actions there are at most; inf for no limit. By default the world's time limit, or as many as fit."""
+    """The largest number of actions; inf for no limit. Defaults to the world's time limit, or as many as fit."""
 
     depth: Annotated[int, tyro.conf.arg(metavar="N")] = 12
-    """Name no histories with more actions than this."""
+    """Do not list histories with more actions than this."""
 
     mass: float = 0.99
-    """How much of the probability to follow, for the policy of a run that remembers everything."""
+    """The probability of the histories to follow, for a run whose policy remembers everything."""
 
     critic_sees: Annotated[str | None, tyro.conf.arg(metavar="SIGNAL")] = None
-    """Also say what a critic gains that is told only this part of the state, such as heaven-side in Heaven-Hell."""
+    """Also report what a critic gains from this part of the state alone, such as heaven-side in Heaven-Hell."""
 
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
-    """Also draw the bias along the tree of histories, which way each critic pushes and, in Heaven-Hell, the values at
-    the fork: .png, .svg or .pdf."""
+    """Also draw the bias along the tree of histories, the gradient from each critic and, in Heaven-Hell, the values
+    at the fork: .png, .svg or .pdf."""
 
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Print JSON for other programs instead of text."""
 
     def run(self) -> int:
-        from asymrl.solvers.references import references
-        from asymrl.solvers.verdict import examine
+        from asymrl.solvers import examine, references_for
 
         if self.depth < 0:
             raise UsageError(f"--depth {self.depth}: expected 0 or more")
@@ -65,38 +63,35 @@ class Theory:
             check_writable(self.output, (".png", ".svg", ".pdf"))
         try:
             analysis, best, audit = self._analysis()
-            found = examine(analysis, self.policy, references(analysis.pomdp, analysis.horizon, best), self.depth)
-            told = None if self.critic_sees is None else self._told(analysis, self.critic_sees)
+            returns = references_for(analysis.pomdp, analysis.horizon, best)
+            verdict = examine(analysis, self.policy, returns, self.depth)
+            signal = None if self.critic_sees is None else self._signal_worth(analysis, self.critic_sees)
             if self.output is not None:
-                from asymrl.report.theory_figures import picture
-
-                picture(analysis, f"{analysis.pomdp.name}, policy {self.policy}").savefig(self.output)
+                self._draw(analysis, self.output)
         except ValueError as error:
             raise UsageError(str(error)) from error
         if self.json:
-            more = {"signal": told and asdict(told), "audit": audit and audit.numbers(self.depth)}
-            print(json.dumps(found.to_json() | more, indent=1))
+            more = {"signal": signal and asdict(signal), "audit": audit and audit.numbers(self.depth)}
+            print(json.dumps(verdict.to_json() | more, indent=1))
             return 0
         if analysis.pomdp.name == "good-bad" and 0 < analysis.pomdp.discount < 1:
-            from asymrl.theory.walkthrough import good_bad
+            from asymrl.paper.good_bad import good_bad_steps
 
-            print(*good_bad(analysis.pomdp.discount), "", sep="\n")
-        if self.horizon is None and analysis.horizon < self._steps(analysis.pomdp.time_limit):
-            print(f"All {self._steps(analysis.pomdp.time_limit):g} actions of an episode do not fit, so that this is "
-                  f"about the first {analysis.horizon:g}; --horizon asks for another number.\n")  # fmt: skip
-        print("\n".join(_lines(found)))
-        if told is not None:
-            print("", *_signal_lines(told), sep="\n")
+            print(*good_bad_steps(analysis.pomdp.discount), "", sep="\n")
+        if self.horizon is None and analysis.horizon < (limit := self._steps(analysis.pomdp.time_limit)):
+            print(f"Whole episodes of {limit:g} actions do not fit; this is about the first {analysis.horizon:g}. "
+                  "Choose another number with --horizon.\n")  # fmt: skip
+        print("\n".join(_lines(verdict)))
+        if signal is not None:
+            print("", *_signal_lines(signal), sep="\n")
         if audit is not None:
             print("", *audit.report(self.depth), sep="\n")
         return 0
 
     def _analysis(self) -> tuple[Analysis, Solution, Audit | None]:
-        """Of the policy; beside the optimum, and for a run the audit of its critic."""
-        from asymrl.solvers.named import named_policy
-        from asymrl.solvers.optima import solve
-        from asymrl.solvers.reach import analyse_what_fits
-        from asymrl.theory.analysis import analyse, as_pomdp
+        """The analysis of the policy, the optimum and, for a run, the audit of its critic."""
+        from asymrl.solvers import analyse_what_fits, policy_by_name, solve
+        from asymrl.theory import analyse, as_pomdp
 
         if self.policy.startswith("run:"):
             audit = self._audit()
@@ -106,11 +101,10 @@ class Theory:
         if self.horizon is None:
             return *analyse_what_fits(pomdp, self.policy, horizon), None
         best = solve(pomdp, horizon)
-        return analyse(pomdp, named_policy(pomdp, self.policy, best, horizon), horizon=horizon), best, None
+        return analyse(pomdp, policy_by_name(pomdp, self.policy, best, horizon), horizon=horizon), best, None
 
     def _audit(self) -> Audit:
-        from asymrl.audit.actor import TrainedActor
-        from asymrl.audit.auditing import audit_run
+        from asymrl.audit import TrainedActor, audit_critic
         from asymrl.worlds.finite import FiniteWorld
 
         folder = self.policy.removeprefix("run:")
@@ -119,20 +113,28 @@ class Theory:
             raise UsageError(f"{folder}: was trained in {chosen.world.name}, not in {self.world}")
         if not isinstance(chosen.world, FiniteWorld):
             raise UsageError(f"{chosen.world.name} has no finite tables to compute with")
-        forgets = TrainedActor(chosen.state.actor).length > 0
-        mass, horizon = 1.0 if forgets else self.mass, self._steps(chosen.world.time_limit)
-        return audit_run(chosen.world, chosen.settings, chosen.state, mass=mass, horizon=horizon)
+        actor, critic = chosen.state.actor, chosen.state.critic
+        has_window = TrainedActor(actor).length > 0
+        mass, horizon = 1.0 if has_window else self.mass, self._steps(chosen.world.time_limit)
+        return audit_critic(chosen.world, actor, critic, chosen.settings, mass=mass, horizon=horizon)
 
-    def _told(self, analysis: Analysis, signal: str) -> Told:
-        from asymrl.theory.signals import examine_signal
+    def _signal_worth(self, analysis: Analysis, signal: str) -> SignalWorth:
+        from asymrl.theory import examine_signal
         from asymrl.worlds.finite import FiniteWorld
 
         world = world_named(self.world)
-        assert isinstance(world, FiniteWorld)  # or there were no analysis
+        assert isinstance(world, FiniteWorld)  # otherwise the analysis has failed already
         return examine_signal(analysis, world, signal)
 
+    def _draw(self, analysis: Analysis, output: Path) -> None:
+        from asymrl.paper.fork_theory import draw_fork, has_fork
+        from asymrl.report.theory_figures import picture
+
+        more = [draw_fork] if has_fork(analysis.pomdp) else []
+        picture(analysis, f"{analysis.pomdp.name}, policy {self.policy}", more=more).savefig(output)
+
     def _steps(self, time_limit: int | None) -> float:
-        """The horizon that was asked for, or the world's time limit."""
+        """The chosen horizon, or the world's time limit."""
         if self.horizon is None:
             return math.inf if time_limit is None else time_limit
         if not self.horizon >= 1 or (math.isfinite(self.horizon) and self.horizon != int(self.horizon)):
@@ -140,27 +142,27 @@ class Theory:
         return self.horizon
 
 
-def _lines(found: Verdict) -> Iterator[str]:
-    limit = "no time limit" if found.horizon is None else f"{found.horizon} actions at most"
-    yield f"{found.world}, policy {found.policy}, {limit}, discount {found.discount:g}"
-    exact = f" ± {found.return_error:.2g}" if found.return_error > 1e-9 else ""
-    yield f"Expected return: {found.expected_return:.4f}{exact}" + (
-        f" (histories with {100 * found.followed:.1f} % of the probability followed)" if found.followed < 1 else ""
+def _lines(verdict: Verdict) -> Iterator[str]:
+    limit = "no time limit" if verdict.horizon is None else f"{verdict.horizon} actions at most"
+    yield f"{verdict.world}, policy {verdict.policy}, {limit}, discount {verdict.discount:g}"
+    exact = f" ± {verdict.return_error:.2g}" if verdict.return_error > 1e-9 else ""
+    yield f"Expected return: {verdict.expected_return:.4f}{exact}" + (
+        f" (histories with {100 * verdict.followed:.1f} % of the probability followed)" if verdict.followed < 1 else ""
     )
-    yield "To compare with: " + ", ".join(f"{name} {value}" for name, value in found.returns.items())
+    yield "To compare with: " + ", ".join(f"{name} {value}" for name, value in verdict.returns.items())
     yield ""
     yield from textwrap.wrap(
-        f"Is V(s) defined? {'Yes.' if found.V_s_defined else 'No.'} {found.V_s_explanation}", WIDTH
+        f"Is V(s) defined? {'Yes.' if verdict.V_s_defined else 'No.'} {verdict.V_s_explanation}", WIDTH
     )
     yield ""
     yield f"{'critic V(s) from':<18}{'actor listens':<16}{'value bias':>11}{'gradient error':>16}{'cosine':>9}"
-    for critic in found.critics:
+    for critic in verdict.critics:
         yield _row(critic)
     yield ""
-    for critic in found.critics[:1]:
+    for critic in verdict.critics[:1]:
         yield from _places(critic)
-    if found.variance is not None:
-        v = found.variance
+    if verdict.variance is not None:
+        v = verdict.variance
         yield (
             f"Variance of one episode's gradient estimate: V(h) {v.h:.4g}, V(h, s) {v.hs:.4g}, "
             f"V(h, s) with s drawn again {v.resampled:.4g}"
@@ -168,7 +170,7 @@ def _lines(found: Verdict) -> Iterator[str]:
         yield f"Mean variance of V(h, s) given h: {v.state_variance:.4g}"
     yield ""
     yield "Would a privileged critic help here, and which?"
-    yield from textwrap.wrap(found.advice, WIDTH)
+    yield from textwrap.wrap(verdict.advice, WIDTH)
 
 
 def _row(critic: StateCritic) -> str:
@@ -178,29 +180,29 @@ def _row(critic: StateCritic) -> str:
     return f"{TARGETS[critic.targets]:<18}{ACTORS[critic.estimator]:<16}{bias:>11}{error:>16}{cosine:>9}"
 
 
-def _signal_lines(told: Told) -> Iterator[str]:
-    i = told.signal
-    yield f"What does the critic need to know? {i}: {told.meaning}"
-    if told.explained is not None:
-        yield f"It explains {told.explained:.1%} of what V(h, s) knows beyond V(h)."
+def _signal_lines(worth: SignalWorth) -> Iterator[str]:
+    i = worth.signal
+    yield f"What does the critic need to know? {i}: {worth.meaning}"
+    if worth.explained is not None:
+        yield f"It explains {worth.explained:.1%} of what V(h, s) knows beyond V(h)."
     yield f"{'unbiased critic':<28}{'variance of the gradient estimate':>34}"
     for name, variance in (
-        ("V(h)", told.variance_h),
-        (f"V(h, {i})", told.variance_hi),
-        ("V(h, s)", told.variance_hs),
+        ("V(h)", worth.variance_h),
+        (f"V(h, {i})", worth.variance_hi),
+        ("V(h, s)", worth.variance_hs),
     ):
         yield f"{name:<28}{variance:>34.4g}"
     yield f"{'critic without history':<28}{'value bias':>15}{'gradient cosine':>19}"
-    for name, bias, cosine in ((f"V({i})", told.bias_i, told.cosine_i), ("V(s)", told.bias_s, told.cosine_s)):
+    for name, bias, cosine in ((f"V({i})", worth.bias_i, worth.cosine_i), ("V(s)", worth.bias_s, worth.cosine_s)):
         yield f"{name + ' by TD(0)':<28}{bias:>15.4g}{'-' if cosine is None else format(cosine, '.3f'):>19}"
 
 
 def _places(critic: StateCritic) -> Iterator[str]:
-    def words(where: Where) -> str:
-        return f"after {where.history} (probability {where.probability:.3g})"
+    def words(worst: WorstHistory) -> str:
+        return f"after {worst.history} (probability {worst.probability:.3g})"
 
     if (value := critic.worst_value) is not None:
         yield f"TD(0) misjudges the value by {value.amount:+.4g} {words(value)}"
-    if (told := critic.worst_gradient) is not None:
-        verb = "favours" if told.amount > 0 else "discourages"
-        yield f"TD(0) {verb} {told.action} by {abs(told.amount):.4g} too much {words(told)}"
+    if (gradient := critic.worst_gradient) is not None:
+        verb = "favours" if gradient.amount > 0 else "discourages"
+        yield f"TD(0) {verb} {gradient.action} by {abs(gradient.amount):.4g} too much {words(gradient)}"

@@ -1,4 +1,4 @@
-"""The four history-state pairs of the paper's figure 4: at the fork of Heaven-Hell, before and after the priest."""
+"""Exact values at the paper's figure 4: four history-state pairs at the fork of Heaven-Hell."""
 
 from __future__ import annotations
 
@@ -6,40 +6,29 @@ import re
 
 import numpy as np
 from jaxtyping import Float64
+from matplotlib.axes import Axes
 
-from asymrl.theory.analysis import Analysis
-from asymrl.theory.counting import TooLargeError
-from asymrl.theory.policies import History
-from asymrl.worlds.finite_worlds import EAST, NORTH, SOUTH, WEST, corridor_moves
+from asymrl.paper.fork import PAIRS, TITLES, walks
+from asymrl.report.theory_figures import COLOURS
+from asymrl.theory import Analysis, History, TooLargeError
 from asymrl.worlds.pomdp import Pomdp
 
-SIDES = ("left", "right")
 CRITICS = ("V(h, s)", "V(h)", "V(s) by Monte-Carlo", "V(s) by TD(0)")
 
 
-def size_of(pomdp: Pomdp) -> int | None:
-    """The n of a Heaven-Hell-n; None for other worlds."""
-    named = re.fullmatch(r"heaven-hell-(\d+)", pomdp.name)
-    return int(named[1]) if named else None
+def has_fork(pomdp: Pomdp) -> bool:
+    """Whether this is a Heaven-Hell."""
+    return re.fullmatch(r"heaven-hell-\d+", pomdp.name) is not None
 
 
 def fork_pairs(n: int) -> dict[str, tuple[History, int]]:
     """History and state of each pair: straight north to the fork, or first to the priest and back."""
-    straight = [NORTH] * n
-    informed = [SOUTH] + [EAST] * n + [WEST] * n + [NORTH] * (n + 1)
-    return {
-        f"heaven {side}, {words}": _walked(n, which, way)
-        for words, way in (("without priest", straight), ("after the priest", informed))
-        for which, side in enumerate(SIDES)
-    }
-
-
-def _walked(n: int, side: int, actions: list[int]) -> tuple[History, int]:
-    move, cells, priest, cell, h = corridor_moves(n), 4 * n + 2, 4 * n + 1, 0, []
-    for a in actions:
-        cell = int(move[cell, a])
-        h.append((a, priest + side if cell == priest else cell))
-    return tuple(h), side * cells + cell
+    way = walks(n)
+    pairs = {}
+    for i, (name, end) in enumerate(zip(PAIRS, way.at.tolist(), strict=True)):
+        actions, observations = way.before[1 : end + 1, i].tolist(), way.observations[1 : end + 1, i].tolist()
+        pairs[TITLES[name]] = tuple(zip(actions, observations, strict=True)), int(way.states[end, i])
+    return pairs
 
 
 def fork_values(analysis: Analysis) -> Float64[np.ndarray, "pairs critics"]:
@@ -48,14 +37,31 @@ def fork_values(analysis: Analysis) -> Float64[np.ndarray, "pairs critics"]:
     Raises:
         ValueError: if the world is not Heaven-Hell.
     """
-    n = size_of(analysis.pomdp)
-    if n is None:
-        raise ValueError(f"{analysis.pomdp.name} has no fork; heaven-hell-3 has")
+    if not has_fork(analysis.pomdp):
+        raise ValueError(f"{analysis.pomdp.name} has no fork; choose a world such as heaven-hell-3")
     mc, td0 = analysis.visit_values("mc"), analysis.visit_values("td0")
     rows = []
-    for h, s in fork_pairs(n).values():
+    for h, s in fork_pairs(_size(analysis.pomdp)).values():
         try:
             rows.append((analysis.V(h, s), analysis.V(h), mc[s], td0[s]))
         except TooLargeError:
             rows.append((np.nan, np.nan, mc[s], td0[s]))
     return np.array(rows)
+
+
+def draw_fork(axes: Axes, analysis: Analysis) -> None:
+    """What exact critics say at the four pairs."""
+    values, width = fork_values(analysis), 0.8 / len(CRITICS)
+    for i, label in enumerate(CRITICS):
+        x = np.arange(len(values)) + (i - (len(CRITICS) - 1) / 2) * width
+        axes.bar(x, values[:, i], width, label=label, color=COLOURS[(1, 0, 2, 4)[i]])
+    names = [name.replace(", ", "\n") for name in fork_pairs(_size(analysis.pomdp))]
+    axes.set_xticks(range(len(names)), names, fontsize=8)
+    axes.axhline(0, color="#888888", linewidth=0.8)
+    axes.set(title="Values at the fork", ylabel="value", ylim=(min(0.0, np.nanmin(values)), 1.25))
+    axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper left")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _size(pomdp: Pomdp) -> int:
+    return int(pomdp.name.rpartition("-")[2])

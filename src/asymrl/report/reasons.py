@@ -13,7 +13,7 @@ NODES, SECONDS = 30_000, 4.0
 
 def reasons(env: World) -> str:
     """What the exact analysis says about critics in this world, or why it can not say it quickly."""
-    from asymrl.solvers.reach import BEGINNING, analyse_what_fits
+    from asymrl.solvers.policy_names import BEGINNING, analyse_what_fits
     from asymrl.solvers.verdict import examine
 
     if not isinstance(env, FiniteWorld):

@@ -1,17 +1,15 @@
-"""Pictures of an analysis: bias along the tree of histories, where each critic pushes the agent, values at a fork."""
+"""Pictures of an analysis: the bias along the tree of histories, and the gradient that each critic gives."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asymrl.paper.fork_theory import CRITICS, fork_pairs, fork_values, size_of
-from asymrl.theory.analysis import Analysis
-from asymrl.theory.policies import History
+from asymrl.theory import Analysis, History
 
 # Colours that people with any kind of colour vision can tell apart (Okabe and Ito).
 COLOURS = ("#000000", "#009E73", "#56B4E9", "#E69F00", "#D55E00")
@@ -26,15 +24,21 @@ DPI = 150
 PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
 
 
-def picture(analysis: Analysis, title: str, depth: int = 4, h: History | None = None) -> Figure:
-    """All pictures side by side; the pushes are those after `h`, by default at the likeliest start."""
-    panels = 2 if size_of(analysis.pomdp) is None else 3
+def picture(
+    analysis: Analysis,
+    title: str,
+    depth: int = 4,
+    h: History | None = None,
+    more: Sequence[Callable[[Axes, Analysis], None]] = (),
+) -> Figure:
+    """The bias tree, the gradient of each critic after `h` (by default the likeliest start), and `more` panels."""
+    panels = 2 + len(more)
     figure = Figure(figsize=(6 * panels, 5), dpi=DPI, layout="constrained")
-    axes = figure.subplots(1, panels)
-    draw_bias_tree(axes[0], analysis, depth=depth)
-    draw_pushes(axes[1], analysis, _first_history(analysis) if h is None else h)
-    if panels == 3:
-        draw_fork(axes[2], analysis)
+    tree, bars, *others = figure.subplots(1, panels)
+    draw_bias_tree(tree, analysis, depth=depth)
+    draw_pushes(bars, analysis, _first_history(analysis) if h is None else h)
+    for axes, draw in zip(others, more, strict=True):
+        draw(axes, analysis)
     figure.suptitle(title)
     return figure
 
@@ -101,20 +105,6 @@ def draw_pushes(axes: Axes, analysis: Analysis, h: History) -> None:
     axes.set_xticks(range(len(names)), names)
     axes.set(title=f"Which way each critic pushes after {analysis.describe(h)}", ylabel="gradient of the logit")
     axes.legend(frameon=False, fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def draw_fork(axes: Axes, analysis: Analysis) -> None:
-    """What exact critics say at the four pairs of the paper's figure 4, at the fork of Heaven-Hell."""
-    values, width = fork_values(analysis), 0.8 / len(CRITICS)
-    for i, label in enumerate(CRITICS):
-        x = np.arange(len(values)) + (i - (len(CRITICS) - 1) / 2) * width
-        axes.bar(x, values[:, i], width, label=label, color=COLOURS[(1, 0, 2, 4)[i]])
-    names = [name.replace(", ", "\n") for name in fork_pairs(size_of(analysis.pomdp) or 1)]
-    axes.set_xticks(range(len(names)), names, fontsize=8)
-    axes.axhline(0, color="#888888", linewidth=0.8)
-    axes.set(title="Values at the fork", ylabel="value", ylim=(min(0.0, np.nanmin(values)), 1.25))
-    axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper left")
     axes.spines[["top", "right"]].set_visible(False)
 
 

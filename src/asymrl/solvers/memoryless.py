@@ -21,7 +21,7 @@ ROUNDS = 200  # of natural gradient ascent from one start
 STEP = 0.15  # by how much a typical advantage changes a logit in the first round
 
 
-class Evaluation(NamedTuple):
+class TableReturn(NamedTuple):
     """The return of a table, its derivatives, and how often (discounted) each observation is the last one."""
 
     value: float
@@ -62,7 +62,7 @@ class ReactiveChain:
         """The return of pi(a; o)."""
         return self.evaluate(pi).value
 
-    def evaluate(self, pi: Float64[np.ndarray, "O1 A"]) -> Evaluation:
+    def evaluate(self, pi: Float64[np.ndarray, "O1 A"]) -> TableReturn:
         """J(pi), and dJ/dpi(a; o) = sum_t g^t sum_s Pr(O_t=o, S_t=s) Q_t(s,a)."""
         chosen, S = pi[self.o], self.pomdp.states
         visits = np.empty((self.horizon, self.s.size))  # discounted
@@ -78,7 +78,7 @@ class ReactiveChain:
             weighted += visits[t][:, None] * Q
             V = (chosen * Q).sum(1)
         seen = self.by_observation @ visits.sum(0)
-        return Evaluation(float(self.start @ V), self.by_observation @ weighted, seen)
+        return TableReturn(float(self.start @ V), self.by_observation @ weighted, seen)
 
 
 @dataclass(frozen=True)

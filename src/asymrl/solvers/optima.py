@@ -8,23 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float64, Int
-from scipy import sparse
-from scipy.sparse import linalg
 
-from asymrl.solvers.beliefgraph import BeliefGraph, TooManyBeliefsError, belief_graph
+from asymrl.solvers.belief_mdp import BeliefGraph, TooManyBeliefsError, belief_graph
 from asymrl.solvers.bounds import blind, check_horizon
-from asymrl.solvers.memoryless import best_memoryless, uniform_return
-from asymrl.solvers.plans import TIE, backward_induction, searched_plan, stationary_plan, timed_plan, without_time
+from asymrl.solvers.dynamic_programming import backward_induction, policy_iteration, stationary_plan, timed_plan
 from asymrl.solvers.pointbased import point_based
 from asymrl.solvers.search import LIMIT as SEARCH_LIMIT
-from asymrl.solvers.search import search
-from asymrl.solvers.uninformed import best_open_loop
-from asymrl.theory.policies import BeliefPolicy, Policy
-from asymrl.worlds.finite import FiniteWorld
+from asymrl.solvers.search import search, searched_plan, without_time
+from asymrl.theory.policies import BeliefPolicy, HistoryPolicy
 from asymrl.worlds.pomdp import Pomdp
-from asymrl.worlds.reference_scores import ReferenceScores, Score
-from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 GRAPH_LIMIT = 5_000  # beliefs: beyond these, searching is quicker than visiting them all
 
@@ -40,14 +32,14 @@ class Solution:
     how: str
     beliefs: int
     """How many beliefs were looked at (with the time they were met at, if it was a search)."""
-    make_policy: Callable[[bool], Policy] = field(repr=False)
+    make_policy: Callable[[bool], HistoryPolicy] = field(repr=False)
 
     @property
     def value(self) -> float:
         """The return of the plan: the optimum if `kind` is "exact"."""
         return self.low
 
-    def policy(self, timed: bool = True) -> Policy:
+    def policy(self, timed: bool = True) -> HistoryPolicy:
         """The plan: a finite-state controller over beliefs and the time that is left, or a function of the belief.
 
         Without `timed` an exact plan does in each belief what is best at the earliest time at which the belief can be
@@ -96,7 +88,7 @@ def _enumerated(graph: BeliefGraph, horizon: int, discount: float) -> Solution:
     value = float(graph.first_probability @ table.values[horizon][graph.first_belief])
     how = f"backward induction over all {len(graph)} reachable beliefs"
 
-    def make_policy(timed: bool) -> Policy:
+    def make_policy(timed: bool) -> HistoryPolicy:
         if timed:
             return timed_plan(graph, table).controller()
         return stationary_plan(graph, table.actions[horizon - graph.depth, np.arange(len(graph))]).controller()
@@ -107,7 +99,7 @@ def _enumerated(graph: BeliefGraph, horizon: int, discount: float) -> Solution:
 def _searched(pomdp: Pomdp, horizon: int, discount: float, limit: int, seconds: float) -> Solution:
     found = search(pomdp, horizon, discount, limit, seconds)
 
-    def make_policy(timed: bool) -> Policy:
+    def make_policy(timed: bool) -> HistoryPolicy:
         plan = searched_plan(found, blind(pomdp, horizon, discount).vectors)
         return (plan if timed else without_time(plan, found)).controller()
 
@@ -126,25 +118,10 @@ def _tighter(one: Solution, other: Solution) -> Solution:
 
 
 def _endless(graph: BeliefGraph, discount: float) -> Solution:
-    action, values = _policy_iteration(graph, discount)
+    action, values = policy_iteration(graph, discount)
     value = float(graph.first_probability @ values[graph.first_belief])
     how = f"policy iteration over all {len(graph)} reachable beliefs"
     return Solution(value, value, "exact", how, len(graph), lambda timed: stationary_plan(graph, action).controller())
-
-
-def _policy_iteration(graph: BeliefGraph, discount: float) -> tuple[Int[np.ndarray, "N"], Float64[np.ndarray, "N"]]:
-    """The best action of each belief and its value, with no end. Howard's iteration: exact, and never many rounds."""
-    N, A = graph.rewards.shape
-    row, action = np.arange(N), graph.rewards.argmax(1)
-    while True:
-        chain = sparse.identity(N, format="csc") - discount * graph.transition[row * A + action].tocsc()
-        values = np.asarray(linalg.spsolve(chain, graph.rewards[row, action]))
-        Q = graph.rewards + discount * (graph.transition @ values).reshape(N, A)
-        # Rounding must not make the iteration turn in circles between equally good actions.
-        better = Q.max(1) > Q[row, action] + 1e3 * TIE * np.maximum(1, np.abs(values))
-        if not better.any():
-            return action, values
-        action = np.where(better, Q.argmax(1), action)
 
 
 def _point_based(pomdp: Pomdp, horizon: int | None, discount: float, seconds: float) -> Solution:
@@ -152,34 +129,7 @@ def _point_based(pomdp: Pomdp, horizon: int | None, discount: float, seconds: fl
     how = f"{found.trials} trials of heuristic search value iteration, FIB above and blind policies below at first"
     beliefs = sum(upper.drops.size for upper in found.upper)
 
-    def make_policy(timed: bool) -> Policy:
+    def make_policy(timed: bool) -> HistoryPolicy:
         return BeliefPolicy(pomdp, found.action, timed=horizon is not None)
 
     return Solution(found.low, found.high, "bounds", how, beliefs, make_policy)
-
-
-def reference_returns(world: FiniteWorld, *, starts: int = 4) -> ReferenceScores:
-    """What a random, the best, an uninformed and a memoryless policy get, computed here and now.
-
-    For the worlds with a name `asymrl.worlds.scores` holds these numbers; this is for all others. Returns are for at
-    most as many actions as the world's time limit, or 100 where it has none.
-
-    Args:
-        world: any finite world.
-        starts: how often the search for a memoryless policy begins.
-    """
-    pomdp, horizon = world.pomdp(), world.time_limit or DEFAULT_TIME_LIMIT
-
-    def returns(discount: float) -> dict[str, Score]:
-        best = solve(pomdp, horizon, discount)
-        random = uniform_return(pomdp, horizon, discount)
-        uninformed = best_open_loop(pomdp, horizon, discount)
-        memoryless = best_memoryless(pomdp, horizon, discount, starts=starts).value
-        return {
-            "random": Score(random, random, "exact"),
-            "best": Score(best.low, best.high, best.kind),
-            "uninformed": Score(uninformed.value, uninformed.value, uninformed.kind),
-            "memoryless": Score(memoryless, memoryless, "found"),
-        }
-
-    return ReferenceScores(undiscounted=returns(1.0), discounted=returns(world.discount))

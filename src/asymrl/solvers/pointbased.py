@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy import sparse
 
-from asymrl.solvers.beliefgraph import BeliefModel, Numbering, Successors
+from asymrl.solvers.belief_mdp import BeliefModel, Numbering, Successors
 from asymrl.solvers.bounds import blind, fib
 from asymrl.worlds.pomdp import Pomdp
 

@@ -29,7 +29,7 @@ class Reference(Score):
         return f"{self.low:.4g}" + (" (best found)" if self.kind == "found" else "")
 
 
-def references(pomdp: Pomdp, horizon: float, best: Solution) -> dict[str, Reference]:
+def references_for(pomdp: Pomdp, horizon: float, best: Solution) -> dict[str, Reference]:
     """Those that can be computed for this problem, by name."""
     known = {"optimal": Reference(best.low, best.high, best.kind)}
     if math.isinf(horizon):
@@ -64,3 +64,30 @@ def known_returns(name: str) -> ReferenceScores | None:
         return {"random": Score(chance, chance, "exact"), "best": Score(best.low, best.high, best.kind)}
 
     return ReferenceScores(undiscounted=returns(1.0), discounted=returns(pomdp.discount))
+
+
+def reference_returns(world: FiniteWorld, *, starts: int = 4) -> ReferenceScores:
+    """What a random, the best, an uninformed and a memoryless policy get, computed here and now.
+
+    For the worlds with a name `asymrl.worlds.scores` holds these numbers; this is for all others. Returns are for at
+    most as many actions as the world's time limit, or 100 where it has none.
+
+    Args:
+        world: any finite world.
+        starts: how often the search for a memoryless policy begins.
+    """
+    pomdp, horizon = world.pomdp(), world.time_limit or DEFAULT_TIME_LIMIT
+
+    def returns(discount: float) -> dict[str, Score]:
+        best = solve(pomdp, horizon, discount)
+        random = uniform_return(pomdp, horizon, discount)
+        uninformed = best_open_loop(pomdp, horizon, discount)
+        memoryless = best_memoryless(pomdp, horizon, discount, starts=starts).value
+        return {
+            "random": Score(random, random, "exact"),
+            "best": Score(best.low, best.high, best.kind),
+            "uninformed": Score(uninformed.value, uninformed.value, uninformed.kind),
+            "memoryless": Score(memoryless, memoryless, "found"),
+        }
+
+    return ReferenceScores(undiscounted=returns(1.0), discounted=returns(world.discount))

@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy import sparse
 
-from asymrl.solvers.beliefgraph import BeliefModel, Numbering, Successors
+from asymrl.solvers.belief_mdp import BeliefModel, Numbering, Successors
 from asymrl.solvers.bounds import Bound, blind, qmdp
+from asymrl.solvers.dynamic_programming import Plan, first_nodes, stacked_edges
 from asymrl.worlds.pomdp import Pomdp
 
 LIMIT = 100_000  # beliefs with their time; about a gigabyte for beliefs over a thousand states
@@ -132,3 +133,33 @@ def _carry_back(levels: list[Level], discount: float) -> None:
             on = level.expanded
             level.upper[on] = np.minimum(level.upper, level.q(below.upper, discount).max(1))[on]
             level.lower[on] = np.maximum(level.lower, level.q(below.lower, discount).max(1))[on]
+
+
+def searched_plan(found: Search, blind: Float64[np.ndarray, "K A S"]) -> Plan:
+    """The plan that is greedy for the lower bounds; where the search did not look, the best blind action."""
+    offset = np.cumsum([0, *map(len, found.levels)])
+    actions, edges = [], []
+    for k, level in enumerate(found.levels):
+        greedy = (level.beliefs @ blind[k].T).argmax(1)
+        if level.expanded.any():
+            below = found.levels[k - 1]
+            greedy = np.where(level.expanded, level.q(below.lower, found.discount).argmax(1), greedy)
+            z, following = level.belief + offset[k], level.following + offset[k - 1]
+            edges.append(np.stack([z, level.action, level.observation, following], 1))
+        actions.append(greedy)
+    first = first_nodes(found.pomdp, found.first.observation, found.first_belief + offset[-2])
+    return Plan(np.concatenate(actions), first, stacked_edges(edges), found.pomdp.actions)
+
+
+def without_time(plan: Plan, found: Search) -> Plan:
+    """Merges the nodes of equal beliefs into the one with the most steps to go that was expanded."""
+    expanded = np.concatenate([level.expanded for level in found.levels])
+    beliefs = sparse.csr_array(sparse.vstack([level.beliefs for level in found.levels], "csr"))
+    order = np.concatenate([np.flatnonzero(expanded)[::-1], np.flatnonzero(~expanded)])
+    number, kept = Numbering().add(beliefs[order])
+    merged = np.empty_like(number)
+    merged[order] = number
+    leaving = np.isin(plan.edges[:, 0], order[kept])
+    edges = plan.edges[leaving]
+    edges[:, 0], edges[:, 3] = merged[edges[:, 0]], merged[edges[:, 3]]
+    return Plan(plan.action[order[kept]], merged[plan.first], edges, plan.actions)

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy import sparse
 
-from asymrl.solvers.beliefgraph import TooManyBeliefsError, belief_graph, belief_keys, count
+from asymrl.solvers.belief_mdp import TooManyBeliefsError, belief_graph, belief_keys, count
 from asymrl.solvers.bounds import blind, check_horizon, qmdp, transition
-from asymrl.solvers.plans import backward_induction
+from asymrl.solvers.dynamic_programming import backward_induction
 from asymrl.worlds.pomdp import NOTHING, Pomdp
 
 GRAPH_LIMIT = 5_000

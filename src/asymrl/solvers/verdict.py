@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float64
 
 from asymrl.solvers.references import Reference
-from asymrl.theory import variance
 from asymrl.theory.analysis import Analysis
-from asymrl.theory.graph import MEMORY
+from asymrl.theory.gradients import state_variance
+from asymrl.theory.history_graph import BY_MEMORY
 
 NEGLIGIBLE = 1e-6  # relative: smaller errors of a gradient do no harm
 ROUNDING = 1e-12  # relative to the largest value
@@ -21,7 +21,7 @@ KINDS = (("td0", "td0"), ("td-lambda", "td-lambda"), ("mc", "td0"), ("mc", "mc")
 
 
 @dataclass(frozen=True)
-class Where:
+class WorstHistory:
     """A history in which something is largest, in the problem's own names."""
 
     history: str
@@ -38,11 +38,11 @@ class StateCritic:
     estimator: str
     value_bias: float | None
     """The mean size of E[V(s) | h] - V(h) over the histories that happen."""
-    worst_value: Where | None
+    worst_value: WorstHistory | None
     gradient_error: float
     """The norm of the error of the gradient, relative to the true one."""
     gradient_cosine: float
-    worst_gradient: Where | None
+    worst_gradient: WorstHistory | None
 
     @property
     def safe(self) -> bool:
@@ -50,7 +50,7 @@ class StateCritic:
 
 
 @dataclass(frozen=True)
-class Spread:
+class Variances:
     """Total variance of the one-episode gradient estimate, by critic; and the mean of Var(V(h, s) | h)."""
 
     h: float
@@ -75,7 +75,7 @@ class Verdict:
     V_s_explanation: str
     gradient_norm: float
     critics: tuple[StateCritic, ...]
-    variance: Spread | None
+    variance: Variances | None
     returns: dict[str, Reference]
     advice: str
 
@@ -125,7 +125,7 @@ def _critic(analysis: Analysis, targets: str, estimator: str, depth: int | None)
     error, rounding = told.error(true), ROUNDING * _scale(analysis)
     relative = error / true.norm if true.norm > rounding else 0.0 if error <= rounding else math.inf
     mean, worst_value, worst_gradient = None, None, None
-    if analysis.graph.merged != MEMORY:
+    if analysis.graph.merged != BY_MEMORY:
         bias = analysis.value_bias(targets)
         weight = np.where(np.isnan(bias), 0.0, analysis.graph.probability_of_node)
         mean = float(np.sum(weight * np.abs(np.nan_to_num(bias))) / weight.sum())
@@ -138,8 +138,10 @@ def _scale(analysis: Analysis) -> float:
     return max(1.0, float(np.max(np.abs(analysis.values.V_h))))
 
 
-def _largest(analysis: Analysis, x: Float64[np.ndarray, "nodes k"], depth: int | None, *, named: bool) -> Where | None:
-    """Where a history matters most: size times probability."""
+def _largest(
+    analysis: Analysis, x: Float64[np.ndarray, "nodes k"], depth: int | None, *, named: bool
+) -> WorstHistory | None:
+    """The history where something matters most: size times probability."""
     graph = analysis.graph
     size = np.abs(np.nan_to_num(x)) * graph.probability_of_node[:, None]
     if depth is not None:
@@ -149,15 +151,15 @@ def _largest(analysis: Analysis, x: Float64[np.ndarray, "nodes k"], depth: int |
         return None
     words = analysis.describe(graph.history(int(node)))
     action = analysis.pomdp.action_names[int(column)] if named else None
-    return Where(words, float(graph.probability_of_node[node]), float(x[node, column]), action)
+    return WorstHistory(words, float(graph.probability_of_node[node]), float(x[node, column]), action)
 
 
-def _spread(analysis: Analysis) -> Spread | None:
-    if analysis.graph.merged == MEMORY or analysis.graph.stationary:
+def _spread(analysis: Analysis) -> Variances | None:
+    if analysis.graph.merged == BY_MEMORY or analysis.graph.stationary:
         return None
-    each = variance.state_variance(analysis.values)
+    each = state_variance(analysis.values)
     weight = np.where(analysis.graph.open, 0.0, analysis.graph.probability_of_node)
-    return Spread(
+    return Variances(
         h=analysis.variance("h"),
         hs=analysis.variance("hs"),
         resampled=analysis.variance("hs", resampled=True),
@@ -165,7 +167,7 @@ def _spread(analysis: Analysis) -> Spread | None:
     )
 
 
-def _advice(analysis: Analysis, critics: tuple[StateCritic, ...], spread: Spread | None, norm: float) -> str:
+def _advice(analysis: Analysis, critics: tuple[StateCritic, ...], spread: Variances | None, norm: float) -> str:
     by_kind = {(critic.targets, critic.estimator): critic for critic in critics}
     td0 = by_kind["td0", "td0"]
     hidden = np.bincount(analysis.graph.node).max() > 1
@@ -201,7 +203,7 @@ def _on_states(td0: StateCritic, td_lambda: StateCritic, still: bool) -> str:
     )
 
 
-def _on_histories(spread: Spread) -> str:
+def _on_histories(spread: Variances) -> str:
     change = spread.hs / spread.h - 1 if spread.h > 0 else 0.0
     effect = "as much noise as V(h); it helps if it is easier to learn"
     if change < -0.02:

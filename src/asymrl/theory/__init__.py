@@ -1,40 +1,33 @@
-"""The paper's theory as exact arithmetic on finite POMDPs: beliefs, values, bias, variance and gradients in float64.
+"""The paper's theory as exact arithmetic on finite POMDPs, in float64. Nothing here is sampled or learned.
 
     >>> import asymrl
     >>> analysis = asymrl.theory.analyse("tiger", horizon=4)
     >>> analysis.V(())
 
-Only `asymrl.audit.actor`, which makes policies of trained runs, and `asymrl.audit.auditing` with
-`asymrl.audit.critic_network`, which judge trained critics, know more of the project than the worlds; `audit` is
-therefore imported when it is first asked for.
+`analyse(world, policy)` gives an `Analysis`: values, beliefs, biases, gradients and variances. A policy can be any of
+`Controller`, `reactive`, `uniform`, `WindowPolicy`, `BeliefPolicy`, `EpsilonSoft`, a plain function of the history, or
+a subclass of `HistoryPolicy`. `asymrl.solvers` has optimal policies, `asymrl.audit` those of trained networks.
 """
-
-from typing import TYPE_CHECKING, Any
 
 from asymrl.theory.analysis import Analysis as Analysis
 from asymrl.theory.analysis import analyse as analyse
 from asymrl.theory.analysis import as_pomdp as as_pomdp
 from asymrl.theory.beliefs import BeliefFilter as BeliefFilter
 from asymrl.theory.beliefs import belief_of as belief_of
-from asymrl.theory.counting import TooLargeError as TooLargeError
-from asymrl.theory.critics import CRITICS as CRITICS
-from asymrl.theory.histories import realisable as realisable
+from asymrl.theory.conditions import StateValue as StateValue
+from asymrl.theory.critic_signals import SignalWorth as SignalWorth
+from asymrl.theory.critic_signals import examine_signal as examine_signal
+from asymrl.theory.gradients import Gradient as Gradient
+from asymrl.theory.histories import History as History
+from asymrl.theory.histories import TooLargeError as TooLargeError
+from asymrl.theory.histories import count_histories as count_histories
 from asymrl.theory.policies import BeliefPolicy as BeliefPolicy
 from asymrl.theory.policies import Controller as Controller
-from asymrl.theory.policies import History as History
-from asymrl.theory.policies import Policy as Policy
-from asymrl.theory.policies import Soft as Soft
+from asymrl.theory.policies import EpsilonSoft as EpsilonSoft
+from asymrl.theory.policies import FunctionPolicy as FunctionPolicy
+from asymrl.theory.policies import HistoryPolicy as HistoryPolicy
+from asymrl.theory.policies import WindowPolicy as WindowPolicy
 from asymrl.theory.policies import reactive as reactive
 from asymrl.theory.policies import uniform as uniform
-from asymrl.theory.policies import window as window
-
-if TYPE_CHECKING:
-    from asymrl.audit.auditing import audit as audit
-
-
-def __getattr__(name: str) -> Any:
-    if name != "audit":
-        raise AttributeError(f"module 'asymrl.theory' has no attribute {name!r}")
-    from asymrl.audit.auditing import audit
-
-    return audit
+from asymrl.theory.state_values import CRITICS as CRITICS
+from asymrl.theory.unrolling import realisable as realisable

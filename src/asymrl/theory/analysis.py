@@ -1,4 +1,4 @@
-"""Exact analysis of a policy in a finite POMDP: the object that users hold."""
+"""`analyse`: the exact analysis of a policy in a finite POMDP."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 
-from asymrl.theory import bias, gradients, variance
-from asymrl.theory.beliefs import belief_of, describe
+from asymrl.theory.beliefs import belief_of
 from asymrl.theory.conditions import StateValue, state_value
-from asymrl.theory.counting import NODES
-from asymrl.theory.critics import Critics
 from asymrl.theory.following import follow
-from asymrl.theory.graph import MEMORY, Graph
-from asymrl.theory.histories import left_over
+from asymrl.theory.gradients import (
+    Gradient,
+    asymmetric_gradient,
+    estimated_values,
+    estimator_variance,
+    gradient_bias,
+    state_variance,
+)
+from asymrl.theory.histories import NODES, History, describe
+from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.lookup import Lookup
-from asymrl.theory.policies import History, Policy, PolicyLike, as_policy
-from asymrl.theory.state_values import StateValues
-from asymrl.theory.values import Values
+from asymrl.theory.policies import HistoryPolicy, PolicyLike, as_policy
+from asymrl.theory.state_values import Critics, StateValues
+from asymrl.theory.unrolling import left_over
+from asymrl.theory.values import Values, value_bias
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
 from asymrl.worlds.registry import make
@@ -29,24 +35,24 @@ from asymrl.worlds.registry import make
 CriticLike = str | Float64[np.ndarray, "pairs"]
 
 
-def as_pomdp(problem: Any) -> Pomdp:
-    """The finite POMDP that is meant: one, a finite world, or the name of one.
+def as_pomdp(world: Any) -> Pomdp:
+    """The finite POMDP of a finite world or its name; a `Pomdp` is returned as it is.
 
     Raises:
-        ValueError: if it is none, or infinite.
+        ValueError: if there is no such world, or it is not finite.
     """
-    if isinstance(problem, str):
-        problem = make(problem)
-    if isinstance(problem, Pomdp):
-        return problem
-    if isinstance(problem, FiniteWorld):
-        return problem.pomdp()
-    name = getattr(problem, "name", repr(problem))
+    if isinstance(world, str):
+        world = make(world)
+    if isinstance(world, Pomdp):
+        return world
+    if isinstance(world, FiniteWorld):
+        return world.pomdp()
+    name = getattr(world, "name", repr(world))
     raise ValueError(f"{name} has no finite tables; exact analysis needs a finite world such as heaven-hell-3 or tiger")
 
 
 def analyse(
-    problem: Any,
+    world: Any,
     policy: PolicyLike = "uniform",
     *,
     horizon: float | None = None,
@@ -57,26 +63,28 @@ def analyse(
     lambda_: float = 0.7,
     limit: int = NODES,
 ) -> Analysis:
-    """Follows a policy through a problem, exactly.
+    """Follows a policy through a finite world, exactly.
 
     Args:
-        problem: a `Pomdp`, a finite world, or the name of one.
-        policy: a `Policy`, "uniform", a function from a history to probabilities, a mapping from histories to them, or
-            for a reactive policy an array with a row for each observation.
-        horizon: how many actions there are at most; math.inf for no limit; by default the problem's time limit.
-        discount: by default the problem's.
-        truncation: what the horizon does: "end" (nothing counts after it) or "bootstrap" (what would follow counts).
+        world: a finite world, its name, or a `Pomdp`.
+        policy: a `HistoryPolicy`, "uniform", a function from a history to probabilities, a mapping from histories to
+            probabilities, or an array with a row for each observation (a reactive policy).
+        horizon: the largest number of actions; math.inf for no limit; by default the world's time limit.
+        discount: by default the world's.
+        truncation: what happens at the horizon: "end" (no rewards after it) or "bootstrap" (the value of what would
+            follow counts).
         mass: below 1, only the likeliest histories are followed, until they have this probability; values then have
             an `error`, a rigorous bound.
-        merge: "belief" (the default) makes histories with equal beliefs and memories one, which changes no result;
-            "history" keeps all apart; "memory" is the product chain of a controller, for problems with many beliefs.
+        merge: "belief" (the default) merges histories with equal beliefs and memories, which changes no result;
+            "history" merges none; "memory" gives the product chain of a controller, for worlds with many beliefs.
         lambda_: of the TD(lambda) critic.
-        limit: how many nodes fit.
+        limit: the largest number of nodes.
 
     Raises:
-        ValueError: if the policy is none; `TooLargeError`, a kind of it, if the request would not fit.
+        ValueError: if the policy or an option is invalid.
+        TooLargeError: if there are more nodes than the limit. A subclass of ValueError.
     """
-    pomdp = as_pomdp(problem)
+    pomdp = as_pomdp(world)
     if discount is not None:
         pomdp = replace(pomdp, discount=float(discount))
     if horizon is None:
@@ -86,23 +94,23 @@ def analyse(
     if not 0 < mass <= 1:
         raise ValueError(f"{pomdp.name}: mass is {mass!r}, expected a probability above 0")
     options = {"truncation": truncation, "mass": mass, "merge": merge, "limit": limit}
-    made = as_policy(pomdp, policy)
-    graph = follow(pomdp, made, horizon, **options)
-    return Analysis(pomdp, made, float(horizon), graph, lambda_, options)
+    history_policy = as_policy(pomdp, policy)
+    graph = follow(pomdp, history_policy, horizon, **options)
+    return Analysis(pomdp, history_policy, float(horizon), graph, lambda_, options)
 
 
 @dataclass(frozen=True, eq=False)
 class Analysis:
-    """What the paper proves, as numbers. A history is a tuple of (action, observation) pairs.
+    """Beliefs, values, biases, gradients and variances of a policy. Most are computed when they are first used.
 
-    Where the first observation is drawn from the state, histories begin with the pair (None, o). Where it is a constant
-    symbol it says nothing and does not stand in the history: the empty history is the start.
+    A history is a tuple of (action, observation) pairs. If the world draws its first observation from the state,
+    histories begin with a pair (None, o). If it shows a constant symbol first, histories leave it out: () is the start.
     """
 
     pomdp: Pomdp
-    policy: Policy
+    policy: HistoryPolicy
     horizon: float
-    graph: Graph
+    graph: HistoryGraph
     lambda_: float
     options: dict[str, Any] = field(repr=False)
 
@@ -117,7 +125,7 @@ class Analysis:
 
     @cached_property
     def critics(self) -> Critics:
-        """What each kind of critic says at each pair."""
+        """What each kind of ideal critic says at each pair."""
         return Critics(self.states, self.lambda_)
 
     @cached_property
@@ -132,12 +140,12 @@ class Analysis:
 
     @property
     def error(self) -> float:
-        """How far the expected return can be from J; not 0 only if some histories were not followed."""
+        """How far the expected return can be from J; 0 if all histories were followed."""
         return self.values.J_error
 
     @property
     def left_over(self) -> float:
-        """The probability that an episode has a history that was not followed."""
+        """The probability that an episode leaves the histories that were followed."""
         return 0.0 if self.graph.stationary else left_over(self.graph)
 
     def belief(self, h: History) -> Float64[np.ndarray, "S"]:
@@ -148,8 +156,8 @@ class Analysis:
         """The value of a history, or of a history and a state."""
         return self.lookup.mean(h, s, self.lookup.at(h).V)
 
-    def V_told(self, h: History, label: Int[np.ndarray, "S"], i: int) -> float:
-        """V(h, i) = E[V(h, s) | h, f(s) = i], for a critic that is told a part of the state; `label[s]` is f(s)."""
+    def V_signal(self, h: History, label: Int[np.ndarray, "S"], i: int) -> float:
+        """V(h, i) = E[V(h, s) | h, f(s) = i], for a critic that reads a part of the state; `label[s]` is f(s)."""
         weight = np.where(label == i, self.belief(h), 0.0)
         if not weight.any():
             raise ValueError(f"{self.pomdp.name}: the signal {i} is impossible after {self.describe(h)}")
@@ -159,10 +167,10 @@ class Analysis:
         """The value of an action after a history, or after a history and in a state: (h, a) or (h, s, a)."""
         *s, a = s_and_a
         self._check_action(a)
-        told = self.lookup.at(h).Q[:, a]
-        if np.isnan(told[self.belief(h) > 0]).any():
-            told = self.lookup.untaken(h, a)
-        return self.lookup.mean(h, s[0] if s else None, told)
+        Q = self.lookup.at(h).Q[:, a]
+        if np.isnan(Q[self.belief(h) > 0]).any():
+            Q = self.lookup.untaken(h, a)
+        return self.lookup.mean(h, s[0] if s else None, Q)
 
     def pi(self, h: History) -> Float64[np.ndarray, "A"]:
         """The probabilities of the actions after a history."""
@@ -173,7 +181,7 @@ class Analysis:
         return self.lookup.mean(h, None, self.lookup.at(h).error)
 
     def timed_values(self, t: int, kind: str = "mc") -> Float64[np.ndarray, "S"]:
-        """V_t(s): the conditional expectation ("mc") or the appendix's recursion ("td"); NaN where s can't be."""
+        """V_t(s): the conditional expectation ("mc") or the appendix's recursion ("td"); NaN where s is impossible."""
         if kind not in ("mc", "td"):
             raise ValueError(f"kind={kind!r}: choose 'mc' or 'td'")
         table = self.states.timed_mc if kind == "mc" else self.states.timed_td
@@ -182,11 +190,11 @@ class Analysis:
         return table[t]
 
     def state_value(self) -> StateValue:
-        """V(s) where the paper's conditions make it well defined, or why they do not."""
+        """V(s) if the paper's conditions make it well defined, otherwise the reason why they do not."""
         return state_value(self.graph)
 
     def visit_values(self, kind: str = "td0", lambda_: float | None = None) -> Float64[np.ndarray, "S"]:
-        """What a critic without time regresses to while the policy stays: "mc", "td0" or "td-lambda"."""
+        """What a critic V(s) converges to while the policy stays as it is: targets "mc", "td0" or "td-lambda"."""
         if kind == "mc":
             return self.states.visit_mc
         if kind not in ("td0", "td-lambda"):
@@ -195,59 +203,59 @@ class Analysis:
 
     def gradient(
         self, critic: CriticLike | None = None, estimator: str | None = None, parameters: str = "softmax"
-    ) -> gradients.Gradient:
-        """The policy gradient; with a critic, what an actor follows that listens to it.
+    ) -> Gradient:
+        """The true policy gradient or, with a critic, the expected gradient estimate of an actor that uses it.
 
         Args:
-            critic: one of `asymrl.theory.critics.CRITICS`, or a value for each pair; None for the true gradient.
+            critic: one of `asymrl.theory.CRITICS`, or a value for each pair; None for the true gradient.
             estimator: "td0" (the default), "td-lambda" or "mc".
             parameters: "softmax" or "direct".
         """
         if critic is None:
-            return gradients.asymmetric_gradient(self.graph, self.values.Q_hsa, parameters)
-        told = gradients.estimated_values(self.values, self.critics(critic), estimator or "td0", self.lambda_)
-        return gradients.asymmetric_gradient(self.graph, told, parameters)
+            return asymmetric_gradient(self.graph, self.values.Q_hsa, parameters)
+        Q = estimated_values(self.values, self.critics(critic), estimator or "td0", self.lambda_)
+        return asymmetric_gradient(self.graph, Q, parameters)
 
     def value_bias(self, critic: CriticLike = "td0") -> Float64[np.ndarray, "nodes"]:
         """E[critic | h] - V(h) at each node of the graph."""
         self._need_histories("the bias at each history")
-        return bias.value_bias(self.values, self.critics(critic))
+        return value_bias(self.values, self.critics(critic))
 
     def gradient_bias(self, critic: CriticLike = "td0", estimator: str | None = None) -> Float64[np.ndarray, "nodes A"]:
-        """How much more than it should the actor is told to favour each action, at each node of the graph."""
+        """The error of the advantage of each action that the actor is given, at each node of the graph."""
         self._need_histories("the bias at each history")
-        told = gradients.estimated_values(self.values, self.critics(critic), estimator or "td0", self.lambda_)
-        return bias.gradient_bias(self.values, told)
+        Q = estimated_values(self.values, self.critics(critic), estimator or "td0", self.lambda_)
+        return gradient_bias(self.values, Q)
 
     def variance(self, critic: CriticLike = "hs", *, resampled: bool = False, shared: bool = False) -> float:
         """The total variance of the one-episode actor-critic gradient estimate with this critic.
 
         Args:
-            critic: "h", "hs" or any other of `asymrl.theory.critics.CRITICS`, or a value for each pair.
-            resampled: give V(h, s) a state drawn anew from the belief instead of the true one.
+            critic: "h", "hs" or any other of `asymrl.theory.CRITICS`, or a value for each pair.
+            resampled: whether V(h, s) reads a state drawn again from the belief instead of the true one.
             shared: whether the policy's table has a row for each memory, rather than one for each history.
         """
         self._need_histories("the variance of the estimate")
         if not resampled:
-            return variance.estimator_variance(self.values, self.critics(critic), shared=shared)
+            return estimator_variance(self.values, self.critics(critic), shared=shared)
         if not isinstance(critic, str) or critic != "hs":
             raise ValueError(f"resampled states are for the critic 'hs', not {critic!r}")
-        spread = variance.state_variance(self.values)
-        return variance.estimator_variance(self.values, self.critics("h"), resampled=spread)
+        spread = state_variance(self.values)
+        return estimator_variance(self.values, self.critics("h"), resampled=spread)
 
     def find(self, h: History) -> int | None:
-        """The node of the graph that a history belongs to; None if the policy never has it."""
+        """The node of the graph that contains a history; None if the policy never reaches it."""
         return self.lookup.find(h)
 
     def describe(self, h: History) -> str:
-        """A history in the problem's own words."""
+        """A history in the world's own names."""
         return describe(self.pomdp, h)
 
     def _need_histories(self, what: str) -> None:
-        if self.graph.merged == MEMORY:
+        if self.graph.merged == BY_MEMORY:
             raise ValueError(
-                f"{self.pomdp.name}: {what} needs a graph of beliefs, of which there are too many here; "
-                "ask for a smaller horizon or a mass below 1"
+                f"{self.pomdp.name}: {what} needs a graph of beliefs, and here are too many; "
+                "choose a smaller horizon or a mass below 1"
             )
 
     def _check_action(self, a: int) -> None:

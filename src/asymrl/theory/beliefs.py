@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
+from asymrl.theory.histories import History, describe
 from asymrl.worlds.pomdp import Pomdp
 
 GRAIN = 1e-12  # beliefs that differ by less are the same belief
@@ -95,7 +96,7 @@ def next_beliefs(
     return joint / np.where(total > 0, total, 1.0)[:, None], total
 
 
-def belief_of(pomdp: Pomdp, h: tuple[tuple[int | None, int], ...]) -> Float64[np.ndarray, "S"]:
+def belief_of(pomdp: Pomdp, h: History) -> Float64[np.ndarray, "S"]:
     """b(h).
 
     Raises:
@@ -118,9 +119,7 @@ def belief_of(pomdp: Pomdp, h: tuple[tuple[int | None, int], ...]) -> Float64[np
     return belief
 
 
-def begin_history(
-    pomdp: Pomdp, h: tuple[tuple[int | None, int], ...]
-) -> tuple[Float64[np.ndarray, "S"], tuple[tuple[int | None, int], ...]]:
+def begin_history(pomdp: Pomdp, h: History) -> tuple[Float64[np.ndarray, "S"], History]:
     """The belief after the first observation of a history, and the pairs that follow it."""
     if not isinstance(h, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in h):
         raise ValueError(f"{pomdp.name}: {h!r} is no history; give a tuple of pairs (action, observation)")
@@ -165,14 +164,3 @@ def _mixed(x: np.ndarray) -> np.ndarray:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
-
-
-def describe(pomdp: Pomdp, h: tuple[tuple[int | None, int], ...]) -> str:
-    """A history in the problem's own words, such as `good, then good→bad`."""
-    if not h:
-        return "the start"
-    words = []
-    for a, o in h:
-        seen = pomdp.name_of_observation(o)
-        words.append(seen if a is None else f"{pomdp.action_names[a]}→{seen}")
-    return " ".join(words)

@@ -13,8 +13,8 @@ import scipy.sparse as sparse
 from jaxtyping import Float64, Int
 from scipy.sparse.linalg import spsolve
 
-from asymrl.theory.beliefs import describe
-from asymrl.theory.graph import Graph
+from asymrl.theory.histories import describe
+from asymrl.theory.history_graph import HistoryGraph
 
 SAME = 1e-9  # how far probabilities may be apart and count as equal
 
@@ -49,7 +49,7 @@ class StateValue:
         )
 
 
-def state_value(graph: Graph) -> StateValue:
+def state_value(graph: HistoryGraph) -> StateValue:
     """Checks the conditions, and computes V(s) if they hold."""
     reactive, acts = _reactive(graph)
     conditions = [reactive]
@@ -63,7 +63,7 @@ def state_value(graph: Graph) -> StateValue:
     return StateValue(tuple(conditions), _solved(graph, pi_s))
 
 
-def _arrivals(graph: Graph) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
+def _arrivals(graph: HistoryGraph) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
     """All ways to come to a node with an action ahead: what was seen last, the node, and the edge (-1: the start)."""
     on = np.flatnonzero((graph.target >= 0) & graph.acting[graph.target])
     begins = np.flatnonzero((graph.start > 0) & graph.acting)
@@ -75,7 +75,7 @@ def _arrivals(graph: Graph) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"],
     return seen, node, np.concatenate([on, np.full(len(begins), -1)])
 
 
-def _reactive(graph: Graph) -> tuple[Condition, Float64[np.ndarray, "O1 A"]]:
+def _reactive(graph: HistoryGraph) -> tuple[Condition, Float64[np.ndarray, "O1 A"]]:
     """Is pi(a; h) a function of the last observation? And which."""
     name = "the policy is reactive"
     seen, node, edge = _arrivals(graph)
@@ -96,7 +96,7 @@ def _reactive(graph: Graph) -> tuple[Condition, Float64[np.ndarray, "O1 A"]]:
     return Condition(name, False, why), acts
 
 
-def _words(graph: Graph, node: int, edge: int) -> str:
+def _words(graph: HistoryGraph, node: int, edge: int) -> str:
     """A history that comes to a node by this edge."""
     if edge < 0:
         return describe(graph.pomdp, graph.history(node))
@@ -104,7 +104,9 @@ def _words(graph: Graph, node: int, edge: int) -> str:
     return describe(graph.pomdp, (*graph.history(int(graph.node[graph.source[edge]])), last))
 
 
-def _same_everywhere(graph: Graph, acts: Float64[np.ndarray, "O1 A"]) -> tuple[Condition, Float64[np.ndarray, "S A"]]:
+def _same_everywhere(
+    graph: HistoryGraph, acts: Float64[np.ndarray, "O1 A"]
+) -> tuple[Condition, Float64[np.ndarray, "S A"]]:
     """Does the policy see, and so do, the same in a state however the agent came there?"""
     pomdp, name = graph.pomdp, "what it does in a state does not depend on the way there"
     S, A = pomdp.states, pomdp.actions
@@ -134,7 +136,7 @@ def _same_everywhere(graph: Graph, acts: Float64[np.ndarray, "O1 A"]) -> tuple[C
 
 
 def _at_the_start(
-    graph: Graph, acts: Float64[np.ndarray, "O1 A"]
+    graph: HistoryGraph, acts: Float64[np.ndarray, "O1 A"]
 ) -> tuple[Int[np.ndarray, "n"], Float64[np.ndarray, "n A"]]:
     pomdp = graph.pomdp
     states = np.flatnonzero(pomdp.start)
@@ -143,7 +145,7 @@ def _at_the_start(
     return states, pomdp.first_observation[states] @ np.nan_to_num(acts[:-1])
 
 
-def _timeless(graph: Graph) -> Condition:
+def _timeless(graph: HistoryGraph) -> Condition:
     """Does the time left not matter?"""
     name = "no time limit ends episodes"
     if graph.stationary:
@@ -159,7 +161,7 @@ def _timeless(graph: Graph) -> Condition:
     return Condition(name, False, why)
 
 
-def _solved(graph: Graph, pi_s: Float64[np.ndarray, "S A"]) -> Float64[np.ndarray, "S"]:
+def _solved(graph: HistoryGraph, pi_s: Float64[np.ndarray, "S A"]) -> Float64[np.ndarray, "S"]:
     """V(s) = sum_a Pr(a | s) (R(s, a) + gamma E[V(s')]) (paper, eq. vs and qsa)."""
     pomdp = graph.pomdp
     met = ~np.isnan(pi_s[:, 0])

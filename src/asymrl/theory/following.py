@@ -8,13 +8,12 @@ import math
 import numpy as np
 from jaxtyping import Float64
 
-from asymrl.theory.counting import NODES, TooLargeError, count
-from asymrl.theory.graph import EXACT, MEMORY, Graph
-from asymrl.theory.histories import follow_likeliest
-from asymrl.theory.layers import Root
-from asymrl.theory.policies import Policy
+from asymrl.theory.histories import NODES, TooLargeError, count_histories
+from asymrl.theory.history_graph import BY_BELIEF, BY_MEMORY, HistoryGraph
+from asymrl.theory.policies import HistoryPolicy
 from asymrl.theory.stationary import close, close_from
-from asymrl.theory.unroll import unroll
+from asymrl.theory.time_layers import Root
+from asymrl.theory.unrolling import follow_likeliest, unroll
 from asymrl.theory.values import Values, state_bounds
 from asymrl.worlds.pomdp import Pomdp
 
@@ -26,7 +25,7 @@ TAIL = 1e-6  # share of the largest return that bounds on endless returns may mi
 
 def follow(
     pomdp: Pomdp,
-    policy: Policy,
+    policy: HistoryPolicy,
     horizon: float,
     *,
     truncation: str = "end",
@@ -34,7 +33,7 @@ def follow(
     merge: str | None = None,
     root: Root | None = None,
     limit: int = NODES,
-) -> Graph:
+) -> HistoryGraph:
     """The graph of a policy for a horizon, which may be infinite.
 
     Args:
@@ -53,7 +52,7 @@ def follow(
         return _endless(pomdp, policy, merge, root)
     steps, beyond = int(horizon), truncation == "bootstrap"
     if mass < 1:
-        graph = follow_likeliest(pomdp, policy, steps, mass=mass, beyond=beyond, limit=limit, merge=merge or EXACT)
+        graph = follow_likeliest(pomdp, policy, steps, mass=mass, beyond=beyond, limit=limit, merge=merge or BY_BELIEF)
         return _bounded(graph, policy, truncation)
     if merge is None:
         graph = _all(pomdp, policy, steps, beyond, root, limit)
@@ -62,36 +61,36 @@ def follow(
     return _bounded(graph, policy, truncation) if beyond else graph
 
 
-def _all(pomdp: Pomdp, policy: Policy, steps: int, beyond: bool, root: Root | None, limit: int) -> Graph:
+def _all(pomdp: Pomdp, policy: HistoryPolicy, steps: int, beyond: bool, root: Root | None, limit: int) -> HistoryGraph:
     """By beliefs if they fit, else by what the policy remembers."""
     forgets = _forgets(pomdp, policy)
     try:
         fits = min(limit, BELIEF_NODES) if forgets else limit
-        return unroll(pomdp, policy, steps, merge=EXACT, beyond=beyond, root=root, limit=fits)
+        return unroll(pomdp, policy, steps, merge=BY_BELIEF, beyond=beyond, root=root, limit=fits)
     except TooLargeError:
         if not forgets:
             raise
-        return unroll(pomdp, policy, steps, merge=MEMORY, beyond=beyond, root=root, limit=limit)
+        return unroll(pomdp, policy, steps, merge=BY_MEMORY, beyond=beyond, root=root, limit=limit)
 
 
-def _forgets(pomdp: Pomdp, policy: Policy) -> bool:
+def _forgets(pomdp: Pomdp, policy: HistoryPolicy) -> bool:
     """Whether the policy takes some histories for the same one."""
     shown = 0 if pomdp.first_observation is not None else pomdp.observations
     return policy.keys(policy.begin(np.array([shown]))) is not None
 
 
-def _endless(pomdp: Pomdp, policy: Policy, merge: str | None, root: Root | None) -> Graph:
+def _endless(pomdp: Pomdp, policy: HistoryPolicy, merge: str | None, root: Root | None) -> HistoryGraph:
     if not _forgets(pomdp, policy):
         return _cut(pomdp, policy, root)
     if merge is not None:
         return close(pomdp, policy, merge=merge, root=root)
     try:
-        return close(pomdp, policy, merge=EXACT, root=root, limit=ENDLESS_NODES)
+        return close(pomdp, policy, merge=BY_BELIEF, root=root, limit=ENDLESS_NODES)
     except TooLargeError:
-        return close(pomdp, policy, merge=MEMORY, root=root)
+        return close(pomdp, policy, merge=BY_MEMORY, root=root)
 
 
-def _cut(pomdp: Pomdp, policy: Policy, root: Root | None) -> Graph:
+def _cut(pomdp: Pomdp, policy: HistoryPolicy, root: Root | None) -> HistoryGraph:
     """An endless memory without a horizon: as deep as fits, with bounds on what is beyond."""
     if pomdp.discount == 1:
         raise ValueError(
@@ -99,13 +98,13 @@ def _cut(pomdp: Pomdp, policy: Policy, root: Root | None) -> Graph:
             "discount; give one of them"
         )
     depth = 1
-    while sum(count(pomdp, depth + 1)) <= ENDLESS_HISTORIES and pomdp.discount ** (depth + 1) > TAIL:
+    while sum(count_histories(pomdp, depth + 1)) <= ENDLESS_HISTORIES and pomdp.discount ** (depth + 1) > TAIL:
         depth += 1
     graph = unroll(pomdp, policy, depth, beyond=True, root=root)
     return _bounded(graph, policy, "bootstrap", endless=True)
 
 
-def _bounded(graph: Graph, policy: Policy, truncation: str, endless: bool = False) -> Graph:
+def _bounded(graph: HistoryGraph, policy: HistoryPolicy, truncation: str, endless: bool = False) -> HistoryGraph:
     """The graph with bounds on the values at its open nodes."""
     pomdp, horizon = graph.pomdp, graph.horizon or 0
     time, opened = graph.time[graph.node], graph.open[graph.node]
@@ -126,7 +125,7 @@ def _bounded(graph: Graph, policy: Policy, truncation: str, endless: bool = Fals
     return dataclasses.replace(graph, low=low, high=high)
 
 
-def _beyond(graph: Graph, policy: Policy) -> Float64[np.ndarray, "end"] | None:
+def _beyond(graph: HistoryGraph, policy: HistoryPolicy) -> Float64[np.ndarray, "end"] | None:
     """V(h, s) at the end of the graph, without a horizon; None for a policy that remembers everything."""
     last = int(graph.first_node[-2])
     pairs = slice(int(graph.first_pair[-2]), graph.pairs)

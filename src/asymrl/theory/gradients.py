@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from asymrl.theory.graph import Graph
+from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.values import Values, action_values
 
 ESTIMATORS = ("td0", "td-lambda", "mc")
@@ -23,7 +23,7 @@ class Gradient:
     """A gradient of the expected return with respect to the policy's table."""
 
     table: Float64[np.ndarray, "rows A"]
-    """One row for each thing the policy can remember, as `Graph.parameter` numbers them."""
+    """One row for each thing the policy can remember, as `HistoryGraph.parameter` numbers them."""
 
     @property
     def norm(self) -> float:
@@ -56,7 +56,9 @@ def estimated_values(
     return action_values(graph, (1 - lambda_) * critic + lambda_ * later)
 
 
-def asymmetric_gradient(graph: Graph, Q_hsa: Float64[np.ndarray, "pairs A"], parameters: str = "softmax") -> Gradient:
+def asymmetric_gradient(
+    graph: HistoryGraph, Q_hsa: Float64[np.ndarray, "pairs A"], parameters: str = "softmax"
+) -> Gradient:
     """E[sum_t gamma^t Q(h_t, s_t, a_t) grad log pi(a_t; h_t)] (paper, theorem "Asymmetric Policy Gradient").
 
     Also for any estimate of Q(h, s, a) in its place.
@@ -65,13 +67,27 @@ def asymmetric_gradient(graph: Graph, Q_hsa: Float64[np.ndarray, "pairs A"], par
     return _gathered(graph, graph.per_node(weight[:, None] * np.nan_to_num(Q_hsa)), parameters)
 
 
-def symmetric_gradient(graph: Graph, Q_ha: Float64[np.ndarray, "nodes A"], parameters: str = "softmax") -> Gradient:
+def symmetric_gradient(
+    graph: HistoryGraph, Q_ha: Float64[np.ndarray, "nodes A"], parameters: str = "softmax"
+) -> Gradient:
     """E[sum_t gamma^t Q(h_t, a_t) grad log pi(a_t; h_t)] (paper, eq. policy-gradient)."""
     weight = graph.per_node(graph.discounted_mass(graph.pomdp.discount))
     return _gathered(graph, weight[:, None] * np.nan_to_num(Q_ha), parameters)
 
 
-def _gathered(graph: Graph, told: Float64[np.ndarray, "nodes A"], parameters: str) -> Gradient:
+def gradient_bias(values: Values, Q_estimate: Float64[np.ndarray, "pairs A"]) -> Float64[np.ndarray, "nodes A"]:
+    """E[estimate of Q(h, s, a) | h] - Q(h, a), less its mean over the policy.
+
+    The mean drops out of the gradient: only what favours one action over another moves the actor. NaN for actions
+    that are never taken.
+    """
+    graph = values.graph
+    bias = graph.per_node(graph.belief[:, None] * np.nan_to_num(Q_estimate)) - np.nan_to_num(values.Q_ha)
+    centred = bias - np.sum(graph.pi * bias, axis=1, keepdims=True)
+    return np.where(graph.pi > 0, centred, np.nan)
+
+
+def _gathered(graph: HistoryGraph, told: Float64[np.ndarray, "nodes A"], parameters: str) -> Gradient:
     """From sum_t gamma^t Pr(h) Q(h, a) at each node to the parameters of the policy.
 
     "softmax": pi is the softmax of a table, d log pi(a) / d theta(b) = [a = b] - pi(b). "direct": the table holds the
@@ -84,3 +100,121 @@ def _gathered(graph: Graph, told: Float64[np.ndarray, "nodes A"], parameters: st
     table = np.zeros((int(graph.parameter.max()) + 1, graph.pomdp.actions))
     np.add.at(table, graph.parameter, told)
     return Gradient(table)
+
+
+def state_variance(values: Values) -> Float64[np.ndarray, "nodes"]:
+    """Var(V(h, s) | h). Not negative except for rounding."""
+    graph, V = values.graph, values.V_hs
+    mean = graph.per_node(graph.belief * V)
+    return graph.per_node(graph.belief * (V - mean[graph.node]) ** 2)
+
+
+def estimator_variance(
+    values: Values,
+    critic: Float64[np.ndarray, "pairs"],
+    *,
+    shared: bool = False,
+    resampled: Float64[np.ndarray, "nodes"] | None = None,
+) -> float:
+    """The total variance (the trace of the covariance) of the gradient estimate from one episode.
+
+    The estimate is sum_t gamma^t delta_t grad log pi(a_t; h_t), with the TD error delta of the given critic and pi the
+    softmax of a table.
+
+    Args:
+        values: of the policy.
+        critic: what the critic says at each pair.
+        shared: whether the table has a row for what the policy remembers, which may come back in an episode; otherwise
+            it has one for each history.
+        resampled: Var(critic | h) at each node, if the critic is given states drawn again from the belief at each
+            step, instead of the true ones; `critic` is then its mean.
+
+    Raises:
+        ValueError: if nodes are no histories; or rows are shared and states resampled.
+    """
+    graph = values.graph
+    if graph.merged == BY_MEMORY or (graph.stationary and not shared):
+        raise ValueError("the variance of the estimate needs a graph of histories or beliefs, unrolled in time")
+    if shared and resampled is not None:
+        raise ValueError("resampled states are supported for a table with a row for each history only")
+    delta = td_errors(graph, critic)
+    size = _score_size(graph)[graph.node[graph.source], graph.action]
+    moment = delta**2
+    if resampled is not None:
+        after = np.where(graph.target >= 0, resampled[graph.node[graph.target]], 0.0)
+        moment = moment + resampled[graph.node[graph.source]] + values.discount**2 * after
+    gain = np.bincount(graph.source, graph.probability * moment * size, minlength=graph.pairs)
+    if not shared:
+        second = graph.start @ graph.backward(gain, values.discount**2)
+        return float(second - _squared_means(values, delta))
+    later = _later_gradients(graph, delta)
+    gain += 2 * values.discount * _overlap(graph, delta, later)
+    second = graph.start @ graph.backward(gain, values.discount**2)
+    return float(second - np.sum(np.einsum("p,pra->ra", graph.start, later) ** 2))
+
+
+def td_errors(graph: HistoryGraph, critic: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "edges"]:
+    """The TD error delta = r + gamma V' - V on each edge."""
+    later = np.where(graph.target >= 0, critic[graph.target], 0.0)
+    return graph.pomdp.reward[graph.outcome] + graph.pomdp.discount * later - critic[graph.source]
+
+
+def _score_size(graph: HistoryGraph) -> Float64[np.ndarray, "nodes A"]:
+    """|grad log pi(a)|^2 for a softmax: sum_b ([a = b] - pi(b))^2."""
+    return 1 - 2 * graph.pi + np.sum(graph.pi**2, axis=1, keepdims=True)
+
+
+def _score_sums(graph: HistoryGraph, weight: Float64[np.ndarray, "edges"]) -> Float64[np.ndarray, "pairs A"]:
+    """E[weight grad log pi(a)] at each pair, with respect to the row of its node."""
+    A = graph.pomdp.actions
+    place = graph.source.astype(np.int64) * A + graph.action
+    told = np.bincount(place, graph.probability * weight, minlength=graph.pairs * A).reshape(-1, A)
+    return told - graph.pi[graph.node] * told.sum(1, keepdims=True)
+
+
+def _squared_means(values: Values, delta: Float64[np.ndarray, "edges"]) -> float:
+    """sum_h |E[gradient of the row of h]|^2, for a table with a row for each history."""
+    graph = values.graph
+    expected = graph.per_node(graph.belief[:, None] * _score_sums(graph, delta))
+    sizes = np.sum(expected**2, axis=1)
+    weight = values.discount ** (2.0 * graph.time) * squared_probabilities(graph)
+    return float(weight @ sizes)
+
+
+def squared_probabilities(graph: HistoryGraph) -> Float64[np.ndarray, "nodes"]:
+    """The sum of Pr(h)^2 over the histories of each node: histories with equal beliefs and memories branch alike."""
+    A, O = graph.pomdp.actions, graph.pomdp.observations
+    on = graph.target >= 0
+    source, target = graph.node[graph.source[on]].astype(np.int64), graph.node[graph.target[on]]
+    triple = (source * A + graph.action[on]) * O + graph.pomdp.observation[graph.outcome[on]]
+    _, first, place = np.unique(triple, return_index=True, return_inverse=True)
+    share = np.bincount(place, graph.belief[graph.source[on]] * graph.probability[on])
+    source, target = source[first], target[first]
+    begins = graph.parent < 0
+    squares = np.where(begins, graph.per_node(graph.start) ** 2, 0.0)
+    order = np.searchsorted(source, graph.first_node)  # codes are sorted by source, hence by time
+    for t in range(graph.layers - 1):
+        rows = slice(order[t], order[t + 1])
+        squares += np.bincount(target[rows], squares[source[rows]] * share[rows] ** 2, minlength=graph.nodes)
+    return squares
+
+
+def _later_gradients(graph: HistoryGraph, delta: Float64[np.ndarray, "edges"]) -> Float64[np.ndarray, "pairs rows A"]:
+    """E[sum_k gamma^k delta_k grad log pi_k | pair]: the expected estimate from here on."""
+    rows = int(graph.parameter.max()) + 1
+    gain = np.zeros((graph.pairs, rows, graph.pomdp.actions))
+    gain[np.arange(graph.pairs), graph.parameter[graph.node]] = _score_sums(graph, delta)
+    flat = graph.backward(gain.reshape(graph.pairs, -1), graph.pomdp.discount)
+    return flat.reshape(gain.shape)
+
+
+def _overlap(
+    graph: HistoryGraph, delta: Float64[np.ndarray, "edges"], later: Float64[np.ndarray, "pairs rows A"]
+) -> Float64[np.ndarray, "pairs"]:
+    """E[delta grad log pi(a) . (the expected estimate from the next pair on)] at each pair."""
+    on = graph.target >= 0
+    source, target, a = graph.source[on], graph.target[on], graph.action[on]
+    node = graph.node[source]
+    follows = later[target, graph.parameter[node]]
+    product = follows[np.arange(len(a)), a] - np.sum(graph.pi[node] * follows, axis=1)
+    return np.bincount(source, graph.probability[on] * delta[on] * product, minlength=graph.pairs)

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
-from asymrl.theory.beliefs import begin_history, belief_of, describe
+from asymrl.theory.beliefs import begin_history, belief_of
 from asymrl.theory.following import follow
-from asymrl.theory.graph import Graph
-from asymrl.theory.layers import Root
-from asymrl.theory.policies import History, Policy
+from asymrl.theory.histories import History, describe
+from asymrl.theory.history_graph import HistoryGraph
+from asymrl.theory.policies import HistoryPolicy
+from asymrl.theory.time_layers import Root
 from asymrl.theory.values import Values
 
 
-class Told(NamedTuple):
+class HistoryValues(NamedTuple):
     """What is known at a history, over all states; NaN where the state is impossible there."""
 
     V: Float64[np.ndarray, "S"]
@@ -31,14 +32,14 @@ class Told(NamedTuple):
 class Lookup:
     """Finds histories in the graph of a policy, and follows the policy from those that are not in it."""
 
-    graph: Graph
+    graph: HistoryGraph
     values: Values
-    policy: Policy
+    policy: HistoryPolicy
     horizon: float
     options: dict[str, Any]
     """How the policy was followed; see `asymrl.theory.following.follow`."""
 
-    def at(self, h: History) -> Told:
+    def at(self, h: History) -> HistoryValues:
         """The values at a history. Raises ValueError if it is impossible, or longer than the horizon."""
         pomdp, length = self.graph.pomdp, self._length(h)
         over = length >= self.horizon if self.options["truncation"] == "end" else length > self.horizon
@@ -100,7 +101,7 @@ class Lookup:
                 told[s] += pomdp.probability[k] * (pomdp.reward[k] + pomdp.discount * value)
         return told
 
-    def _follow_from(self, h: History, belief: Float64[np.ndarray, "S"]) -> Graph:
+    def _follow_from(self, h: History, belief: Float64[np.ndarray, "S"]) -> HistoryGraph:
         """The graph whose only root is this history."""
         state = np.flatnonzero(belief)
         root = Root(self.memory(h), np.array([-1]), np.zeros(len(state), int), state, belief[state])
@@ -114,9 +115,9 @@ class Lookup:
         return len(begin_history(self.graph.pomdp, h)[1])
 
 
-def _told(graph: Graph, values: Values, node: int) -> Told:
+def _told(graph: HistoryGraph, values: Values, node: int) -> HistoryValues:
     S, A, pairs = graph.pomdp.states, graph.pomdp.actions, graph.pairs_of(node)
-    told = Told(np.full(S, np.nan), np.full((S, A), np.nan), np.full(S, np.nan))
+    told = HistoryValues(np.full(S, np.nan), np.full((S, A), np.nan), np.full(S, np.nan))
     states = graph.state[pairs]
     told.V[states], told.Q[states], told.error[states] = values.V_hs[pairs], values.Q_hsa[pairs], values.error[pairs]
     return told

@@ -14,16 +14,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 
+from asymrl.theory.beliefs import fingerprint, first_belief, next_beliefs
+from asymrl.theory.histories import History
 from asymrl.worlds.pomdp import Pomdp
 
-History = tuple[tuple[int | None, int], ...]
-"""(action, observation) pairs; where the first observation is drawn from the state, the first pair is (None, o)."""
-
 PolicyLike = Any
-"""A `Policy`, "uniform", a mapping from histories, a callable of them, or an array with a row for each observation."""
+"""A `HistoryPolicy`, "uniform", a function of histories, a mapping from them, or an array of rows by observation."""
 
 
-class Policy(abc.ABC):
+class HistoryPolicy(abc.ABC):
     """pi(a; h). Memories are arrays with one row per history, or lists with one entry per history."""
 
     @abc.abstractmethod
@@ -55,7 +54,7 @@ class Policy(abc.ABC):
         return np.concatenate([one, other])
 
 
-class Controller(Policy):
+class Controller(HistoryPolicy):
     """A finite-state controller: acts by pi(. | z), moves to z' = u(z, a, o)."""
 
     def __init__(
@@ -98,7 +97,7 @@ def uniform(pomdp: Pomdp) -> Controller:
     return Controller(pi, np.zeros(pomdp.observations + 1, int), lambda z, a, o: np.zeros_like(z))
 
 
-class HistoryPolicy(Policy):
+class FunctionPolicy(HistoryPolicy):
     """A Python function from a history to probabilities."""
 
     def __init__(self, function: Callable[[History], Any], shows_first: bool):
@@ -116,14 +115,14 @@ class HistoryPolicy(Policy):
         return _stacked([self.function(h) for h in memory])
 
 
-class Window(Policy):
+class WindowPolicy(HistoryPolicy):
     """A function of the last k (action, observation) pairs; shorter at the beginning of an episode."""
 
-    def __init__(self, k: int, function: Callable[[History], Sequence[float] | np.ndarray], shows_first: bool):
-        """`shows_first`: whether histories begin with a pair (None, o), which then counts as one of the k."""
+    def __init__(self, pomdp: Pomdp, k: int, function: Callable[[History], Sequence[float] | np.ndarray]):
+        """Where histories begin with a pair (None, o), that pair counts as one of the k."""
         if k < 1:
             raise ValueError(f"a window of {k} pairs: at least 1 is needed")
-        self.k, self.function, self.shows_first = k, function, shows_first
+        self.k, self.function, self.shows_first = k, function, pomdp.first_observation is not None
 
     def begin(self, o: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n k 2"]:
         memory = np.full((len(o), self.k, 2), -1)
@@ -145,7 +144,7 @@ class Window(Policy):
         return tuple((None if a < 0 else a, o) for a, o in window if o >= 0)
 
 
-class BeliefPolicy(Policy):
+class BeliefPolicy(HistoryPolicy):
     """A function of the belief b(h), and of the time if it asks for it."""
 
     def __init__(
@@ -158,13 +157,9 @@ class BeliefPolicy(Policy):
         self.pomdp, self.function, self.timed = pomdp, function, timed
 
     def begin(self, o: Int[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
-        from asymrl.theory.beliefs import first_belief
-
         return np.stack([first_belief(self.pomdp, int(each)) for each in o]), np.zeros(len(o), int)
 
     def advance(self, memory: Any, rows: np.ndarray, a: np.ndarray, o: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from asymrl.theory.beliefs import next_beliefs
-
         beliefs, time = memory
         return next_beliefs(self.pomdp, beliefs[rows], a, o)[0], time[rows] + int(self.timed)
 
@@ -172,17 +167,15 @@ class BeliefPolicy(Policy):
         return np.asarray(self.function(*memory), float)
 
     def keys(self, memory: Any) -> Int[np.ndarray, "n k"]:
-        from asymrl.theory.beliefs import fingerprint
-
         beliefs, time = memory
         row, state = np.nonzero(beliefs)
         return np.concatenate([fingerprint(row, state, beliefs[row, state], len(beliefs)), time[:, None]], axis=1)
 
 
-class Soft(Policy):
+class EpsilonSoft(HistoryPolicy):
     """Does as another policy does, except with probability epsilon, when all actions are alike."""
 
-    def __init__(self, policy: Policy, epsilon: float):
+    def __init__(self, policy: HistoryPolicy, epsilon: float):
         if not 0 <= epsilon <= 1:
             raise ValueError(f"epsilon is {epsilon!r}, expected a probability")
         self.policy, self.epsilon = policy, epsilon
@@ -207,19 +200,19 @@ class Soft(Policy):
         return self.policy.joined(one, other)
 
 
-def as_policy(pomdp: Pomdp, policy: PolicyLike) -> Policy:
+def as_policy(pomdp: Pomdp, policy: PolicyLike) -> HistoryPolicy:
     """Makes a policy of what the user gave.
 
     Raises:
         ValueError: if it is nothing that can be one.
     """
     shows_first = pomdp.first_observation is not None
-    if isinstance(policy, Policy):
+    if isinstance(policy, HistoryPolicy):
         return policy
     if isinstance(policy, str) and policy == "uniform":
         return uniform(pomdp)
     if isinstance(policy, Mapping):
-        return HistoryPolicy(_looked_up(policy), shows_first)
+        return FunctionPolicy(_looked_up(policy), shows_first)
     if isinstance(policy, np.ndarray):
         rows = pomdp.observations + (0 if shows_first else 1)
         if policy.shape != (rows, pomdp.actions):
@@ -228,13 +221,8 @@ def as_policy(pomdp: Pomdp, policy: PolicyLike) -> Policy:
             )
         return reactive(policy.astype(float))
     if callable(policy):
-        return HistoryPolicy(policy, shows_first)
-    raise ValueError(f"{policy!r} is no policy: give 'uniform', a table, a function of the history, or a Policy")
-
-
-def window(pomdp: Pomdp, k: int, function: Callable[[History], Sequence[float] | np.ndarray]) -> Window:
-    """A policy for this problem that sees the last k pairs."""
-    return Window(k, function, pomdp.first_observation is not None)
+        return FunctionPolicy(policy, shows_first)
+    raise ValueError(f"{policy!r} is no policy: give 'uniform', a table, a function of the history, or a HistoryPolicy")
 
 
 def _looked_up(table: Mapping[History, Sequence[float]]) -> Callable[[History], Sequence[float]]:

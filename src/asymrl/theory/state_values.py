@@ -18,12 +18,14 @@ import scipy.sparse as sparse
 from jaxtyping import Bool, Float64
 from scipy.sparse.linalg import LinearOperator, gmres, spsolve
 
-from asymrl.theory.graph import Graph
+from asymrl.theory.history_graph import HistoryGraph
 from asymrl.theory.values import Values
 
 DENSE = 30_000_000  # pairs times states up to which TD(lambda) is solved directly
 BLOCK = 2_000_000  # of these at once, so that memory stays small
 NEGLIGIBLE = 1e-14  # share of the largest return at which an endless recursion stops
+CRITICS = ("h", "hs", "timed-mc", "timed-td", "mc", "td0", "td-lambda")
+"""V(h); V(h, s); the two timed V_t(s); the time-less V(s) from Monte-Carlo, TD(0) and TD(lambda) targets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +35,7 @@ class StateValues:
     values: Values
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> HistoryGraph:
         return self.values.graph
 
     def mass_at(self, t: int) -> Float64[np.ndarray, "pairs"]:
@@ -178,3 +180,35 @@ class StateValues:
         total = self.graph.per_state(mass)
         met = total > 0
         return np.where(met, self.graph.per_state(mass * x) / np.where(met, total, 1.0), np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Critics:
+    """Critics as arrays over the pairs of a graph."""
+
+    states: StateValues
+    lambda_: float = 0.7
+
+    def __call__(self, name: str | Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "pairs"]:
+        """The critic with this name, one of CRITICS; an array with a value for each pair is a critic already."""
+        if isinstance(name, np.ndarray):
+            return name
+        graph, values = self.states.graph, self.states.values
+        if name == "h":
+            return values.V_h[graph.node]
+        if name == "hs":
+            return values.V_hs
+        if name.startswith("timed-") and name in CRITICS:
+            if graph.stationary:
+                raise ValueError(f"critic {name!r} needs the time, which a problem without a horizon does not count")
+            timed = self.states.timed_mc if name == "timed-mc" else self.states.timed_td
+            return timed[graph.time[graph.node], graph.state]
+        if name in CRITICS:
+            V = {"mc": lambda: self.states.visit_mc, "td0": lambda: self.states.visit_td}.get(
+                name, lambda: self.states.visit_td_lambda(self.lambda_)
+            )()
+            # A state in which no action follows is never learned; its true mean stands in.
+            return np.where(self.states.met, V, 0.0)[graph.state] + np.where(
+                self.states.met[graph.state], 0.0, values.V_hs
+            )
+        raise ValueError(f"unknown critic {name!r}; choose one of {', '.join(CRITICS)}")

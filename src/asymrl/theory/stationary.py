@@ -5,19 +5,24 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Int
 
-from asymrl.theory.beliefs import describe, outcomes_of
-from asymrl.theory.counting import TooLargeError
-from asymrl.theory.graph import EXACT, MEMORY, Graph, spelled
-from asymrl.theory.layers import Layer, Root, beginning, following, probabilities
-from asymrl.theory.policies import History, Policy
+from asymrl.theory.beliefs import outcomes_of
+from asymrl.theory.histories import History, TooLargeError, describe
+from asymrl.theory.history_graph import BY_BELIEF, BY_MEMORY, HistoryGraph, trace_history
+from asymrl.theory.policies import HistoryPolicy
+from asymrl.theory.time_layers import Layer, Root, beginning, following, probabilities
 from asymrl.worlds.pomdp import Pomdp
 
 STATIONARY_NODES = 100_000
 
 
 def close(
-    pomdp: Pomdp, policy: Policy, *, merge: str = MEMORY, root: Root | None = None, limit: int = STATIONARY_NODES
-) -> Graph:
+    pomdp: Pomdp,
+    policy: HistoryPolicy,
+    *,
+    merge: str = BY_MEMORY,
+    root: Root | None = None,
+    limit: int = STATIONARY_NODES,
+) -> HistoryGraph:
     """The graph of a policy without a horizon. Nodes are met again at other times and stay the same node.
 
     Args:
@@ -34,8 +39,8 @@ def close(
 
 
 def close_from(
-    pomdp: Pomdp, policy: Policy, start: Root, *, merge: str = MEMORY, limit: int = STATIONARY_NODES
-) -> tuple[Graph, Int[np.ndarray, "pairs"]]:
+    pomdp: Pomdp, policy: HistoryPolicy, start: Root, *, merge: str = BY_MEMORY, limit: int = STATIONARY_NODES
+) -> tuple[HistoryGraph, Int[np.ndarray, "pairs"]]:
     """`close`, and the pair of the graph for each pair of the root."""
     closing = _Closing(pomdp, policy, merge, limit)
     pair = closing.meet(Layer.first(start))
@@ -48,7 +53,7 @@ def close_from(
 class _Closing:
     """Nodes and pairs met so far; those from `done` on are still to be followed."""
 
-    def __init__(self, pomdp: Pomdp, policy: Policy, merge: str, limit: int):
+    def __init__(self, pomdp: Pomdp, policy: HistoryPolicy, merge: str, limit: int):
         self.pomdp, self.policy, self.merge, self.limit = pomdp, policy, merge, limit
         self.action_of = pomdp.rows()[1]
         self.number: dict[bytes, int] = {}
@@ -79,7 +84,7 @@ class _Closing:
                 "many histories; give a horizon"
             )
         share = layer.mass / layer.weights()[layer.node]
-        full = np.concatenate([keys, layer.beliefs()], axis=1) if self.merge == EXACT else keys
+        full = np.concatenate([keys, layer.beliefs()], axis=1) if self.merge == BY_BELIEF else keys
         place, fresh = np.empty(layer.nodes, int), []
         for i, row in enumerate(np.ascontiguousarray(full)):
             known = len(self.number)
@@ -144,14 +149,14 @@ class _Closing:
 
     def _history(self, node: int) -> History:
         names = ("parent", "parent_action", "parent_observation")
-        return spelled(node, *(np.concatenate([layer[name] for layer in self.layers]) for name in names))
+        return trace_history(node, *(np.concatenate([layer[name] for layer in self.layers]) for name in names))
 
-    def finished(self) -> Graph:
+    def finished(self) -> HistoryGraph:
         source, outcome, target = np.concatenate(self.edges, axis=1).astype(np.int32)
         joined = {name: np.concatenate([layer[name] for layer in self.layers]) for name in self.layers[0]}
         _, parameter = np.unique(np.concatenate(self.keys), axis=0, return_inverse=True)
         nothing = np.zeros(self.pairs)
-        return Graph(
+        return HistoryGraph(
             pomdp=self.pomdp,
             merged=self.merge,
             horizon=None,

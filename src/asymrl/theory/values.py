@@ -1,4 +1,4 @@
-"""V(h), Q(h, a), V(h, s) and Q(h, s, a) of a policy, exactly."""
+"""V(h), Q(h, a), V(h, s) and Q(h, s, a) of a policy, exactly, and the bias of a critic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sparse
 from jaxtyping import Float64
 
-from asymrl.theory.graph import MEMORY, Graph
+from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.worlds.pomdp import Pomdp
 
 
@@ -17,7 +17,7 @@ from asymrl.worlds.pomdp import Pomdp
 class Values:
     """The values of a policy on the nodes and pairs of its graph. Q is NaN for actions that are never taken."""
 
-    graph: Graph
+    graph: HistoryGraph
 
     @property
     def discount(self) -> float:
@@ -45,7 +45,7 @@ class Values:
         A node that only stands for a memory has no belief of its own; its value is the mean of V(z, s).
         """
         graph = self.graph
-        if graph.merged == MEMORY:
+        if graph.merged == BY_MEMORY:
             return graph.per_node(graph.belief * self.V_hs)
         beyond = graph.per_node(graph.belief * (graph.low + graph.high) / 2)
         gain = np.where(graph.open, beyond, np.sum(graph.pi * np.nan_to_num(self.R_ha), axis=1))
@@ -71,7 +71,7 @@ class Values:
     def Q_ha(self) -> Float64[np.ndarray, "nodes A"]:
         """Q(h, a) = R(h, a) + gamma E[V(hao) | h, a] (paper, eq. qha)."""
         graph, A = self.graph, self.graph.pomdp.actions
-        if graph.merged == MEMORY:
+        if graph.merged == BY_MEMORY:
             return graph.per_node(graph.belief[:, None] * self.Q_hsa)
         on = graph.target >= 0
         source, target = graph.source[on], graph.target[on]
@@ -103,7 +103,7 @@ class Values:
         return sparse.csr_array(entries, shape=(graph.nodes, graph.nodes))
 
 
-def action_values(graph: Graph, later: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "pairs A"]:
+def action_values(graph: HistoryGraph, later: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "pairs A"]:
     """E[r + gamma x' | h, s, a], where x' is `later` at the next pair; NaN for actions that are never taken."""
     A, pomdp = graph.pomdp.actions, graph.pomdp
     x = np.where(graph.target >= 0, later[graph.target], 0.0)
@@ -111,6 +111,13 @@ def action_values(graph: Graph, later: Float64[np.ndarray, "pairs"]) -> Float64[
     place = graph.source.astype(np.int64) * A + graph.action
     Q = np.bincount(place, gain, minlength=graph.pairs * A).reshape(-1, A)
     return np.where(graph.pi[graph.node] > 0, Q, np.nan)
+
+
+def value_bias(values: Values, critic: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "nodes"]:
+    """E[critic | h] - V(h) at each node; NaN where no action follows."""
+    graph = values.graph
+    bias = graph.per_node(graph.belief * critic) - values.V_h
+    return np.where(graph.open, np.nan, bias)
 
 
 def state_bounds(pomdp: Pomdp, horizon: int) -> tuple[Float64[np.ndarray, "T1 S"], Float64[np.ndarray, "T1 S"]]:

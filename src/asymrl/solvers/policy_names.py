@@ -1,4 +1,4 @@
-"""Policies by the names that the command line knows."""
+"""Policies by the names that the command line knows, and their analysis as far as it fits."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 
-from asymrl.solvers.optima import Solution
-from asymrl.theory.policies import History, Policy, Soft, Window, uniform, window
-from asymrl.theory.unroll import unroll
+from asymrl.solvers.optima import Solution, solve
+from asymrl.solvers.search import LIMIT
+from asymrl.theory.analysis import Analysis, analyse
+from asymrl.theory.histories import NODES, History, TooLargeError
+from asymrl.theory.policies import EpsilonSoft, HistoryPolicy, WindowPolicy, uniform
+from asymrl.theory.unrolling import unroll
 from asymrl.worlds.pomdp import Pomdp
 
 NAMES = "uniform, optimal, eps-optimal:0.5, window:2 or run:FOLDER"
+BEGINNING = 20  # actions
+FEWEST = 3  # with fewer actions, there is little to remember and nothing to say about critics
 
 
-def named_policy(pomdp: Pomdp, name: str, best: Solution, horizon: float) -> Policy:
+def policy_by_name(pomdp: Pomdp, name: str, best: Solution, horizon: float) -> HistoryPolicy:
     """The policy with this name.
 
     "optimal" is the optimal one. "eps-optimal:E" takes a uniformly random action with probability E instead. "window:K"
@@ -31,10 +36,10 @@ def named_policy(pomdp: Pomdp, name: str, best: Solution, horizon: float) -> Pol
     if kind == "optimal" and not argument:
         return best.policy()
     if kind == "eps-optimal":
-        return Soft(best.policy(timed=False), _number(name, argument, float))
+        return EpsilonSoft(best.policy(timed=False), _number(name, argument, float))
     if kind == "window":
         steps = int(min(horizon, 1000))
-        return imitating_window(pomdp, _number(name, argument, int), Soft(best.policy(timed=False), 0.5), steps)
+        return imitating_window(pomdp, _number(name, argument, int), EpsilonSoft(best.policy(timed=False), 0.5), steps)
     raise ValueError(f"unknown policy {name!r}; choose {NAMES}")
 
 
@@ -45,9 +50,9 @@ def _number(name: str, text: str, kind: type) -> Any:
         raise ValueError(f"policy {name!r}: {text!r} is not a number; choose {NAMES}") from None
 
 
-def imitating_window(pomdp: Pomdp, k: int, expert: Policy, horizon: int) -> Window:
+def imitating_window(pomdp: Pomdp, k: int, expert: HistoryPolicy, horizon: int) -> WindowPolicy:
     """What an expert does on average, given the last k pairs of its own episodes; uniform where it never comes."""
-    both = _Watched(expert, window(pomdp, k, lambda pairs: []))
+    both = _Watched(expert, WindowPolicy(pomdp, k, lambda pairs: []))
     graph = unroll(pomdp, both, horizon, merge="memory")
     totals: dict[History, np.ndarray] = defaultdict(lambda: np.zeros(pomdp.actions))
     for node in range(graph.nodes):
@@ -58,13 +63,13 @@ def imitating_window(pomdp: Pomdp, k: int, expert: Policy, horizon: int) -> Wind
             return np.full(pomdp.actions, 1 / pomdp.actions)
         return totals[pairs] / totals[pairs].sum()
 
-    return window(pomdp, k, act)
+    return WindowPolicy(pomdp, k, act)
 
 
-class _Watched(Policy):
+class _Watched(HistoryPolicy):
     """A policy that is followed together with a window, so that nodes tell windows apart."""
 
-    def __init__(self, policy: Policy, watch: Window):
+    def __init__(self, policy: HistoryPolicy, watch: WindowPolicy):
         self.policy, self.watch = policy, watch
 
     def begin(self, o: Int[np.ndarray, "n"]) -> Any:
@@ -82,3 +87,39 @@ class _Watched(Policy):
 
     def rows(self, memory: Any, rows: Int[np.ndarray, "m"]) -> Any:
         return self.policy.rows(memory[0], rows), self.watch.rows(memory[1], rows)
+
+
+def analyse_what_fits(
+    pomdp: Pomdp,
+    name: str,
+    horizon: float,
+    *,
+    limit: int = NODES,
+    beliefs: int = LIMIT,
+    seconds: float = 30.0,
+) -> tuple[Analysis, Solution]:
+    """Analyses a policy over `horizon` actions, or over fewer where so many do not fit; and the optimum for as many.
+
+    Histories grow exponentially, so that with two thirds of the depth at which they are too many there is room and time
+    for all that is computed of them. `Analysis.horizon` tells how many actions it became.
+
+    Args:
+        pomdp: the problem.
+        name: of the policy, as in `policy_by_name`.
+        horizon: how many actions there are at most, or math.inf.
+        limit: how many nodes fit.
+        beliefs: how many beliefs the search for the optimum may look at.
+        seconds: after how long that search gives up and is content with bounds.
+
+    Raises:
+        ValueError: if there is no such policy; `TooLargeError`, a kind of it, if not even three actions fit.
+    """
+    while True:
+        best = solve(pomdp, horizon, limit=beliefs, seconds=seconds)
+        try:
+            return analyse(pomdp, policy_by_name(pomdp, name, best, horizon), horizon=horizon, limit=limit), best
+        except TooLargeError as error:
+            shorter = min(BEGINNING, max(FEWEST, 2 * (error.depth or 0) // 3))
+            if shorter > (error.depth or 0) or shorter >= horizon:
+                raise
+            horizon = shorter

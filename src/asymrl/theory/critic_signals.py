@@ -11,15 +11,15 @@ import scipy.sparse as sparse
 from jaxtyping import Float64, Int
 from scipy.sparse.linalg import spsolve
 
-from asymrl.theory import variance
 from asymrl.theory.analysis import Analysis
-from asymrl.theory.graph import MEMORY
+from asymrl.theory.gradients import state_variance
+from asymrl.theory.history_graph import BY_MEMORY
 from asymrl.theory.values import Values
 from asymrl.worlds.finite import FiniteWorld
 
 
 @dataclass(frozen=True)
-class Told:
+class SignalWorth:
     """What a critic gains by a signal, between knowing nothing, V(h), and everything, V(h, s)."""
 
     signal: str
@@ -76,18 +76,18 @@ def alone(values: Values, label: Int[np.ndarray, "S"]) -> Float64[np.ndarray, "p
     return beyond + shown @ np.asarray(spsolve(sparse.csc_array(chain), paid)).reshape(-1)
 
 
-def examine_signal(analysis: Analysis, world: FiniteWorld, name: str) -> Told:
+def examine_signal(analysis: Analysis, world: FiniteWorld, name: str) -> SignalWorth:
     """What the critic of this analysis would gain by a signal.
 
     Raises:
         ValueError: if there is no such signal, or there are too many beliefs, or no horizon.
     """
     label, graph, values = labels(world, name), analysis.graph, analysis.values
-    if graph.merged == MEMORY or graph.stationary:
+    if graph.merged == BY_MEMORY or graph.stationary:
         raise ValueError(f"{world.name}: what a signal is worth needs a horizon, and few enough beliefs to list them")
     weight = np.where(graph.open, 0.0, graph.probability_of_node)
     partly = with_history(values, label)
-    spread = float(weight @ variance.state_variance(values))
+    spread = float(weight @ state_variance(values))
     left = float(weight @ graph.per_node(graph.belief * (values.V_hs - partly) ** 2))
     true = analysis.gradient()
 
@@ -97,7 +97,7 @@ def examine_signal(analysis: Analysis, world: FiniteWorld, name: str) -> Told:
         return float(weight @ np.abs(bias) / weight.sum()), None if np.isnan(cosine) else cosine
 
     (bias_i, cosine_i), (bias_s, cosine_s) = of_states(alone(values, label)), of_states(analysis.critics("td0"))
-    return Told(
+    return SignalWorth(
         signal=name,
         meaning=world.signals()[name].about,
         explained=1 - left / spread if spread > 1e-15 else None,

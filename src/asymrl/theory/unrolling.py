@@ -1,31 +1,32 @@
-"""Follows a policy through a problem, one time after the other."""
+"""Follows a policy for a finite number of actions: all histories, or the likeliest."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from asymrl.theory.beliefs import describe, outcomes_of
-from asymrl.theory.counting import EDGES, NODES, TooLargeError, needed
-from asymrl.theory.graph import EXACT, MEMORY, WHOLE, Graph, spelled
-from asymrl.theory.layers import Layer, Root, beginning, classes, gathered, probabilities, reached
-from asymrl.theory.policies import Policy
+from asymrl.theory.beliefs import outcomes_of
+from asymrl.theory.histories import EDGES, NODES, History, TooLargeError, describe, needed
+from asymrl.theory.history_graph import BY_BELIEF, BY_HISTORY, BY_MEMORY, HistoryGraph, trace_history
+from asymrl.theory.policies import HistoryPolicy, as_policy
+from asymrl.theory.time_layers import Layer, Root, beginning, classes, gathered, probabilities, reached
 from asymrl.worlds.pomdp import Pomdp
 
 
 def unroll(
     pomdp: Pomdp,
-    policy: Policy,
+    policy: HistoryPolicy,
     horizon: int,
     *,
-    merge: str = EXACT,
+    merge: str = BY_BELIEF,
     threshold: float = 0.0,
     beyond: bool = False,
     root: Root | None = None,
     limit: int = NODES,
-) -> Graph:
+) -> HistoryGraph:
     """Follows a policy for `horizon` actions.
 
     Args:
@@ -43,8 +44,8 @@ def unroll(
         TooLargeError: if there are more nodes; it says how many histories there are and what would fit.
         ValueError: if the policy gives something else than probabilities; it says after which history.
     """
-    if merge not in (WHOLE, EXACT, MEMORY):
-        raise ValueError(f"merge={merge!r}: choose {WHOLE!r}, {EXACT!r} or {MEMORY!r}")
+    if merge not in (BY_HISTORY, BY_BELIEF, BY_MEMORY):
+        raise ValueError(f"merge={merge!r}: choose {BY_HISTORY!r}, {BY_BELIEF!r} or {BY_MEMORY!r}")
     if horizon < 1:
         raise ValueError(f"{pomdp.name}: horizon is {horizon}, expected at least 1 action")
     growing = _Growing(pomdp, policy, merge, horizon, beyond, threshold)
@@ -84,7 +85,7 @@ def _too_large(pomdp: Pomdp, horizon: int, t: int, nodes: int, edges: int, limit
 class _Growing:
     """A graph that is being made, layer by layer."""
 
-    def __init__(self, pomdp: Pomdp, policy: Policy, merge: str, horizon: int, beyond: bool, threshold: float):
+    def __init__(self, pomdp: Pomdp, policy: HistoryPolicy, merge: str, horizon: int, beyond: bool, threshold: float):
         self.pomdp, self.policy, self.merge, self.horizon, self.beyond = pomdp, policy, merge, horizon, beyond
         self.threshold = threshold
         self.action_of = pomdp.rows()[1]
@@ -125,7 +126,7 @@ class _Growing:
         z = layer.node[pair]
         weight = layer.mass[pair] * pi[z, self.action_of[k]] * self.pomdp.probability[k]
         after, target = reached(self.pomdp, z, self.action_of[k], k, weight)
-        if layer.keys is None and self.merge == EXACT and not last:
+        if layer.keys is None and self.merge == BY_BELIEF and not last:
             after, moved = self._without_unlikely(after)
             target = moved[target]
         if after.remembered:
@@ -156,9 +157,9 @@ class _Growing:
     def merged(self, layer: Layer) -> tuple[Layer, Int[np.ndarray, "pairs"]]:
         """The layer with nodes that are alike made one, the most likely speaking for all; and where its pairs went."""
         layer.keys = self.policy.keys(layer.memory) if layer.remembered else None
-        if self.merge == WHOLE or layer.keys is None:
+        if self.merge == BY_HISTORY or layer.keys is None:
             return layer, np.arange(len(layer.node))
-        keys = np.concatenate([layer.keys, layer.beliefs()], axis=1) if self.merge == EXACT else layer.keys
+        keys = np.concatenate([layer.keys, layer.beliefs()], axis=1) if self.merge == BY_BELIEF else layer.keys
         place, speaker = classes(keys, layer.weights())
         memory = self.policy.rows(layer.memory, speaker)
         layer, moved = gathered(layer, self.pomdp.states, place, speaker)
@@ -181,7 +182,7 @@ class _Growing:
             np.concatenate([part[name] for part in self.parts])
             for name in ("parent", "parent_action", "parent_observation")
         )
-        return describe(self.pomdp, spelled(int(layer.parent[node]), parent, action, observation) + last)
+        return describe(self.pomdp, trace_history(int(layer.parent[node]), parent, action, observation) + last)
 
     def _add_nodes(self, layer: Layer, t: int, pi: np.ndarray, opened: np.ndarray) -> None:
         self.forgets |= layer.keys is not None
@@ -203,7 +204,7 @@ class _Growing:
         self.nodes += layer.nodes
         self.pairs += len(layer.node)
 
-    def finished(self) -> Graph:
+    def finished(self) -> HistoryGraph:
         sizes = [(len(part["pi"]), len(part["node"])) for part in self.parts]
         first = np.concatenate([[(0, 0)], np.cumsum(sizes, axis=0)])
         # Parts are given up one by one, so that nothing is held twice.
@@ -212,7 +213,7 @@ class _Growing:
         if self.forgets:
             _, parameter = np.unique(keys, axis=0, return_inverse=True)
         nothing = np.zeros(self.pairs)
-        return Graph(
+        return HistoryGraph(
             pomdp=self.pomdp,
             merged=self.merge,
             horizon=self.horizon,
@@ -223,3 +224,57 @@ class _Growing:
             first_pair=first[:, 1],
             **joined,
         )
+
+
+def realisable(
+    pomdp: Pomdp, depth: int, policy: HistoryPolicy | str = "uniform", limit: int = NODES
+) -> Iterator[tuple[History, float]]:
+    """The histories with up to `depth` actions that the policy can have, with Pr(H_t = h), shorter ones first.
+
+    Raises:
+        TooLargeError: if there are more than `limit`; it says how many, and which depth fits.
+    """
+    graph = unroll(pomdp, as_policy(pomdp, policy), max(depth, 1), merge=BY_HISTORY, beyond=True, limit=limit)
+    listed = int(np.searchsorted(graph.time, depth, "right"))
+    return ((graph.history(z), float(graph.probability_of_node[z])) for z in range(listed))
+
+
+def follow_likeliest(
+    pomdp: Pomdp,
+    policy: HistoryPolicy,
+    horizon: int,
+    *,
+    mass: float,
+    beyond: bool = False,
+    limit: int = NODES,
+    merge: str = BY_HISTORY,
+) -> HistoryGraph:
+    """Follows the likeliest histories until an episode leaves them with probability 1 - mass at most.
+
+    No history is likelier than what it extends, so going best-first is the same as following all above a threshold.
+    The threshold falls until the mass is reached; if that does not fit, the last graph that did is returned, and the
+    values at its open nodes are as uncertain as the problem allows.
+    """
+    if not 0 < mass <= 1:
+        raise ValueError(f"mass is {mass!r}, expected a probability above 0")
+    found, threshold, factor = None, (1 - mass) / 16, 4.0
+    while True:
+        try:
+            graph = unroll(pomdp, policy, horizon, merge=merge, threshold=threshold, beyond=beyond, limit=limit)
+        except TooLargeError:
+            if found is None:
+                raise
+            if factor < 1.5:
+                return found
+            threshold, factor = threshold * factor**0.5, factor**0.5  # something in between may fit
+            continue
+        found = graph
+        if left_over(graph) <= 1 - mass or threshold == 0 or factor < 4:
+            return found
+        threshold = threshold / factor if threshold > 1e-15 else 0.0
+
+
+def left_over(graph: HistoryGraph) -> float:
+    """The probability that an episode comes to a node that was not followed."""
+    early = graph.open & (graph.time < (graph.horizon or 0))
+    return float(graph.probability_of_node[early].sum())

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from asymrl import theory
-from asymrl.theory.histories import left_over
-from asymrl.theory.unroll import unroll
+from asymrl.theory.unrolling import left_over, unroll
 from tests.oracles.trajectories import random_policy
 from tests.theory.worlds import problem
 

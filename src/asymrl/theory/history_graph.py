@@ -15,16 +15,16 @@ import scipy.sparse as sparse
 from jaxtyping import Bool, Float64, Int
 from scipy.sparse.linalg import splu
 
-from asymrl.theory.policies import History
+from asymrl.theory.histories import History
 from asymrl.worlds.pomdp import Pomdp
 
-EXACT = "belief"  # nodes whose histories share belief and memory
-WHOLE = "history"  # nodes that are one history each
-MEMORY = "memory"  # nodes whose histories share the memory only: the product chain (z, s)
+BY_BELIEF = "belief"  # nodes whose histories share belief and memory
+BY_HISTORY = "history"  # nodes that are one history each
+BY_MEMORY = "memory"  # nodes whose histories share the memory only: the product chain (z, s)
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class HistoryGraph:
     """Where a policy leads. Rows of a layer are contiguous; a stationary graph is one layer that leads to itself."""
 
     pomdp: Pomdp
@@ -210,14 +210,14 @@ class Graph:
 
     def history(self, node: int) -> History:
         """The most likely history of a node."""
-        return spelled(node, self.parent, self.parent_action, self.parent_observation)
+        return trace_history(node, self.parent, self.parent_action, self.parent_observation)
 
     def per_state(self, x: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "S"]:
         """Sums over the nodes in which each state can be."""
         return np.bincount(self.state, x, minlength=self.pomdp.states)
 
 
-def spelled(node: int, parent: np.ndarray, action: np.ndarray, observation: np.ndarray) -> History:
+def trace_history(node: int, parent: np.ndarray, action: np.ndarray, observation: np.ndarray) -> History:
     """The history that leads to a node, by following parents."""
     pairs = []
     while node >= 0:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from asymrl.theory.analysis import analyse
-from asymrl.theory.policies import History
+from asymrl.theory.histories import History
 
 GOOD, BAD = 0, 1
 
 
-def good_bad(g: float) -> Iterator[str]:
+def good_bad_steps(g: float) -> Iterator[str]:
     """Lines of text. Every number on the left is computed from the model, every one on the right is a closed form."""
     analysis = analyse("good-bad", np.eye(2), horizon=math.inf, discount=g)
     V = analysis.state_value().V

@@ -1,13 +1,10 @@
 """Critics that are told a part of the state."""
 
-import json
-
 import numpy as np
 import pytest
 
 from asymrl import theory
-from asymrl.cli import main
-from asymrl.theory.signals import alone, examine_signal, labels, with_history
+from asymrl.theory.critic_signals import alone, examine_signal, labels, with_history
 from asymrl.worlds import FiniteWorld, make
 from tests.oracles.trajectories import random_policy
 from tests.theory.worlds import heard_the_priest
@@ -41,9 +38,9 @@ def test_between_nothing_and_everything(tree: theory.Analysis) -> None:
     np.testing.assert_allclose(with_history(tree.values, labels(world, "position")), tree.critics("h"), atol=1e-14)
     h, side = ((1, 4),), labels(world, "heaven-side")
     state = int(np.flatnonzero(tree.belief(h))[0])
-    assert tree.V_told(h, side, int(side[state])) == pytest.approx(tree.V(h, state))
+    assert tree.V_signal(h, side, int(side[state])) == pytest.approx(tree.V(h, state))
     with pytest.raises(ValueError, match="the signal 7 is impossible after S"):
-        tree.V_told(h, side, 7)
+        tree.V_signal(h, side, 7)
 
 
 def test_critic_of_the_signal_alone_is_the_fixed_point_of_td0(tree: theory.Analysis) -> None:
@@ -66,13 +63,3 @@ def test_what_heaven_side_is_worth() -> None:
     assert cell.explained == pytest.approx(0, abs=1e-12)
     assert cell.variance_hi == pytest.approx(cell.variance_h)
     assert side.cosine_s == pytest.approx(-0.617, abs=6e-4)
-
-
-def test_command(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["theory", "heaven-hell-1", "--horizon", "8", "--critic-sees"]
-    assert main([*asked, "heaven-side"]) == 0
-    assert "It explains 100.0% of what V(h, s) knows beyond V(h)." in capsys.readouterr().out
-    assert main([*asked, "position", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["signal"]["explained"] == pytest.approx(0, abs=1e-12)
-    assert main([*asked, "colour"]) == 2
-    assert "no signal 'colour'; choose one of state, heaven-side" in capsys.readouterr().err

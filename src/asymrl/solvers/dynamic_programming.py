@@ -1,4 +1,4 @@
-"""Plans: what to do in each belief with each number of steps to go, found by dynamic programming or by search."""
+"""Dynamic programming over all reachable beliefs, and the plans that it gives."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int
 from scipy import sparse
+from scipy.sparse import linalg
 
-from asymrl.solvers.beliefgraph import BeliefGraph, Numbering
-from asymrl.solvers.search import Search
+from asymrl.solvers.belief_mdp import BeliefGraph
 from asymrl.theory.policies import Controller
 from asymrl.worlds.pomdp import Pomdp
 
@@ -46,14 +46,14 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Table:
+class ValueTable:
     """The optimal values and actions of all beliefs of a graph; row k is for k steps to go."""
 
     values: Float64[np.ndarray, "K N"]
     actions: Int[np.ndarray, "K N"]
 
 
-def backward_induction(graph: BeliefGraph, horizon: int, discount: float) -> Table:
+def backward_induction(graph: BeliefGraph, horizon: int, discount: float) -> ValueTable:
     """V_k(b) = max_a R(b,a) + g sum_o Pr(o|b,a) V_{k-1}(b'). Among equally good actions, those that end sooner win."""
     N, A = graph.rewards.shape
     values, steps = np.zeros((horizon + 1, N)), np.zeros(N)
@@ -66,10 +66,25 @@ def backward_induction(graph: BeliefGraph, horizon: int, discount: float) -> Tab
         length = np.where(ties, 1 + ahead[..., 1], np.inf)
         actions[k] = length.argmin(1)
         steps = length.min(1)
-    return Table(values, actions)
+    return ValueTable(values, actions)
 
 
-def timed_plan(graph: BeliefGraph, table: Table) -> Plan:
+def policy_iteration(graph: BeliefGraph, discount: float) -> tuple[Int[np.ndarray, "N"], Float64[np.ndarray, "N"]]:
+    """The best action of each belief and its value, with no end. Howard's iteration: exact, and never many rounds."""
+    N, A = graph.rewards.shape
+    row, action = np.arange(N), graph.rewards.argmax(1)
+    while True:
+        chain = sparse.identity(N, format="csc") - discount * graph.transition[row * A + action].tocsc()
+        values = np.asarray(linalg.spsolve(chain, graph.rewards[row, action]))
+        Q = graph.rewards + discount * (graph.transition @ values).reshape(N, A)
+        # Rounding must not make the iteration turn in circles between equally good actions.
+        better = Q.max(1) > Q[row, action] + 1e3 * TIE * np.maximum(1, np.abs(values))
+        if not better.any():
+            return action, values
+        action = np.where(better, Q.argmax(1), action)
+
+
+def timed_plan(graph: BeliefGraph, table: ValueTable) -> Plan:
     """The optimal plan for a finite horizon: a node for each belief and time that any actions can lead to."""
     horizon = len(table.actions) - 1
     reached, nodes = np.zeros((horizon + 1, len(graph)), bool), np.full((horizon + 1, len(graph)), -1)
@@ -84,7 +99,7 @@ def timed_plan(graph: BeliefGraph, table: Table) -> Plan:
         z, following = nodes[k][graph.belief[leaving]], nodes[k - 1][graph.following[leaving]]
         edges.append(np.stack([z, graph.action[leaving], graph.observation[leaving], following], 1))
     first = first_nodes(graph.pomdp, graph.first_observation, nodes[horizon][graph.first_belief])
-    return Plan(table.actions[steps, belief].astype(int), first, _stacked(edges), graph.pomdp.actions)
+    return Plan(table.actions[steps, belief].astype(int), first, stacked_edges(edges), graph.pomdp.actions)
 
 
 def stationary_plan(graph: BeliefGraph, action: Int[np.ndarray, "N"]) -> Plan:
@@ -94,36 +109,6 @@ def stationary_plan(graph: BeliefGraph, action: Int[np.ndarray, "N"]) -> Plan:
     return Plan(action.astype(int), first, edges, graph.pomdp.actions)
 
 
-def searched_plan(found: Search, blind: Float64[np.ndarray, "K A S"]) -> Plan:
-    """The plan that is greedy for the lower bounds; where the search did not look, the best blind action."""
-    offset = np.cumsum([0, *map(len, found.levels)])
-    actions, edges = [], []
-    for k, level in enumerate(found.levels):
-        greedy = (level.beliefs @ blind[k].T).argmax(1)
-        if level.expanded.any():
-            below = found.levels[k - 1]
-            greedy = np.where(level.expanded, level.q(below.lower, found.discount).argmax(1), greedy)
-            z, following = level.belief + offset[k], level.following + offset[k - 1]
-            edges.append(np.stack([z, level.action, level.observation, following], 1))
-        actions.append(greedy)
-    first = first_nodes(found.pomdp, found.first.observation, found.first_belief + offset[-2])
-    return Plan(np.concatenate(actions), first, _stacked(edges), found.pomdp.actions)
-
-
-def without_time(plan: Plan, found: Search) -> Plan:
-    """Merges the nodes of equal beliefs into the one with the most steps to go that was expanded."""
-    expanded = np.concatenate([level.expanded for level in found.levels])
-    beliefs = sparse.csr_array(sparse.vstack([level.beliefs for level in found.levels], "csr"))
-    order = np.concatenate([np.flatnonzero(expanded)[::-1], np.flatnonzero(~expanded)])
-    number, kept = Numbering().add(beliefs[order])
-    merged = np.empty_like(number)
-    merged[order] = number
-    leaving = np.isin(plan.edges[:, 0], order[kept])
-    edges = plan.edges[leaving]
-    edges[:, 0], edges[:, 3] = merged[edges[:, 0]], merged[edges[:, 3]]
-    return Plan(plan.action[order[kept]], merged[plan.first], edges, plan.actions)
-
-
 def first_nodes(pomdp: Pomdp, seen: Int[np.ndarray, "F"], node: Int[np.ndarray, "F"]) -> Int[np.ndarray, "O1"]:
     """The node after each first observation, as a plan wants it."""
     first = np.zeros(pomdp.observations + 1, int)
@@ -131,5 +116,5 @@ def first_nodes(pomdp: Pomdp, seen: Int[np.ndarray, "F"], node: Int[np.ndarray, 
     return first
 
 
-def _stacked(edges: Sequence[Int[np.ndarray, "_ 4"]]) -> Int[np.ndarray, "edges 4"]:
+def stacked_edges(edges: Sequence[Int[np.ndarray, "_ 4"]]) -> Int[np.ndarray, "edges 4"]:
     return np.concatenate(edges) if edges else np.zeros((0, 4), int)

@@ -1,4 +1,4 @@
-"""Slow, obvious versions of what the theory computes, for small problems."""
+"""Slow, obvious versions of what the solvers compute, for small problems."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.theory.policies import Policy
-from asymrl.worlds import FiniteWorld, make
+from asymrl.theory.policies import HistoryPolicy
+from asymrl.worlds import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
 
 
@@ -26,13 +26,6 @@ def random_world(seed: int, S: int = 3, A: int = 2, O: int = 2, *, shows_first: 
         discount=0.9,
         time_limit=4,
     )
-
-
-def problem(name: str) -> Pomdp:
-    """The finite world with this name as a POMDP."""
-    world = make(name)
-    assert isinstance(world, FiniteWorld)
-    return world.pomdp()
 
 
 def tables(world: FiniteWorld) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +55,7 @@ def optimum(world: FiniteWorld, horizon: int, discount: float) -> float:
     return sum(value(world.start * first[:, o], horizon) for o in range(first.shape[1]))
 
 
-def expected_return(pomdp: Pomdp, policy: Policy, horizon: int, discount: float) -> float:
+def expected_return(pomdp: Pomdp, policy: HistoryPolicy, horizon: int, discount: float) -> float:
     """What a policy gets, by following the probability of every (memory, state) forwards."""
     constant = np.eye(pomdp.observations + 1)[[-1] * pomdp.states]
     first = constant if pomdp.first_observation is None else pomdp.first_observation

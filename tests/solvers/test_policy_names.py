@@ -1,17 +1,15 @@
-"""As much of an episode as fits."""
+"""Policies by name, and the analysis of as much of an episode as fits."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from asymrl.solvers.reach import analyse_what_fits
-from asymrl.theory import unroll
-from asymrl.theory.analysis import analyse, as_pomdp
-from asymrl.theory.counting import TooLargeError
+from asymrl.solvers import analyse_what_fits, policy_by_name, solve
+from asymrl.theory import TooLargeError, analyse, as_pomdp, unrolling
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
-from asymrl.worlds.registry import make
+from tests.theory.worlds import problem
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +22,7 @@ def drifting() -> Pomdp:
 
 
 def test_whole_episodes_where_they_fit():
-    analysis, best = analyse_what_fits(as_pomdp(make("heaven-hell-3")), "eps-optimal:0.5", 100)
+    analysis, best = analyse_what_fits(problem("heaven-hell-3"), "eps-optimal:0.5", 100)
     assert analysis.horizon == 100
     assert best.value == pytest.approx(0.99**14)
 
@@ -43,8 +41,20 @@ def test_too_short_a_beginning_says_nothing(drifting: Pomdp):
 
 def test_outcomes_are_counted_before_they_are_laid_out(drifting: Pomdp, monkeypatch: pytest.MonkeyPatch):
     # Every history has 2 states x 2 actions x 2 next states x 2 observations, and 4 histories follow it.
-    monkeypatch.setattr(unroll, "EDGES", 16 * (1 + 4 + 16))
+    monkeypatch.setattr(unrolling, "EDGES", 16 * (1 + 4 + 16))
     assert analyse(drifting, lambda h: [0.5, 0.5], horizon=3, merge="history").graph.nodes == 1 + 4 + 16
     with pytest.raises(TooLargeError, match="1360 transitions already at depth 3, 336 fit") as caught:
         analyse(drifting, lambda h: [0.5, 0.5], horizon=4, merge="history")
     assert caught.value.depth == 3
+
+
+@pytest.mark.parametrize("name", ["uniform", "optimal", "eps-optimal:0.25", "window:2"])
+def test_policies_by_name(name: str) -> None:
+    pomdp = problem("heaven-hell-1")
+    best = solve(pomdp, 20)
+    analysis = analyse(pomdp, policy_by_name(pomdp, name, best, 20), horizon=20)
+    expected = {"uniform": 0.0, "optimal": best.value}
+    if name in expected:
+        assert pytest.approx(expected[name], abs=1e-12) == analysis.J
+    else:
+        assert -1 < analysis.J < best.value

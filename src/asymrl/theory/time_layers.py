@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from asymrl.theory.beliefs import fingerprint
-from asymrl.theory.policies import Policy
+from asymrl.theory.policies import HistoryPolicy
 from asymrl.worlds.pomdp import TOLERANCE, Pomdp
 
 
@@ -61,7 +61,7 @@ class Layer:
         return fingerprint(self.node, self.state, self.mass / self.weights()[self.node], self.nodes)
 
 
-def beginning(pomdp: Pomdp, policy: Policy) -> Root:
+def beginning(pomdp: Pomdp, policy: HistoryPolicy) -> Root:
     """The start of an episode."""
     O = pomdp.observations
     if pomdp.first_observation is None:
@@ -77,7 +77,7 @@ def beginning(pomdp: Pomdp, policy: Policy) -> Root:
 
 def following(
     pomdp: Pomdp,
-    policy: Policy,
+    policy: HistoryPolicy,
     memory: Any,
     z: Int[np.ndarray, "edges"],
     a: Int[np.ndarray, "edges"],
@@ -128,7 +128,7 @@ def classes(
 
 
 def probabilities(
-    pomdp: Pomdp, policy: Policy, memory: Any, words: Callable[[int], str]
+    pomdp: Pomdp, policy: HistoryPolicy, memory: Any, words: Callable[[int], str]
 ) -> Float64[np.ndarray, "nodes A"]:
     """pi(. ; h) of every node, checked.
 

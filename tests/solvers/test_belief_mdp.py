@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from asymrl.solvers.beliefgraph import BeliefModel, Numbering, TooManyBeliefsError, belief_graph
-from tests.theory.oracles import problem, random_world, tables
+from asymrl.solvers.belief_mdp import BeliefModel, Numbering, TooManyBeliefsError, belief_graph
+from tests.solvers.oracles import random_world, tables
+from tests.theory.worlds import problem
 
 
 @pytest.mark.parametrize(("name", "beliefs"), [("heaven-hell-3", 41), ("heaven-hell-4", 53), ("shopping-2", 60)])

@@ -1,0 +1,67 @@
+"""What a critic is taught: the values to which its targets converge while the policy stays as it is."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from asymrl.learning.settings import Settings
+from asymrl.theory.analysis import Analysis
+from asymrl.theory.history_graph import HistoryGraph
+
+CONVERGED = 1e-10  # relative change of the values at which the iteration stops
+
+
+def critic_inputs(graph: HistoryGraph, reads: str, signal: np.ndarray) -> Int[np.ndarray, "pairs"]:
+    """Numbers that are equal where the critic reads the same: the history, the privileged signal, or both.
+
+    Critic and actor remember alike, so histories that are equal to one are equal to the other.
+    """
+    columns = [np.zeros(graph.pairs, int)]
+    if "h" in reads:
+        columns.append(graph.parameter[graph.node])
+    if "s" in reads:
+        columns += list(signal.reshape(graph.pairs, -1).T)
+    return np.unique(np.stack(columns, 1), axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def taught_values(
+    analysis: Analysis, inputs: Int[np.ndarray, "pairs"], settings: Settings
+) -> Float64[np.ndarray, "pairs"]:
+    """What a table with one entry for each input converges to under the targets of these settings.
+
+    An entry is the mean of the targets over all visits. TD targets depend on the table itself; their fixed point is
+    reached by iteration, which contracts.
+    """
+    graph, values = analysis.graph, analysis.values
+    visits = np.where(graph.acting, graph.mass, 0.0)
+    total = np.bincount(inputs, visits)
+    weight = np.divide(visits, total[inputs], out=np.zeros(graph.pairs), where=visits > 0)
+
+    def critic(table: Float64[np.ndarray, "inputs"]) -> Float64[np.ndarray, "pairs"]:
+        # Where no action ever follows nothing is learned, and the true value stands in.
+        return np.where(total[inputs] > 0, table[inputs], values.V_hs)
+
+    table = np.bincount(inputs, weight * values.V_hs)
+    if settings.estimator == "mc":
+        return critic(table)
+    change = np.inf
+    while change > CONVERGED * max(1.0, np.abs(table).max()):
+        previous, table = table, np.bincount(inputs, weight * _expected_targets(graph, critic(table), settings))
+        change = np.abs(table - previous).max()
+    return critic(table)
+
+
+def _expected_targets(
+    graph: HistoryGraph, critic: Float64[np.ndarray, "pairs"], settings: Settings
+) -> Float64[np.ndarray, "pairs"]:
+    """The expected TD(0), TD(n) or TD(lambda) target at each pair."""
+    discount = settings.discount
+    if settings.estimator == "td-lambda":
+        lambda_ = settings.td_lambda
+        one_step = graph.reward + discount * (1 - lambda_) * (graph.P @ critic)
+        # A return that runs into an open pair ends with the critic's value there.
+        return graph.backward(np.where(graph.acting, one_step, critic), discount * lambda_)
+    for _ in range(1 if settings.estimator == "td0" else settings.td_n):
+        critic = np.where(graph.acting, graph.reward + discount * (graph.P @ critic), critic)
+    return critic

@@ -1,0 +1,151 @@
+"""Trained networks along histories: an actor as a policy that exact arithmetic can follow, and a critic's values.
+
+The memory of a history is one step from that of its parent and is never computed from scratch. Batches are padded to
+powers of two, so that few programs are compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64, Int
+
+from asymrl.models.agent import NO_ACTION, Actor, Critic, History
+from asymrl.models.memory import Carry, Window
+from asymrl.theory.history_graph import HistoryGraph
+from asymrl.theory.policies import HistoryPolicy
+
+SMALLEST, LARGEST = 64, 8192  # histories that advance together
+PAIRS = 1 << 15  # pairs whose values are read together
+EMPTY = -2  # fills a window before the episode has begun
+
+
+class ActorMemory(NamedTuple):
+    """The memory of each history and the logits that follow from it; for a window policy, also its content."""
+
+    carry: Carry
+    logits: Float[np.ndarray, "n A"]
+    window: Int[np.ndarray, "n k 2"]
+
+
+class TrainedActor(HistoryPolicy):
+    """pi(a; h) of a network.
+
+    An actor with a window cannot distinguish histories with the same last pairs; any other remembers everything.
+    """
+
+    def __init__(self, actor: Actor):
+        self.actor = actor
+        memory = actor.history.memory
+        self.length = memory.length if isinstance(memory, Window) else 0
+
+    def begin(self, o: Int[np.ndarray, "n"]) -> ActorMemory:
+        window = np.full((1, self.length, 2), EMPTY)
+        nothing = ActorMemory(_initial(self.actor.history), np.zeros((1, 0), np.float32), window)
+        return self.advance(nothing, np.zeros(len(o), int), np.full(len(o), NO_ACTION), o)
+
+    def advance(
+        self, memory: Any, rows: Int[np.ndarray, "m"], a: Int[np.ndarray, "m"], o: Int[np.ndarray, "m"]
+    ) -> ActorMemory:
+        carry, features = _advanced(self.actor.history, memory.carry, rows, a, o)
+        logits = np.concatenate(
+            [np.asarray(_logits(self.actor, _padded(part)))[: len(part)] for part in _batches(features, LARGEST)]
+        )
+        window = memory.window[rows]
+        if self.length:
+            window = np.concatenate([window[:, 1:], np.stack([a, o], -1)[:, None]], axis=1)
+        return ActorMemory(carry, logits, window)
+
+    def act(self, memory: Any) -> Float64[np.ndarray, "n A"]:
+        logits = memory.logits.astype(float)
+        weights = np.exp(logits - logits.max(1, keepdims=True))
+        return weights / weights.sum(1, keepdims=True)
+
+    def keys(self, memory: Any) -> Int[np.ndarray, "n k"] | None:
+        return memory.window.reshape(len(memory.window), -1) if self.length else None
+
+    def rows(self, memory: Any, rows: Int[np.ndarray, "m"]) -> ActorMemory:
+        return jax.tree.map(lambda leaf: leaf[rows], memory)
+
+    def joined(self, one: Any, other: Any) -> ActorMemory:
+        return jax.tree.map(lambda x, y: np.concatenate([x, y]), one, other)
+
+
+def critic_values(critic: Critic, graph: HistoryGraph, signal: np.ndarray) -> Float64[np.ndarray, "pairs"]:
+    """What the critic says at each pair of an unrolled graph, for privileged signals `[pairs, ...]`.
+
+    It goes layer by layer, so that the memories of one layer only are held at a time.
+    """
+    values, carry = np.zeros(graph.pairs), None
+    for t in range(graph.layers):
+        features = None
+        if critic.history is not None:
+            carry, features = _layer_features(critic.history, graph, t, carry)
+        for pairs in _batches(np.arange(graph.first_pair[t], graph.first_pair[t + 1]), PAIRS):
+            read = None if features is None else _padded(features[graph.node[pairs] - graph.first_node[t]])
+            values[pairs] = np.asarray(_read(critic, read, _padded(signal[pairs])))[: len(pairs)]
+    return values
+
+
+def _layer_features(history: History, graph: HistoryGraph, t: int, carry: Any) -> tuple[Any, np.ndarray]:
+    """The memory and phi(h) of each node of a layer."""
+    nodes = np.arange(graph.first_node[t], graph.first_node[t + 1])
+    observed = graph.parent_observation[nodes]
+    o = np.where(observed < 0, graph.pomdp.observations, observed)
+    if t == 0:
+        return _advanced(history, _initial(history), np.zeros(nodes.size, int), np.full(nodes.size, NO_ACTION), o)
+    return _advanced(history, carry, graph.parent[nodes] - graph.first_node[t - 1], graph.parent_action[nodes], o)
+
+
+def _initial(history: History) -> Carry:
+    """The memory of one history before anything was observed, with a leading axis for histories."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[None], history.memory.initial(1))
+
+
+def _advanced(
+    history: History, carry: Carry, rows: np.ndarray, a: np.ndarray, o: np.ndarray
+) -> tuple[Carry, Float[np.ndarray, "m size"]]:
+    """The memories and phi(h) of m longer histories: number j extends `rows[j]` by (a[j], o[j])."""
+    parts = []
+    for batch in _batches(np.stack([rows, a, o], 1), LARGEST):
+        row, before, observed = _padded(batch).T
+        part = jax.tree.map(lambda leaf, row=row: leaf[row], carry)
+        after, n = _step(history, part, before.astype(np.int32), observed.astype(np.int32)), len(batch)
+        parts.append(jax.tree.map(lambda leaf, n=n: np.asarray(leaf)[:n], after))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+def _batches(x: np.ndarray, size: int) -> list[np.ndarray]:
+    return [x[i : i + size] for i in range(0, len(x), size)]
+
+
+def _padded(x: np.ndarray) -> np.ndarray:
+    """The rows, with the last one repeated up to a power of two."""
+    size = max(SMALLEST, 1 << (len(x) - 1).bit_length())
+    return np.pad(x, ((0, size - len(x)), *[(0, 0)] * (x.ndim - 1)), "edge")
+
+
+@eqx.filter_jit
+def _step(history: History, carry: Carry, a: np.ndarray, o: np.ndarray) -> tuple[Carry, Float[Array, "n size"]]:
+    def one(carry: Carry, a: Array, o: Array) -> tuple[Carry, Array]:
+        carry, features = history.step(carry, a[None], o[None])
+        return carry, features[0]
+
+    with jax.default_matmul_precision("highest"):
+        return jax.vmap(one)(carry, jnp.asarray(a), jnp.asarray(o))
+
+
+@eqx.filter_jit
+def _logits(actor: Actor, features: np.ndarray) -> Float[Array, "n A"]:
+    with jax.default_matmul_precision("highest"):
+        return actor.policy(jnp.asarray(features))
+
+
+@eqx.filter_jit
+def _read(critic: Critic, features: np.ndarray | None, signal: np.ndarray) -> Float[Array, "n"]:
+    with jax.default_matmul_precision("highest"):
+        return critic.read(None if features is None else jnp.asarray(features), jnp.asarray(signal), signal.shape[:1])

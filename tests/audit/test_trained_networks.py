@@ -1,0 +1,35 @@
+"""Networks that are stepped along histories say what they say when they read a whole history at once."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from asymrl import theory
+from asymrl.audit import TrainedActor, critic_values
+from tests.audit.networks import acts, sequence, untrained
+
+MEMORIES = [{"memory": "gru"}, {"memory": "rnn:attention"}, {"method": "a2c-react-2"}]
+
+
+@pytest.mark.parametrize("changes", MEMORIES)
+def test_trained_actor_acts_as_in_training(changes: dict) -> None:
+    world, _, run = untrained("tiger", **changes)
+    analysis = theory.analyse(world, TrainedActor(run.actor), horizon=4)
+    act = acts(run.actor, analysis.pomdp.observations)
+    for h in ((), ((0, 1),), ((0, 1), (1, 0)), ((0, 1), (1, 0), (0, 0))):
+        np.testing.assert_allclose(analysis.pi(h), act(h), atol=1e-6)
+    # 1 + 6 + 36 + 216 histories; a window of two pairs merges some of them.
+    assert (analysis.graph.nodes < 259) == ("method" in changes)
+
+
+@pytest.mark.parametrize("changes", MEMORIES)
+def test_critic_says_what_it_says_in_training(changes: dict) -> None:
+    world, _, run = untrained("heaven-hell-1", **changes)
+    graph = theory.analyse(world, TrainedActor(run.actor), horizon=4).graph
+    values = critic_values(run.critic, graph, graph.state)
+    for pair in (0, graph.pairs // 2, graph.pairs - 1):
+        before, observations = sequence(graph.history(int(graph.node[pair])), graph.pomdp.observations)
+        read = run.critic(before, observations, jnp.full(before.shape, graph.state[pair], jnp.int32))
+        assert values[pair] == pytest.approx(float(read[-1, 0]), abs=1e-5)

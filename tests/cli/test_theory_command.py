@@ -1,0 +1,74 @@
+"""`asymrl theory`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from asymrl.cli import main
+from tests.engine.folders import make_folder, small
+
+
+def test_command_prints_a_verdict_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["theory", "heaven-hell-1", "--horizon", "8", "--policy", "eps-optimal:0.5"]) == 0
+    text = capsys.readouterr().out
+    assert "Is V(s) defined? No." in text
+    assert "Would a privileged critic help here, and which?" in text
+    assert main(["theory", "heaven-hell-1", "--horizon", "8", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["world"] == "heaven-hell-1"
+    assert found["horizon"] == 8
+    assert found["returns"]["optimal"]["low"] == pytest.approx(0.99**6)
+    assert [critic["targets"] for critic in found["critics"]] == ["td0", "td-lambda", "mc", "mc"]
+
+
+def test_command_with_a_trained_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "run", small("tiger", method="a2c-react-2", time_limit=4), [1.0])
+    assert main(["theory", "tiger", "--policy", f"run:{folder}", "--json", "--depth", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["followed"] == 1
+    rms = found["audit"]["rms"]
+    assert rms["error"] <= rms["bias"] + rms["fit"] + 1e-12
+    assert rms["bias"] > 0, "a short memory is taught averages"
+    assert all(at["history"].count("→") <= 1 for at in found["audit"]["worst"])
+    assert main(["theory", "tiger", "--policy", f"run:{folder}", "--depth", "1"]) == 0
+    text = capsys.readouterr().out
+    told = next(line for line in text.splitlines() if "fitting error" in line)
+    assert float(told.split()[2]) == pytest.approx(rms["fit"], abs=1e-4)
+    assert "in state tiger-left after listen→" in text
+    assert main(["theory", "good-bad", "--policy", f"run:{folder}"]) == 2
+    assert "was trained in tiger, not in good-bad" in capsys.readouterr().err
+
+
+def test_worth_of_a_signal(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["theory", "heaven-hell-1", "--horizon", "8", "--critic-sees"]
+    assert main([*asked, "heaven-side"]) == 0
+    assert "It explains 100.0% of what V(h, s) knows beyond V(h)." in capsys.readouterr().out
+    assert main([*asked, "position", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["signal"]["explained"] == pytest.approx(0, abs=1e-12)
+    assert main([*asked, "colour"]) == 2
+    assert "no signal 'colour'; choose one of state, heaven-side" in capsys.readouterr().err
+
+
+def test_pictures_are_saved_or_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "tiger.png"
+    assert main(["theory", "tiger", "--horizon", "3", "-o", str(file)]) == 0
+    assert file.read_bytes().startswith(b"\x89PNG")
+    assert main(["theory", "tiger", "--horizon", "3", "-o", str(tmp_path / "tiger.txt")]) == 2
+    assert "unknown file ending '.txt'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["car-flag"], "car-flag has no finite tables"),
+        (["tiger", "--policy", "best"], "unknown policy 'best'; choose uniform, optimal"),
+        (["tiger", "--policy", "eps-optimal:x"], "'x' is not a number"),
+        (["tiger", "--policy", "run:nowhere"], "nowhere: no runs here"),
+        (["tiger", "--horizon", "0"], "--horizon 0"),
+        (["tiger", "--depth", "-1"], "--depth -1"),
+    ],
+)
+def test_wrong_command_lines(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["theory", *arguments]) == 2
+    assert message in capsys.readouterr().err
