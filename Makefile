@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Everything but this package comes as wheels, in the versions of constraints.txt: nothing is built on the way.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --only-binary :all: --no-compile -c constraints.txt
 # Byte code is compiled on all cores afterwards; pip would do it on one.
-COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
+COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4
 
 .PHONY: demo test test-slow lint types fuzz bench docs clean
