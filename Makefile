@@ -39,6 +39,7 @@ bench: $(VENV)/core
 	$(BIN)/python benchmarks/worlds.py
 
 docs: $(VENV)/slow
+	$(BIN)/python scripts/commands_page.py
 	$(BIN)/mkdocs build --strict
 
 # The build backend comes first and pinned too, so that nothing is fetched outside the constraints.

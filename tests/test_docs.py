@@ -1,21 +1,145 @@
-"""The pages of the documentation name what exists, as far as that can be told without building them."""
+"""The pages of the documentation are true, as far as that can be told without building them."""
 
 from __future__ import annotations
 
 import pkgutil
+import re
+import shlex
+import tomllib
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import tyro
+from scripts.commands_page import PAGE, page
+
+import asymrl
+from asymrl.cli.reproduce import Reproduce
+from asymrl.cli.sweep import Sweep, read_config
+from asymrl.cli.train import Train
+from asymrl.engine.listeners import Silent
+from asymrl.engine.options import checked_values
+from asymrl.engine.runs import Run
+from asymrl.engine.store import Store
+from asymrl.engine.tables import COMPLETE, RunResult
+from asymrl.learning.settings import Settings
+from asymrl.learning.state import METRICS
 
 PAGES = Path(__file__).parents[1] / "docs"
+ALL = sorted(PAGES.rglob("*.md"))
 NAMED = [
     (page.relative_to(PAGES).as_posix(), line.removeprefix("::: "))
-    for page in sorted(PAGES.rglob("*.md"))
+    for page in ALL
     for line in page.read_text().splitlines()
     if line.startswith("::: ")
 ]
 
 
+def blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (PAGES / name).read_text(), re.DOTALL | re.MULTILINE)
+
+
 @pytest.mark.parametrize(("page", "name"), NAMED)
 def test_what_the_reference_describes_is_there(page: str, name: str):
     assert pkgutil.resolve_name(name) is not None, page
+
+
+def test_the_page_of_commands_is_up_to_date():
+    assert PAGE.read_text() == page(), "write it again with `python scripts/commands_page.py`"
+
+
+def test_pages_link_to_pages_that_exist():
+    for path in [*ALL, PAGES.parent / "README.md", PAGES.parent / "CONTRIBUTING.md"]:
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
+            assert link.startswith("https://") or (path.parent / link).exists(), f"{path.name} links to {link}"
+
+
+def test_every_page_is_in_the_menu():
+    menu = (PAGES.parent / "mkdocs.yml").read_text()
+    assert [path for path in ALL if path.relative_to(PAGES).as_posix() not in menu] == []
+
+
+def test_the_configuration_file_of_train_is_one():
+    (text,) = blocks("how-to/train.md", "toml")
+    assert checked_values(tomllib.loads(text), "train.md")["hidden"] == (256, 128)
+
+
+def test_the_options_of_train_exist():
+    named = set(re.findall(r"`--([a-z-]+)", (PAGES / "how-to/train.md").read_text()))
+    known = {each.name.replace("_", "-") for each in fields(Train)}
+    assert named - {"help"} <= known
+    assert len(named) > 8
+
+
+def test_the_commands_about_sweeps_are_understood(tmp_path: Path):
+    (config,) = blocks("how-to/sweeps.md", "toml")
+    path = tmp_path / "rates.toml"
+    path.write_text(config)
+    assert read_config(path)["seeds"] == 20
+    runs = []
+    for line in [line for block in blocks("how-to/sweeps.md", "bash") for line in block.splitlines()]:
+        command, kind, *arguments = shlex.split(line.replace("rates.toml", str(path)))
+        assert command == "asymrl"
+        parsed = tyro.cli({"sweep": Sweep, "reproduce": Reproduce}[kind], args=arguments)
+        if isinstance(parsed, Sweep):
+            runs.append(len(parsed._with_config().runs()))
+    assert runs == [80, 20, 20, 80]
+
+
+@pytest.fixture
+def curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Two finished runs where the page about stores expects them: returns of their seeds to one more, in 20 points."""
+    runs = [Run(Settings("tiger", steps=1000, log_points=20), seed) for seed in (1, 2)]
+    store = Store.create(tmp_path / "results" / "curves", runs)
+    curve = np.zeros((20, len(METRICS)), np.float32)
+    curve[:, METRICS.index("timestep")] = np.arange(0, 1000, 50)
+    for number, run in enumerate(runs):
+        curve[:, METRICS.index("return")] = run.seed + np.arange(20) / 20
+        store.write_tables({number: RunResult(COMPLETE, timesteps=1000, curve=curve.copy())})
+    store.release()
+    monkeypatch.chdir(tmp_path)
+    return store
+
+
+@pytest.mark.parametrize("block", blocks("reference/store.md", "python"), ids=lambda block: block.split()[1])
+def test_the_code_about_stores_runs(block: str, curves: Store, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip(block.split()[1])
+    if "pandas" in block:
+        pytest.importorskip("pyarrow")
+    exec(compile(block, "store.md", "exec"), {})
+    assert "2.425" in capsys.readouterr().out  # the last tenth of both runs is at 0.9 and 0.95
+
+
+def test_the_tables_of_a_store_are_explained(curves: Store):
+    text = (PAGES / "reference/store.md").read_text()
+    tables = asymrl.load(curves.path)
+    assert [name for name in [*tables.metrics.columns, *tables.table.columns] if f"`{name}`" not in text] == [
+        "log_points"
+    ] * 2
+
+
+@pytest.mark.slow
+def test_the_python_about_training_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any):
+    """In small: a thousandth of the steps."""
+    small = {"memory_size": 4, "hidden": (4,), "time_limit": 8}
+    train, resume = asymrl.train, asymrl.resume
+
+    def train_small(
+        world: Any, method: str = Settings.method, *, steps: int = 2_000_000, **options: Any
+    ) -> asymrl.Runs:
+        if isinstance(world, str):
+            return train(world, method, steps=steps // 1000, listener=Silent(), **small, **options)
+        settings = [replace(each, steps=each.steps // 1000, **small) for each in world]
+        return train(settings, listener=Silent(), **options)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(asymrl, "train", train_small)
+    monkeypatch.setattr(asymrl, "resume", lambda path, steps: resume(path, steps=steps // 1000, listener=Silent()))
+    for block in [*blocks("how-to/train.md", "python"), *blocks("how-to/resume.md", "python")]:
+        exec(compile(block, "page", "exec"), {})
+    assert capsys.readouterr().out.count("shape: ") == 2
+    text = (PAGES / "reference/store.md").read_text()
+    for path in (tmp_path / "runs" / "heaven-hell-3-a2c-asym-hs").iterdir():
+        assert f"`{path.name}{'/' if path.is_dir() else ''}`" in text
