@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from asymrl.cli.episodes import random_actions, record
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
 from asymrl.render import draw_frame, draw_text, draw_view, draw_world, save_gif, style
+from asymrl.report.films import random_actions, record
 from asymrl.worlds import WORLDS, Box, FiniteWorld, Record, Step, World, make
 from asymrl.worlds.cleaner import Cleaner, CleanerState
 from asymrl.worlds.memory_rooms import BEACON, EXIT, FLOOR, WALL, RoomsState

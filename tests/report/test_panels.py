@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from asymrl.agents.playback import Playback
 from asymrl.render import style
 from asymrl.report.panels import MOST_BARS, agent_panel
 
 NAMES = ("north", "south", "east")
 
 
-@dataclass(frozen=True)
-class Played:
-    """An episode of four steps."""
-
-    actions: np.ndarray
-    policy: np.ndarray
-    values: np.ndarray
-    rewards: np.ndarray
-    critic: str = "V(h, s)"
-    vectors: bool = False
-
-    def returns_to_go(self) -> np.ndarray:
-        return np.array([sum(0.9 ** (k - t) * self.rewards[k] for k in range(t, 4)) for t in range(4)])
-
-
-def playback(actions: int = 3) -> Played:
+def playback(actions: int = 3) -> Playback:
     shares = np.full((4, actions), 0.1 / (actions - 1))
     shares[:, 1] = 0.9
     chosen, rewards = np.array([1, 1, 0, 1]), np.array([0.0, 0.0, 0.0, 1.0])
     values = np.array([0.5, 0.6, 0.7, 0.8])
-    return Played(chosen, shares, values, rewards)
+    return Playback(None, None, chosen, rewards, shares, values, False, "V(h, s)", 0.9)
 
 
-def drawn(played: Played, names: tuple[str, ...], t: int) -> Axes:
+def drawn(played: Playback, names: tuple[str, ...], t: int) -> Axes:
     ax = Figure().add_subplot()
     agent_panel(played, names, t)(ax)
     return ax
@@ -88,7 +72,7 @@ def test_scales_do_not_move_during_an_episode():
 
 def test_of_many_actions_the_likeliest_are_shown_and_always_the_next():
     names = tuple(f"action {a}" for a in range(20))
-    played = replace(playback(20), actions=np.array([1, 1, 19, 1]))
+    played = playback(20)._replace(actions=np.array([1, 1, 19, 1]))
     shown = [word for word in words(drawn(played, names, 2)) if word.startswith("action")]
     assert len(shown) == MOST_BARS
     assert shown[0] == "action 1"

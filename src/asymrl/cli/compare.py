@@ -79,6 +79,7 @@ class Compare(Running):
 
     def _report(self, store: Store) -> None:
         from asymrl.api import Runs, compared
+        from asymrl.engine.wording import thousands
         from asymrl.report.comparison import table
 
         found = compared(self.world, Runs(store.path))
@@ -86,8 +87,8 @@ class Compare(Running):
         rows = [_plain(row) for row in found.rows]
         data = {"world": self.world, "use": found.method, "advice": found.advice, "methods": rows}
         numbers.write_text(json.dumps(data, indent=1) + "\n")
-        print(f"\n{self.world}: {self.seeds} runs of each method, {self.steps:,} steps each; 95 % intervals")
-        print(f"\n{table(found.rows)}\n\n{textwrap.fill(found.advice, WIDTH)}\n")
+        print(f"\n{self.world}: {self.seeds} runs of each method, {thousands(self.steps)} steps each; 95 % intervals")
+        print(f"\n{table(found.rows)}\n\n{textwrap.fill(found.advice, WIDTH, break_on_hyphens=False)}\n")
         print(f"learning curves {picture}\nnumbers         {numbers}\n\nnext:")
         chosen = f"--where method={found.method}"
         print(f"asymrl evaluate {store.path} {chosen}\nasymrl export {store.path} {chosen} -o policy.npz")

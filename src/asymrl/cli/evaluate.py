@@ -132,12 +132,13 @@ def _table(trained: TrainedRuns, each: list[Evaluation], overall: Evaluation) ->
     return table
 
 
-def _shown(estimate: Estimate, digits: int | None = None) -> str:
+def _shown(value: Estimate, digits: int | None = None) -> str:
     """Mean and standard error, with fewer decimals for larger numbers."""
+    from asymrl.engine.wording import estimate
+
     if digits is None:
-        digits = 3 if abs(estimate.mean) < 10 else 2 if abs(estimate.mean) < 100 else 1
-    spread = "" if math.isnan(estimate.error) else f" ± {estimate.error:.{digits}f}"
-    return f"{estimate.mean:.{digits}f}{spread}"
+        digits = 3 if abs(value.mean) < 10 else 2 if abs(value.mean) < 100 else 1
+    return estimate(*value, digits)
 
 
 def _as_json(evaluation: Evaluation) -> dict[str, Any]:

@@ -133,14 +133,16 @@ def _unused(gpu: Gpu) -> str:
 
 def speeds(*, training: bool) -> dict[str, str]:
     """What was measured, in words."""
-    product = {"matrix product": f"{matrix_speed() / 1e9:,.0f} GFLOP/s ({SIZE} x {SIZE}, float32)"}
+    from asymrl.engine.wording import thousands
+
+    product = {"matrix product": f"{thousands(matrix_speed() / 1e9)} GFLOP/s ({SIZE} x {SIZE}, float32)"}
     if not training:
         return product | {"training": "not measured; asymrl doctor --training does"}
     compiled, rate = training_speed()
     what = f"{TRAINED.world}, {TRAINED.method}, {RUNS} small runs"
     return product | {
         "compilation": f"{compiled:.1f} s until the first update was done ({what})",
-        "training": f"{rate:,.0f} steps/s ({what})",
+        "training": f"{thousands(rate)} steps/s ({what})",
     }
 
 

@@ -131,10 +131,7 @@ def _onnx_graph(graph: OperatorGraph, facts: PolicyFacts) -> Any:
             value(PREVIOUS_ACTION, "float32", actions) if MEAN in graph.results else value(PREVIOUS_ACTION, "int64"),
             *remembered(after=False),
         ],
-        outputs=[
-            *(value(name, "float32", actions) for name in graph.results),
-            *remembered(after=True),
-        ],
+        outputs=[*(value(name, "float32", actions) for name in graph.results), *remembered(after=True)],
         initializer=[onnx.numpy_helper.from_array(array, name) for name, array in graph.weights.items()],
     )
 

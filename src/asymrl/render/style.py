@@ -96,14 +96,7 @@ def box(
 
 
 def disc(
-    ax: Axes,
-    centre: Point,
-    radius: Number,
-    fill: str,
-    *,
-    edge: str = "none",
-    width: Number = 1.0,
-    order: Number = 3.0,
+    ax: Axes, centre: Point, radius: Number, fill: str, *, edge: str = "none", width: Number = 1.0, order: Number = 3.0
 ) -> None:
     from matplotlib.patches import Circle
 
@@ -130,14 +123,7 @@ def line(ax: Axes, points: Any, colour: str = INK, *, width: Number = 1.5, order
 
 
 def arc(
-    ax: Axes,
-    centre: Point,
-    radius: Number,
-    degrees: Point,
-    colour: str,
-    *,
-    width: Number = 1.5,
-    order: Number = 3.0,
+    ax: Axes, centre: Point, radius: Number, degrees: Point, colour: str, *, width: Number = 1.5, order: Number = 3.0
 ) -> None:
     """Part of a circle, counted in degrees against the clock from the east."""
     angle = np.radians(np.linspace(*degrees, 24))
@@ -150,15 +136,7 @@ def arc(
     )
 
 
-def arrow(
-    ax: Axes,
-    start: Point,
-    end: Point,
-    colour: str = INK,
-    *,
-    width: Number = 1.6,
-    order: Number = 4.0,
-) -> None:
+def arrow(ax: Axes, start: Point, end: Point, colour: str = INK, *, width: Number = 1.6, order: Number = 4.0) -> None:
     from matplotlib.patches import FancyArrowPatch
 
     ax.add_artist(

@@ -14,12 +14,7 @@ def draw_text(
 ) -> str:
     """One moment of an episode as text: the true state on the left, what the agent sees on the right.
 
-    Args:
-        env: the world.
-        state: its state at this moment.
-        observation: what the agent sees at this moment.
-        action: the action that led here; None at the start.
-        terminated: whether that action ended the episode.
+    The arguments are those of `draw_frame`.
     """
     left = ["state", *world_text(env, state)]
     # What a finite world emits after its end belongs to the next episode.

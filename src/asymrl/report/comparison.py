@@ -114,8 +114,7 @@ def choose(scores: Mapping[str, MethodScores]) -> Choice:
     runs = min(len(each.final) for each in scores.values())
     more = "more --seeds or more --steps" if can_separate(runs, runs) else "at least 4 --seeds, as fewer prove nothing"
     return Choice(
-        simplest,
-        f"The runs do not separate {names}. Use {simplest}, which needs the least, or decide with {more}.",
+        simplest, f"The runs do not separate {names}. Use {simplest}, which needs the least, or decide with {more}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Episodes to look at: recorded moment by moment, as a film, a picture or text."""
+"""Episodes to look at: recorded scene by scene, as a film, a picture or text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from asymrl.worlds import World
 
 
-class Moment(NamedTuple):
+class Scene(NamedTuple):
     """Where an episode stands after `step` actions, and what the last of them did."""
 
     state: Any
@@ -28,13 +28,13 @@ class Moment(NamedTuple):
     truncated: bool
 
     def frame(self, env: World, **options: Any) -> Any:
-        """This moment as pixels; `options` are those of `draw_frame`."""
+        """This scene as pixels; `options` are those of `draw_frame`."""
         from asymrl.render import draw_frame
 
         return draw_frame(env, **self._asdict(), **options)
 
     def text(self, env: World) -> str:
-        """This moment as lines of text."""
+        """This scene as lines of text."""
         from asymrl.render import draw_text
 
         ending = " (the end)" if self.terminated else " (time limit)" if self.truncated else ""
@@ -44,7 +44,7 @@ class Moment(NamedTuple):
         return f"{text}\n{caption}"
 
 
-def record(env: World, actions: Iterable[Any], seed: int) -> Iterator[Moment]:
+def record(env: World, actions: Iterable[Any], seed: int) -> Iterator[Scene]:
     """Follows an episode from its start until it ends or there are no more actions."""
     import equinox as eqx
     import jax
@@ -55,25 +55,25 @@ def record(env: World, actions: Iterable[Any], seed: int) -> Iterator[Moment]:
     episode, observation = begin(begin_key)
     state, observation = jax.device_get((episode.state, observation))
     total = 0.0
-    yield Moment(state, observation, None, 0, None, total, False, False)
+    yield Scene(state, observation, None, 0, None, total, False, False)
     for step, action in enumerate(actions, 1):
         episode, transition = advance(jax.random.fold_in(key, step), episode, jnp.asarray(action))
         state, (observation, reward, terminated, truncated) = jax.device_get((episode.state, transition))
         total += float(reward)
-        yield Moment(state, observation, action, step, float(reward), total, bool(terminated), bool(truncated))
+        yield Scene(state, observation, action, step, float(reward), total, bool(terminated), bool(truncated))
         if terminated or truncated:
             return
 
 
-def moments_of(playback: Playback) -> list[Moment]:
-    """The moments of an episode that was played already."""
+def scenes_of(playback: Playback) -> list[Scene]:
+    """The scenes of an episode that was played already."""
     steps = len(playback.actions)
-    moments = [Moment(*playback.at(0), None, 0, None, 0.0, False, False)]
+    scenes = [Scene(*playback.at(0), None, 0, None, 0.0, False, False)]
     for t, (action, reward) in enumerate(zip(playback.actions, playback.rewards, strict=True), 1):
-        over, total = t == steps, moments[-1].total + float(reward)
+        over, total = t == steps, scenes[-1].total + float(reward)
         ends = (over and not playback.truncated, over and playback.truncated)
-        moments.append(Moment(*playback.at(t), action, t, float(reward), total, *ends))
-    return moments
+        scenes.append(Scene(*playback.at(t), action, t, float(reward), total, *ends))
+    return scenes
 
 
 def random_actions(env: World, seed: int) -> Iterator[Any]:
@@ -118,40 +118,40 @@ def _parse_action(env: World, word: str) -> int:
 
 
 class Film:
-    """What there is to draw: the moments of an episode and, of a trained run, what its agent made of them."""
+    """What there is to draw: the scenes of an episode and, of a trained run, what its agent made of them."""
 
-    def __init__(self, env: World, title: str, moments: Iterable[Moment], playback: Playback | None = None):
-        self.env, self.title, self.moments, self.playback = env, title, moments, playback
+    def __init__(self, env: World, title: str, scenes: Iterable[Scene], playback: Playback | None = None):
+        self.env, self.title, self.scenes, self.playback = env, title, scenes, playback
 
     def lines(self) -> Iterator[str]:
-        """The moments as text, as they come."""
-        for i, moment in enumerate(self.moments):
-            yield ("\n" if i else "") + "\n".join([moment.text(self.env), *self._thoughts(moment.step)])
+        """The scenes as text, as they come."""
+        for i, scene in enumerate(self.scenes):
+            yield ("\n" if i else "") + "\n".join([scene.text(self.env), *self._thoughts(scene.step)])
 
-    def save(self, path: Path, seconds: float = 0.4, dpi: int = 100) -> Moment:
-        """Writes a .gif film of all moments, or a .png picture of the last. Returns the last moment.
+    def save(self, path: Path, seconds: float = 0.4, dpi: int = 100) -> Scene:
+        """Writes a .gif film of all scenes, or a .png picture of the last. Returns the last scene.
 
         Raises:
             OSError: if the file cannot be written.
         """
-        moments = list(self.moments)
+        scenes = list(self.scenes)
         if path.suffix.lower() == ".gif":
             from asymrl.render import save_gif
 
-            save_gif((self._frame(moment, dpi) for moment in moments), path, seconds)
+            save_gif((self._frame(scene, dpi) for scene in scenes), path, seconds)
         else:
             from PIL import Image
 
-            Image.fromarray(self._frame(moments[-1], dpi)).save(path, optimize=True)
-        return moments[-1]
+            Image.fromarray(self._frame(scenes[-1], dpi)).save(path, optimize=True)
+        return scenes[-1]
 
-    def _frame(self, moment: Moment, dpi: int) -> Any:
+    def _frame(self, scene: Scene, dpi: int) -> Any:
         if self.playback is None:
-            return moment.frame(self.env, dpi=dpi)
+            return scene.frame(self.env, dpi=dpi)
         from asymrl.report.panels import agent_panel
 
-        panel = agent_panel(self.playback, self.env.action_names, moment.step)
-        return moment.frame(self.env, dpi=dpi, title=self.title, panel=panel)
+        panel = agent_panel(self.playback, self.env.action_names, scene.step)
+        return scene.frame(self.env, dpi=dpi, title=self.title, panel=panel)
 
     def _thoughts(self, t: int) -> list[str]:
         """The policy and the value at this step, as text; nothing once the episode is over."""
@@ -171,8 +171,8 @@ def film_of_run(trained: TrainedRun, *, seed: int = 0, greedy: bool = False, ste
     """An episode of a trained agent, with its policy and its critic; `steps`: how many of it at most."""
     settings, state = trained.settings, trained.state
     playback = play_back(trained.world, settings, state.actor, state.critic, seed=seed, greedy=greedy)
-    moments = moments_of(playback)[: None if steps is None else steps + 1]
-    return Film(trained.world, f"{settings.world}, {settings.method}, seed {trained.seed}", moments, playback)
+    scenes = scenes_of(playback)[: None if steps is None else steps + 1]
+    return Film(trained.world, f"{settings.world}, {settings.method}, seed {trained.seed}", scenes, playback)
 
 
 def film_of_world(world: World, policy: str = "random", *, seed: int = 0, steps: int | None = None) -> Film:

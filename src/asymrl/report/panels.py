@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Num
 
+from asymrl.agents.playback import Playback
 from asymrl.render import style
 from asymrl.render.style import Axes
 
@@ -17,34 +17,7 @@ EDGE, LETTER = -0.2, 0.031  # the left edge of all text, and the width of a lett
 POLICY_BOTTOM, POLICY_TOP, CRITIC_BOTTOM, CRITIC_TOP, TITLE_ABOVE = 0.56, 1.0, 0.0, 0.41, 0.052
 
 
-class PlayedEpisode(Protocol):
-    """What the panel needs to know of an episode of T steps."""
-
-    @property
-    def actions(self) -> Num[np.ndarray, "T *size"]: ...
-    @property
-    def policy(self) -> Float[np.ndarray, "T numbers"]:
-        """The probabilities of the actions; or where actions are vectors, the mean of each entry, then its spread."""
-        ...
-
-    @property
-    def values(self) -> Float[np.ndarray, "T"]: ...
-    @property
-    def critic(self) -> str:
-        """What the critic is: V(h), V(s) or V(h, s)."""
-        ...
-
-    @property
-    def vectors(self) -> bool:
-        """Whether actions are vectors, in coordinates where -1 and 1 are the bounds, rather than indices."""
-        ...
-
-    def returns_to_go(self) -> Float[np.ndarray, "T"]:
-        """The discounted sum of the rewards from each step on."""
-        ...
-
-
-def agent_panel(playback: PlayedEpisode, action_names: Sequence[str], t: int) -> Callable[[Axes], None]:
+def agent_panel(playback: Playback, action_names: Sequence[str], t: int) -> Callable[[Axes], None]:
     """Draws the policy after `t` actions, with the action that it takes next, and the critic's values until then.
 
     Once the episode is over, the critic's values stand beside what they predict: the rewards to come, discounted.
@@ -115,7 +88,7 @@ def _actions_shown(shares: np.ndarray, chosen: int) -> list[int]:
     return likeliest if chosen in likeliest else [*likeliest[:-1], chosen]
 
 
-def _draw_critic(ax: Axes, playback: PlayedEpisode, t: int) -> None:
+def _draw_critic(ax: Axes, playback: Playback, t: int) -> None:
     """The critic's values so far; at the end, also the returns that really followed."""
     T = len(playback.actions)
     values = ax.inset_axes((0, CRITIC_BOTTOM, 1, CRITIC_TOP - CRITIC_BOTTOM))
@@ -134,7 +107,7 @@ def _draw_critic(ax: Axes, playback: PlayedEpisode, t: int) -> None:
     _title(ax, CRITIC_TOP, f"critic {playback.critic}")
 
 
-def _limits(playback: PlayedEpisode) -> tuple[float, float]:
+def _limits(playback: Playback) -> tuple[float, float]:
     """Room for all values of the episode, so that nothing moves from frame to frame."""
     numbers = np.concatenate([playback.values, playback.returns_to_go(), [0.0]])
     low, high = float(numbers.min()), float(numbers.max())
