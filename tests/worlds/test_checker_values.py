@@ -94,8 +94,8 @@ def damaged(env: FiniteWorld, where: Any, change: float, entry: int = 0) -> Fini
     [
         (lambda w: w.transitions, 0.25, "transition probabilities for state 0, action 0 sum to 1.25, expected 1"),
         (lambda w: w.observations, -0.1, "observation probabilities for action 0, next state 0 sum to 0.9, expected 1"),
-        (lambda w: w.start_states, 0.5, "start probabilities for row 0 sum to 1.5, expected 1"),
-        (lambda w: w.start_states, np.nan, "start probabilities for row 0 sum to nan"),
+        (lambda w: w.start_states, 0.5, "start probabilities for the first state sum to 1.5, expected 1"),
+        (lambda w: w.start_states, np.nan, "start probabilities for the first state sum to nan"),
         (lambda w: w.observations, -1.0, "hold a negative number"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from asymrl.paper import PAPER_WORLDS
-from asymrl.worlds import WORLDS, Cleaner, HeavenHell, MemoryFourRooms, Shopping, Tiger, make
+from asymrl.worlds import WORLDS, Cleaner, HeavenHell, MemoryFourRooms, Shopping, Tiger, make, registry
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -19,6 +19,21 @@ def test_names(name):
 def test_the_paper_has_eight_worlds():
     assert len(PAPER_WORLDS) == 8
     assert set(WORLDS) - set(PAPER_WORLDS) == {"good-bad", "tiger"}
+
+
+def test_a_source_makes_worlds_from_outside(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(registry, "_SOURCES", [])
+    with pytest.raises(ValueError, match="unknown world 'zoo/tiger'") as caught:
+        make("zoo/tiger")
+    assert "zoo" not in str(caught.value).partition("Known worlds")[2]
+    zoo = registry.Source("zoo/NAME", lambda name: name.startswith("zoo/"), lambda name, options: Tiger(**options))
+    registry.add_source(zoo)
+    registry.add_source(zoo)  # once is enough
+    assert make("zoo/tiger:time_limit=7", discount=0.5).time_limit == 7
+    assert registry.source_of("zoo/tiger:time_limit=7") is zoo
+    assert registry.source_of("tiger") is None
+    with pytest.raises(ValueError, match=r"Known worlds: .*, tiger, zoo/NAME\.$"):
+        make("lion")
 
 
 def test_any_size():

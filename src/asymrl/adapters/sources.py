@@ -15,7 +15,7 @@ from asymrl.worlds.registry import Source, check_options, split_options
 if TYPE_CHECKING:
     from asymrl.worlds.world import World
 
-_POMDP_FILE = re.compile(r".+\.pomdp", re.IGNORECASE | re.DOTALL)
+_POMDP_FILE = re.compile(r"(?P<path>.+\.pomdp)(?::(?P<rest>.*))?", re.IGNORECASE | re.DOTALL)
 _GYMNASIUM_ID = re.compile(r"(?:[\w.]+:|.+\.py:)?(?:[\w.-]+/)?[\w.-]+-v\d+")
 
 _REGISTERED: dict[str, Callable[..., World]] = {}
@@ -28,17 +28,22 @@ def register(name: str, build: Callable[..., World]) -> None:
 
 def pomdp_path(world: str) -> str | None:
     """The path of the `.pomdp` file that a world's name refers to, or None if it refers to none."""
-    base, _ = split_options(world)
-    return base if _POMDP_FILE.fullmatch(base) else None
+    match = _POMDP_FILE.fullmatch(split_options(world)[0])
+    return match["path"] if match else None
 
 
 def _build_registered(name: str, options: dict[str, Any]) -> World:
     return _REGISTERED[name](**options)
 
 
-def _build_from_file(path: str, options: dict[str, Any]) -> World:
+def _build_from_file(name: str, options: dict[str, Any]) -> World:
     from asymrl.adapters.pomdp_files.reader import world_from_file
 
+    match = _POMDP_FILE.fullmatch(name)
+    assert match is not None
+    path, rest = match.groups()
+    if rest:
+        raise ValueError(f"world {name!r}: {rest!r} is not an option; write PATH:key=value,key=value")
     check_options(path, world_from_file, options, given=1)
     return world_from_file(path, **options)
 

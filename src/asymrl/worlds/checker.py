@@ -104,17 +104,10 @@ class _Checker:
             raise CheckError(f"{self.env.name}: {name} raised {type(error).__name__}: {error}") from error
 
     def check_probabilities(self, env: FiniteWorld) -> None:
-        S = env.ends.shape[0]
-        for what, axes, rows, shape in env.tables():
-            sums = rows.sums()
-            negative = np.bincount(rows.entries()[0], rows.probability < 0, minlength=rows.rows) > 0
-            for row in np.flatnonzero(negative | ~(np.abs(sums - 1) <= 1e-5)):
-                index = np.unravel_index(row, shape)
-                where = ", ".join(f"{axis} {i}" for axis, i in zip(axes, index, strict=True))
+        for table in env.tables():
+            if problem := table.problem():
                 # The row after the last state holds the observations after an end.
-                where = where.replace(f"next state {S}", "the end of an episode")
-                wrong = "hold a negative number" if negative[row] else f"sum to {sums[row]:.6g}, expected 1"
-                self.fail(f"the {what} probabilities for {where} {wrong}")
+                self.fail(problem.replace(f"next state {len(env.state_names)} ", "the end of an episode "))
 
     def check_shapes(self) -> None:
         env = self.env

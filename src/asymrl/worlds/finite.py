@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Float64, Int, PRNGKeyArray
 
 from asymrl.worlds.certain import Certain, Table, is_unchanged
-from asymrl.worlds.pomdp import NOTHING, Pomdp, Rows
+from asymrl.worlds.pomdp import NOTHING, TOLERANCE, Pomdp, Rows
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, Step, World
 
@@ -23,6 +23,19 @@ class ProbabilityTable(NamedTuple):
     axes: tuple[str, ...]
     rows: Rows
     shape: tuple[int, ...]
+
+    def problem(self) -> str | None:
+        """The first row that does not hold probabilities, and why; None if all rows do."""
+        sums = self.rows.sums()
+        negative = np.bincount(self.rows.entries()[0], self.rows.probability < 0, minlength=self.rows.rows) > 0
+        wrong = np.flatnonzero(negative | ~(np.abs(sums - 1) <= TOLERANCE))  # NaN is wrong, too
+        if not wrong.size:
+            return None
+        row = int(wrong[0])
+        indices = zip(self.axes, np.unravel_index(row, self.shape), strict=True)
+        where = ", ".join(f"{axis} {i}" for axis, i in indices) or "the first state"
+        why = "hold a negative number" if negative[row] else f"sum to {sums[row]:.6g}, expected 1"
+        return f"the {self.what} probabilities for {where} {why}"
 
 
 class FiniteWorld(World):
@@ -149,7 +162,7 @@ class FiniteWorld(World):
         tables = [
             ProbabilityTable("transition", ("state", "action"), self.transitions, (S, A)),
             ProbabilityTable("observation", ("action", "next state"), self.observations, (A, S + 1)),
-            ProbabilityTable("start", ("row",), self.start_states, (1,)),
+            ProbabilityTable("start", (), self.start_states, ()),
         ]
         if self.first_observations is not None:
             tables.append(ProbabilityTable("first observation", ("state",), self.first_observations, (S,)))
@@ -273,30 +286,19 @@ def _check_tables(
     if not np.all(np.isfinite(rewards)):
         s, a = np.argwhere(~np.isfinite(rewards))[0]
         raise ValueError(f"world {name!r}: the reward for action {a} in state {s} is not finite")
-    origin = Rows.from_dense(np.asarray(start)[None])
-    _check_rows(name, ProbabilityTable("transition", ("state", "action"), transitions, (S, A)), S)
-    _check_rows(name, ProbabilityTable("observation", ("action", "next state"), observations, (A, S)), O)
-    _check_rows(name, ProbabilityTable("start", ("distribution",), origin, (1,)), S)
+    tables = [
+        (ProbabilityTable("transition", ("state", "action"), transitions, (S, A)), S),
+        (ProbabilityTable("observation", ("action", "next state"), observations, (A, S)), O),
+        (ProbabilityTable("start", (), Rows.from_dense(np.asarray(start)[None]), ()), S),
+    ]
     if first_observations is not None:
-        _check_rows(name, ProbabilityTable("first observation", ("state",), first_observations, (S,)), O)
-
-
-def _check_rows(name: str, table: ProbabilityTable, columns: int) -> None:
-    rows, size = table.rows, (int(np.prod(table.shape)), columns)
-    if (rows.rows, rows.columns) != size:
-        raise ValueError(
-            f"world {name!r}: the {table.what} table has size {(rows.rows, rows.columns)}, expected {size}"
-        )
-    bad = np.flatnonzero(~(np.abs(rows.sums() - 1) <= 1e-5))  # so that NaN is bad too
-    negative = np.flatnonzero(rows.probability < 0)
-    if bad.size or negative.size:
-        row = bad[0] if bad.size else np.searchsorted(rows.first, negative[0], "right") - 1
-        place = np.unravel_index(row, table.shape)
-        where = ", ".join(f"{axis} {i}" for axis, i in zip(table.axes, place, strict=True))
-        wrong = f"sums to {rows.sums()[row]:.6g}" if bad.size else "has a negative entry"
-        raise ValueError(
-            f"world {name!r}: the {table.what} row for {where} {wrong}; probabilities must be non-negative and sum to 1"
-        )
+        tables.append((ProbabilityTable("first observation", ("state",), first_observations, (S,)), O))
+    for table, columns in tables:
+        size, expected = (table.rows.rows, table.rows.columns), (int(np.prod(table.shape)), columns)
+        if size != expected:
+            raise ValueError(f"world {name!r}: the {table.what} table has size {size}, expected {expected}")
+        if problem := table.problem():
+            raise ValueError(f"world {name!r}: {problem}")
 
 
 def _stay_at_the_end(transitions: Rows, ends: Bool[np.ndarray, "S A"]) -> Rows:

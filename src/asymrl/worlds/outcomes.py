@@ -136,7 +136,7 @@ class OutcomeWorld(FiniteWorld):
         S, A = self.ends.shape
         return [
             ProbabilityTable("outcome", ("state", "action"), self.outcomes, (S, A)),
-            ProbabilityTable("start", ("row",), self.start_states, (1,)),
+            ProbabilityTable("start", (), self.start_states, ()),
         ]
 
     def pomdp(self) -> Pomdp:

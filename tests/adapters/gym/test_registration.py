@@ -32,7 +32,7 @@ def run_python(code: str) -> str:
 
 def test_import_registers_the_worlds_and_does_not_import_jax():
     printed = run_python(
-        "import sys, gymnasium, asymrl, asymrl.adapters.gym\n"
+        "import sys, gymnasium, asymrl, asymrl.adapters.gym, asymrl.worlds.registry\n"
         "print(*[id for id in gymnasium.registry if id.startswith('asymrl/')])\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('jax', 'equinox', 'matplotlib')])\n"
     )

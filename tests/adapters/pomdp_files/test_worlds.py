@@ -57,6 +57,8 @@ def test_options_behind_the_path(tiger: Path) -> None:
         make(f"{tiger}:time_limitt=7")
     with pytest.raises(ValueError, match="option episodic is 3, expected bool"):
         make(f"{tiger}:episodic=3")
+    with pytest.raises(ValueError, match="'episodic' is not an option; write PATH:key=value"):
+        make(f"{tiger}:episodic")
     with pytest.raises(ValueError, match="No such file"):
         make(str(tiger.with_name("other.pomdp")))
 
