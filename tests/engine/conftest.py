@@ -1,4 +1,4 @@
-"""Real processes that train tiny runs, and one such training from start to end to compare with."""
+"""Tiny runs, real processes that train them, and one such training from start to end to compare with."""
 
 from __future__ import annotations
 
@@ -6,40 +6,39 @@ import importlib.util
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.numpy
-from asymrl.runs.batch import Batch
 
+from asymrl.engine.checkpoint import SavedRuns
+from asymrl.engine.listeners import Silent
+from asymrl.engine.progress import Progress
+from asymrl.engine.runs import Run
+from asymrl.engine.store import Store
 from asymrl.learning.settings import Settings
 
 WORLD = "tiger:episodic=true"
 TINY = {"method": "a2c-asym-s", "memory_size": 4, "hidden": (4,), "time_limit": 4, "steps": 12_000, "log_points": 30}
+PACE = ["--refresh-seconds", "0.02", "--checkpoint-seconds", "0"]
 OPTIONS = [
     *("--method", "a2c-asym-s", "--memory-size", "4", "--hidden", "4", "--time-limit", "4"),
-    *("--steps", "12000", "--log-points", "30", "--seeds", "2"),
-    *("--refresh-seconds", "0.02", "--checkpoint-seconds", "0"),
+    *("--steps", "12000", "--log-points", "30", "--seeds", "2", *PACE),
 ]
 
 
-def tiny(**changes: object) -> Settings:
-    return Settings(world=WORLD, **{**TINY, **changes})  # pyright: ignore[reportArgumentType]
+def tiny(**changes: Any) -> Settings:
+    return Settings(world=WORLD, **{**TINY, **changes})
 
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """For processes that share what they compile, which is made quickly rather than fast."""
+    """For processes that share what they compile."""
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
-    return {
-        **os.environ,
-        "ASYMRL_CACHE": str(shared),
-        "XLA_FLAGS": "--xla_backend_optimization_level=0",
-        "COLUMNS": "200",
-    }
+    return {**os.environ, "ASYMRL_CACHE": str(shared), "COLUMNS": "200"}
 
 
 @dataclass(frozen=True)
@@ -96,41 +95,79 @@ def uninterrupted(asymrl: Commands, tmp_path_factory: pytest.TempPathFactory) ->
     return Uninterrupted(folder, out)
 
 
-def last_arrays(folder: Path) -> dict[str, np.ndarray]:
-    """What the newest checkpoint holds."""
-    newest = max((folder / "checkpoint").glob("*.safetensors"))
-    return safetensors.numpy.load_file(newest)
+@dataclass
+class Recorder(Silent):
+    """A listener that remembers what it was told."""
+
+    compiled: list[tuple[Settings, int]] = field(default_factory=list)
+    seen: list[Progress] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def compiling(self, shape: Settings, lanes: int) -> None:
+        self.compiled.append((shape, lanes))
+
+    def progress(self, progress: Progress) -> None:
+        self.seen.append(progress._replace(results=dict(progress.results)))
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+
+
+def final_states(folder: Path) -> dict[Run, dict[str, np.ndarray]]:
+    """The newest state of each run of a store, all arrays without the axis of runs."""
+    store = Store.open(folder)
+    states = {}
+    for _, saved in store.saved(range(len(store))):
+        for row, run in enumerate(saved.runs):
+            states[run] = {name: array[row] for name, array in saved.arrays.items()}
+    return states
+
+
+def curves(folder: Path) -> dict[Run, np.ndarray]:
+    """The learning curve of each finished run of a store."""
+    store = Store.open(folder)
+    results = {store.runs[number]: result for number, result in store.results().items()}
+    return {run: result.curve for run, result in results.items() if result.is_over and result.curve is not None}
+
+
+def assert_same_curves(found: dict[Run, np.ndarray], expected: dict[Run, np.ndarray]) -> None:
+    """Bit for bit."""
+    assert found.keys() == expected.keys()
+    for run, curve in expected.items():
+        np.testing.assert_array_equal(found[run], curve, err_msg=str(run))
 
 
 def assert_same_result(folder: Path, other: Path) -> None:
-    """Bit for bit the same metrics and the same final state."""
+    """Bit for bit the same metrics and the same final states."""
     assert (folder / "metrics.parquet").read_bytes() == (other / "metrics.parquet").read_bytes()
-    found, expected = last_arrays(folder), last_arrays(other)
+    found, expected = final_states(folder), final_states(other)
     assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    for run, arrays in expected.items():
+        assert found[run].keys() == arrays.keys()
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(found[run][name], array, err_msg=name)
 
 
 @pytest.fixture
-def batch() -> Batch:
-    return Batch.product([tiny()], [3, 5])
+def runs() -> tuple[Run, ...]:
+    return Run(tiny(), 3), Run(tiny(), 5)
 
 
-def random_arrays(batch: Batch, seed: int = 0) -> dict[str, np.ndarray]:
-    """Arrays of the shapes that a checkpoint of the batch has, made without compiling anything."""
+def random_saved(runs: tuple[Run, ...], seed: int = 0) -> SavedRuns:
+    """What a checkpoint of the runs holds, with random numbers, made without compiling anything."""
     import equinox as eqx
     import jax
 
     from asymrl.learning.state import new_run, training_world
 
-    generator = np.random.default_rng(seed)
-    shapes = eqx.filter_eval_shape(lambda: new_run(training_world(batch.first), batch.first, 0))
+    generator, settings = np.random.default_rng(seed), runs[0].settings
+    shapes = eqx.filter_eval_shape(lambda: new_run(training_world(settings), settings, 0))
     arrays = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(eqx.filter(shapes, lambda x: hasattr(x, "dtype"))):
         name = jax.tree_util.keystr(path, simple=True, separator=".")
         if name == "key":
-            arrays[name] = generator.integers(2**32, size=(len(batch), 2), dtype=np.uint32)
+            arrays[name] = generator.integers(2**32, size=(len(runs), 2), dtype=np.uint32)
         else:
-            values = generator.integers(2, size=(len(batch), *leaf.shape)) * generator.random()
+            values = generator.integers(2, size=(len(runs), *leaf.shape)) * generator.random()
             arrays[name] = values.astype(leaf.dtype)
-    return arrays
+    return SavedRuns(runs, arrays, "threefry2x32", tuple(float(seed) for _ in runs))

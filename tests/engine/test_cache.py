@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from asymrl.runs.cache import cache_folder
 
+from asymrl.engine.cache import cache_folder
 from tests.engine.conftest import Commands
 
 
@@ -39,7 +39,7 @@ def test_without_a_place_to_write_there_is_none(monkeypatch: pytest.MonkeyPatch)
 
 COMPILE = """
 import sys
-from asymrl.runs.cache import use_compilation_cache
+from asymrl.engine.cache import use_compilation_cache
 if sys.argv[1] == "after":
     import jax
 use_compilation_cache()

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from asymrl.training import settings_for
 
 from asymrl import cli
+from asymrl.api import settings_for
 from asymrl.cli.train import Train
 from asymrl.learning.settings import Settings
 
@@ -110,8 +110,8 @@ def test_mistakes_in_a_file_are_named(capsys: pytest.CaptureFixture[str], tmp_pa
         (("tiger", "--memory", "gru:tape"), "memory 'gru:tape': 'tape' is not one of gru, lstm, rnn, attention"),
         (("tiger", "--critic-sees", "moon"), "critic_sees 'moon': tiger can tell its critic state"),
         (("tiger", "--refresh-seconds", "0"), "refresh_seconds is 0.0; it must be a positive number"),
-        (("tiger", "--config", "nowhere.toml"), "--config nowhere.toml: can not be read: No such file"),
-        (("tiger", "--out", "/dev/null/runs"), "/dev/null/runs: can not be made a folder: Not a directory"),
+        (("tiger", "--config", "nowhere.toml"), "--config nowhere.toml: cannot be read: No such file"),
+        (("tiger", "--out", "/dev/null/runs"), "/dev/null/runs: cannot be made a folder: Not a directory"),
     ],
 )
 def test_mistakes_on_the_command_line_leave_nothing_behind(

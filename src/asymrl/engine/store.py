@@ -114,6 +114,7 @@ class Store:
             store = cls(path, **_read_settings(path), lock=lock)
             store.checkpoints.folder.mkdir(exist_ok=True)
             store._remove_unfinished()
+            store._recover_results()
         except BaseException:
             lock.release()
             raise
@@ -175,6 +176,15 @@ class Store:
         if self._results is None:
             self._results = self._read_results()
         return self._results
+
+    def _recover_results(self) -> None:
+        """Forgets tables that are damaged, if the checkpoints hold everything that they said."""
+        try:
+            self.results()
+        except RunError:
+            if not self.keeps_networks:
+                raise
+            self._results = {}
 
     def unfinished(self) -> list[int]:
         """The numbers of the runs that are not over."""

@@ -1,0 +1,88 @@
+"""Runs: products of worlds, methods, settings and seeds, and which lists of runs are refused."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from asymrl.engine.files import RunError
+from asymrl.engine.runs import Run, by_shape, check_runs, differing, from_json, full_label, label, product, to_json
+from asymrl.learning.settings import Settings
+from tests.engine.conftest import tiny
+
+
+def test_a_product_has_every_run_once():
+    axes = {"actor_rate": [1e-3, 1e-4], "steps": [100, 300]}
+    runs = product(["tiger", "good-bad"], ["a2c", "a2c-asym-s"], axes, range(5), lambda *_: {})
+    assert len(set(runs)) == len(runs) == 2 * 2 * 2 * 2 * 5
+    # Learning rates and lengths are numbers, so one program trains them together.
+    groups = by_shape(runs)
+    assert {(shape.world, shape.method): len(group) for shape, group in groups.items()} == {
+        (world, method): 20 for world in ("tiger", "good-bad") for method in ("a2c", "a2c-asym-s")
+    }
+
+
+def test_axes_win_over_what_is_known_and_must_be_settings():
+    known = {"actor_rate": 0.5, "critic_rate": 0.25}
+    (run,) = product(["tiger"], ["a2c"], {"actor_rate": [0.125]}, [3], lambda *_: known)
+    assert (run.settings.actor_rate, run.settings.critic_rate, run.seed) == (0.125, 0.25, 3)
+    for axes, message in (
+        ({"memry": ["gru"]}, "did you mean 'memory'"),
+        ({"steps": []}, "the axis steps has no values"),
+        ({"world": ["tiger"]}, "world is not an axis of settings: name the worlds of the sweep"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            product(["tiger"], ["a2c"], axes, [0], lambda *_: {})
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [
+        ([], "no runs: choose at least one seed"),
+        ([Run(tiny(), -1)], "seed -1: choose a whole number from 0"),
+        ([Run(tiny(), 2**32)], "seed 4294967296: choose a whole number from 0 to 4294967295"),
+        ([Run(tiny(), 1), Run(tiny(), 1)], "two runs have the same seed"),
+        ([Run(tiny(), 1), Run(tiny(steps=24_000), 1)], "two runs have the same seed"),  # one is the other's beginning
+    ],
+)
+def test_lists_of_runs_that_make_no_sense_are_refused(runs: list[Run], message: str):
+    with pytest.raises(ValueError, match=message):
+        check_runs(runs)
+
+
+@st.composite
+def lists_of_runs(draw: st.DrawFn) -> list[Run]:
+    settings = st.builds(
+        tiny,
+        steps=st.sampled_from([100, 300]),
+        actor_rate=st.sampled_from([1e-3, 0.1, 1 / 3]),
+        clip_norm=st.sampled_from([None, 2.0]),
+        hidden=st.sampled_from([(4,), (8, 3)]),
+        memory=st.sampled_from(["gru", "lstm"]),
+    )
+    runs = draw(st.lists(st.builds(Run, settings, st.integers(0, 2**32 - 1)), min_size=1, max_size=6))
+    return list({run.key: run for run in runs}.values())
+
+
+@given(runs=lists_of_runs())
+def test_runs_are_written_and_read(runs: list[Run]):
+    described = to_json(runs)
+    assert from_json(described, "here") == tuple(runs)
+    assert set(described["runs"][0]) == {"seed", *differing(runs)}
+
+
+def test_runs_that_are_made_longer():
+    run = Run(tiny(), 1)
+    longer = run.extended(16_000)
+    assert longer == Run(tiny(steps=16_000, log_points=40), 1)
+    assert longer.key == run.key != Run(tiny(actor_rate=0.5), 1).key
+    assert run.extended(12_000) == run
+    with pytest.raises(RunError, match="was started with 12000 steps; it can only be made longer"):
+        run.extended(11_999)
+
+
+def test_names_for_people():
+    run = Run(Settings("tiger", "a2c", actor_rate=0.5, hidden=(4,)), 3)
+    assert label(run, ("actor_rate",)) == "seed 3, actor_rate=0.5"
+    assert full_label(run) == "tiger a2c actor_rate=0.5 hidden=(4,) seed=3"
