@@ -9,6 +9,7 @@ from jaxtyping import Float64
 from matplotlib.axes import Axes
 
 from asymrl.paper.fork import PAIRS, TITLES, walks
+from asymrl.render import style
 from asymrl.report.theory_figures import COLOURS
 from asymrl.theory import Analysis, History, TooLargeError
 from asymrl.worlds.pomdp import Pomdp
@@ -57,7 +58,7 @@ def draw_fork(axes: Axes, analysis: Analysis) -> None:
         axes.bar(x, values[:, i], width, label=label, color=COLOURS[(1, 0, 2, 4)[i]])
     names = [name.replace(", ", "\n") for name in fork_pairs(_size(analysis.pomdp))]
     axes.set_xticks(range(len(names)), names, fontsize=8)
-    axes.axhline(0, color="#888888", linewidth=0.8)
+    axes.axhline(0, color=style.MUTED, linewidth=0.8)
     axes.set(title="Values at the fork", ylabel="value", ylim=(min(0.0, np.nanmin(values)), 1.25))
     axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper left")
     axes.spines[["top", "right"]].set_visible(False)

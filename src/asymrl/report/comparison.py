@@ -54,9 +54,8 @@ def scores_of(metrics: pl.DataFrame) -> dict[str, MethodScores]:
     """The scores of each method, from learning curves in one world with a column `steps`; see `final_returns`."""
     value = pl.col("return").cast(pl.Float64)
     over_training = value.filter(value.is_finite()).mean().alias("during")
-    runs = final_returns(metrics).with_columns(
-        metrics.group_by(run_columns(metrics), maintain_order=True).agg(over_training)["during"]
-    )
+    means = metrics.group_by(run_columns(metrics)).agg(over_training)
+    runs = final_returns(metrics).join(means, on=run_columns(metrics), nulls_equal=True, maintain_order="left")
     return {
         str(method): MethodScores(rows["final"].to_numpy(), rows["during"].to_numpy())
         for (method,), rows in runs.group_by("method", maintain_order=True)

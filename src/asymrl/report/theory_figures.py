@@ -9,10 +9,10 @@ from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from asymrl.render import style
 from asymrl.theory import Analysis, History
 
-# Colours that people with any kind of colour vision can tell apart (Okabe and Ito).
-COLOURS = ("#000000", "#009E73", "#56B4E9", "#E69F00", "#D55E00")
+COLOURS = (style.INK, style.GREEN, style.SKY, style.ORANGE, style.VERMILION)
 PUSHES = (
     ("true gradient", None, None),
     ("V(h, s), one step", "hs", "td0"),
@@ -21,7 +21,7 @@ PUSHES = (
     ("V(s) by TD(0)", "td0", "td0"),
 )
 DPI = 150
-PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+PAPER = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.5}
 
 
 def picture(
@@ -59,7 +59,7 @@ def draw_bias_tree(axes: Axes, analysis: Analysis, critic: str = "td0", depth: i
     for node, (x, y) in place.items():
         if (parent := int(graph.parent[node])) in place:
             px, py = place[parent]
-            axes.plot([px, x], [py, y], color="#cccccc", linewidth=0.8, zorder=1)
+            axes.plot([px, x], [py, y], color=style.FAINT, linewidth=0.8, zorder=1)
     nodes = np.array(list(place))
     xy = np.array(list(place.values()))
     sizes = 20 + 280 * np.sqrt(graph.probability_of_node[nodes])
@@ -101,7 +101,7 @@ def draw_pushes(axes: Axes, analysis: Analysis, h: History) -> None:
     for i, (label, critic, estimator) in enumerate(PUSHES):
         push = pushes(analysis, h, critic, estimator)
         axes.bar(np.arange(len(names)) + (i - 2) * width, push, width, label=label, color=COLOURS[i])
-    axes.axhline(0, color="#888888", linewidth=0.8)
+    axes.axhline(0, color=style.MUTED, linewidth=0.8)
     axes.set_xticks(range(len(names)), names)
     axes.set(title=f"Which way each critic pushes after {analysis.describe(h)}", ylabel="gradient of the logit")
     axes.legend(frameon=False, fontsize=8)
