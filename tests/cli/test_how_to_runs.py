@@ -27,8 +27,8 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("page", "count"),
     [
-        pytest.param("evaluate", 3, marks=pytest.mark.slow),
-        pytest.param("render", 3, marks=pytest.mark.slow),
+        pytest.param("evaluate", 4, marks=pytest.mark.slow),
+        pytest.param("render", 4, marks=pytest.mark.slow),
         ("export", 4),
     ],
 )
