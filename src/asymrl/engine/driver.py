@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import os
 import queue
 import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from asymrl.engine.cache import use_compilation_cache
 from asymrl.engine.events import Advanced, Broken, Checkpointed, Noted, Opened, Retired
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.1
 WRITING_SHARE = 0.05  # of the time may be spent on writing tables
-ACCELERATOR_LANES = 320  # at most in a pool; of more runs than that, those that end make room for others
+STEPPED_LANES = 8  # of a pool whose world runs in Python
+FEW_LANES, MOST_LANES = 24, 320  # of a pool on an accelerator: fewer leave it idle, more are hardly faster
+LANES_SHARE = 0.6  # of the runs may have a lane at once; the others fill the lanes of those that end
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ def train_store(
         StorageError: if something could not be written; what was written before is still good.
     """
     use_compilation_cache()
+    if placement.processes is not None:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the memory of devices is for the others
     begin = time.monotonic()
     listener.begin(store.runs)
     try:
@@ -150,10 +156,9 @@ class _Driver:
 
         possible = self._possible(numbers)
         assignments = self._assignments(possible)
-        workers, devices = self._workers()
-        platform = devices[0].platform if devices else "cpu"
-        lanes_of = lanes_for(platform, self.placement, max(1, len(devices)))
-        floor = Floor(assignments, lanes_of, one_pool_per_shape=platform != "cpu")
+        workers = self._workers()
+        lanes_of = lanes_for(workers.platform, self.placement.lanes, workers.places)
+        floor = Floor(assignments, lanes_of, one_pool_per_shape=workers.platform != "cpu")
         try:
             if assignments:
                 workers.start(floor)
@@ -183,12 +188,12 @@ class _Driver:
         while not floor.events.empty():
             self._handle(floor.events.get())
 
-    def _workers(self) -> tuple[Workers, list[Any]]:
+    def _workers(self) -> Workers:
         how = self.placement
         if how.engine == "ray":
             from asymrl.engine.cluster import RayWorkers
 
-            return RayWorkers(address=how.ray_address, workers=how.workers, pace=self.pace), []
+            return RayWorkers(address=how.ray_address, workers=how.workers, pace=self.pace)
         from asymrl.engine.workers import local_workers
 
         return local_workers(self.pace, workers=how.workers, processes=how.processes)
@@ -323,20 +328,20 @@ class _Driver:
         }
 
 
-def lanes_for(platform: str, placement: Placement, devices: int) -> LanesOf:
-    """How many lanes a pool should have.
+def lanes_for(platform: str, wanted: int | None, places: int) -> LanesOf:
+    """How many lanes a pool should have, where so many pools train at the same time.
 
     On a core, the weights of one run fill the cache. A world that runs in Python asks the policies of many runs in one
     call. An accelerator wants many lanes, but also runs that wait for a lane, so that few are left alone at the end.
     """
 
-    def lanes_of(shape: Settings, waiting: int) -> int:
-        if placement.lanes is not None:
-            return min(placement.lanes, waiting)
+    def lanes_of(shape: Settings, waiting: int, of_all_shapes: int) -> int:
+        if wanted is not None:
+            return min(wanted, waiting)
         if platform == "cpu":
-            return min(waiting, 8) if is_stepped(shape) else 1
-        share = -(-waiting // devices)
-        return -(-share // -(-share // ACCELERATOR_LANES))
+            return min(waiting, STEPPED_LANES) if is_stepped(shape) else 1
+        share = max(FEW_LANES, math.ceil(LANES_SHARE * of_all_shapes / places))
+        return min(waiting, share, MOST_LANES)
 
     return lanes_of
 

@@ -18,8 +18,8 @@ from asymrl.learning.settings import Settings
 MOST_LOSSES = 5  # pools that one run may lose before it counts as broken
 MEMORY_SHARE = 0.8  # of what a device has may be planned for
 
-LanesOf = Callable[[Settings, int], int]
-"""How many lanes a pool should have for a shape of which so many runs wait."""
+LanesOf = Callable[[Settings, int, int], int]
+"""How many lanes a pool should have, for a shape of which so many runs wait, among so many of all shapes."""
 
 
 class Order(NamedTuple):
@@ -89,7 +89,7 @@ class Floor:
             while not self._stopped:
                 for shape, waiting in self._waiting.items():
                     if waiting and not self._is_served(shape, place):
-                        lanes = self._lanes_of(shape, len(waiting))
+                        lanes = self._lanes_of(shape, len(waiting), sum(map(len, self._waiting.values())))
                         holding.order = Order(shape, max(1, min(lanes, self._most_lanes.get(shape, lanes))))
                         return holding.order
                 is_over = not any(self._waiting.values()) and not any(each.runs for each in self._holdings.values())

@@ -34,6 +34,16 @@ RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a mome
 class Workers(Protocol):
     """Those who train: they take runs from the floor until there are none."""
 
+    @property
+    def platform(self) -> str:
+        """What kind of device they train on."""
+        ...
+
+    @property
+    def places(self) -> int:
+        """Pools that share the runs of one shape."""
+        ...
+
     def start(self, floor: Floor) -> None: ...
 
     def is_alive(self) -> bool: ...
@@ -46,13 +56,14 @@ class Workers(Protocol):
 class ThreadWorkers:
     """Pools in threads of this process: one per core of a CPU, several per accelerator."""
 
-    def __init__(self, places: list[tuple[str, Any]], pace: Pace):
-        """`places`: a name and a device for each pool."""
-        self.places, self.pace = places, pace
+    def __init__(self, seats: list[tuple[str, Any]], pace: Pace, pools_per_shape: int = 1):
+        """`seats`: a name and a device for each pool."""
+        self._seats, self.pace, self.places = seats, pace, pools_per_shape
+        self.platform = seats[0][1].platform
         self._threads: list[threading.Thread] = []
 
     def start(self, floor: Floor) -> None:
-        for name, device in self.places:
+        for name, device in self._seats:
             desk = LocalDesk(floor, name, device.id)
             self._threads.append(threading.Thread(target=self._serve, args=(desk, device), daemon=True, name=name))
         for thread in self._threads:
@@ -156,7 +167,9 @@ class ProcessWorkers:
         """`processes`: at a time, on all `devices` together; `platform`: what kind these are."""
         if processes < 1:
             raise ValueError(f"{processes} processes: at least one is needed")
-        self.processes, self.pace, self.devices, self.platform = processes, pace, devices, platform
+        self.processes, self.pace, self.devices = processes, pace, devices
+        self.platform, self.places = platform or "cpu", processes
+        self._platform = platform
         self._keepers: list[_Keeper] = []
         self._exit = contextlib.ExitStack()
 
@@ -164,8 +177,9 @@ class ProcessWorkers:
         environment = self._exit.enter_context(shared_device())
         for i in range(self.processes):
             device = i % self.devices
-            seat = Seat(device, self.platform, self._environment(environment, i))
-            self._keepers.append(_Keeper(LocalDesk(floor, f"process {i}", device), self.pace, seat))
+            seat = Seat(device, self._platform, self._environment(environment, i))
+            # Each process is a place of its own: several of them may serve one shape.
+            self._keepers.append(_Keeper(LocalDesk(floor, f"process {i}", ("process", i)), self.pace, seat))
         for keeper in self._keepers:
             keeper.start()
 
@@ -229,23 +243,25 @@ class _Keeper(threading.Thread):
         self.join()
 
 
-def local_workers(pace: Pace, *, workers: int | None, processes: int | None) -> tuple[Workers, list[Any]]:
-    """Workers for the devices of this machine, and these devices.
+def local_workers(pace: Pace, *, workers: int | None, processes: int | None) -> Workers:
+    """Workers for the devices of this machine.
 
-    `workers`: pools per device; by default one per core of a CPU, or 5 on an accelerator.
+    Args:
+        pace: of their pools.
+        workers: pools per device; by default one per core of a CPU, or 5 on an accelerator.
+        processes: put pools into so many processes of their own. None: into threads of this one.
     """
     import jax
 
     devices = list(jax.local_devices())
     platform = devices[0].platform
     if processes is not None:
-        return ProcessWorkers(processes, pace=pace, devices=len(devices), platform=platform), devices
+        return ProcessWorkers(processes, pace=pace, devices=len(devices), platform=platform)
     if platform == "cpu":
-        count = workers or cores()
-        places = [(f"core {i}", devices[i % len(devices)]) for i in range(count)]
+        seats = [(f"core {i}", devices[i % len(devices)]) for i in range(workers or cores())]
     else:
-        places = [(f"{platform} {device.id}.{i}", device) for i in range(workers or 5) for device in devices]
-    return ThreadWorkers(places, pace), devices
+        seats = [(f"{platform} {device.id}.{i}", device) for i in range(workers or 5) for device in devices]
+    return ThreadWorkers(seats, pace, pools_per_shape=1 if platform == "cpu" else len(devices))
 
 
 def cores() -> int:
