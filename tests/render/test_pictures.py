@@ -312,7 +312,7 @@ def test_text_of_car_flag():
         .+...................==@===....-.    .?...................==@===....?.
         position +0.500                      position +0.500
         velocity +0.0125                     velocity +0.0125
-        good flag left                       good flag not told
+        good flag left                       good flag unknown
     """)
 
 

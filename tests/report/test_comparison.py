@@ -47,7 +47,7 @@ def test_among_equals_the_one_that_learns_fastest_is_chosen():
     assert "do not separate a2c and a2c-asym-hs, but it learns fastest" in choice.reason
 
 
-def test_where_runs_separate_nothing_the_simplest_is_chosen():
+def test_where_runs_separate_nothing_the_safest_is_chosen():
     scores = {
         "a2c-asym-s": MethodScores(LOW, LOW),
         "a2c-asym-hs": MethodScores(MIXED, MIXED),
@@ -93,5 +93,5 @@ def test_the_table_compares_with_a2c():
 
 def test_reasons_come_from_the_theory_or_say_why_not():
     assert "A critic V(s) (a2c-asym-s) gives this policy its true gradient" in reasons(make("good-bad", time_limit=5))
-    assert "no say here" in reasons(make("car-flag"))
+    assert "does not apply here" in reasons(make("car-flag"))
     assert "1296 states are too many for a quick exact analysis" in reasons(make("shopping-6"))

@@ -37,7 +37,7 @@ class Render:
     """Seed of the world and of the actions."""
 
     run_seed: Annotated[int | None, tyro.conf.arg(metavar="K", help_behavior_hint="(default: the best)")] = None
-    """Which seed of a run; by default the one with the best final return."""
+    """Which seed of a run; by default the one with the best recent return."""
 
     where: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """Which runs of a folder, by their settings, such as method=a2c-asym-hs."""

@@ -193,9 +193,11 @@ def _(memory: Attention, graph: OperatorGraph, name: str, carry: Carry, x: str) 
     scores = graph.apply("MatMul", queries, graph.apply("Transpose", keys, perm=[0, 2, 3, 1]))
     scale = graph.weight(f"{name}/scale", np.float32((size // heads) ** -0.5))
     shares = graph.apply("Softmax", graph.apply("Mul", scores, scale), axis=-1)
-    found = graph.reshape(graph.apply("MatMul", shares, graph.apply("Transpose", values, perm=[0, 2, 1, 3])), 0, size)
-    found = graph.apply("Relu", _linear(graph, f"{name}/mix", memory.mix, found))
-    return tuple(new), graph.apply("Relu", _linear(graph, f"{name}/out", memory.out, found))
+    attended = graph.reshape(
+        graph.apply("MatMul", shares, graph.apply("Transpose", values, perm=[0, 2, 1, 3])), 0, size
+    )
+    mixed = graph.apply("Relu", _linear(graph, f"{name}/mix", memory.mix, attended))
+    return tuple(new), graph.apply("Relu", _linear(graph, f"{name}/out", memory.out, mixed))
 
 
 @_step.register

@@ -109,8 +109,8 @@ class NumpyPolicy:
 
     def _read(self, observation):
         """The inputs of a step, each with a leading axis of one episode."""
-        before = np.array([self.previous_action], np.float32 if self.is_vector else np.int64)
-        values = {"previous_action": before, **self._memory}
+        previous = np.array([self.previous_action], np.float32 if self.is_vector else np.int64)
+        values = {"previous_action": previous, **self._memory}
         for name, path, shape, dtype in self.about["observation"]:
             how = self._reading.get(tuple(path), {"keys": path, "first": 0, "scale": 1})
             part = observation

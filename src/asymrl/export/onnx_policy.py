@@ -36,7 +36,7 @@ class OnnxPolicy(NumpyPolicy):
 
     def observe(self, observation: Any) -> np.ndarray:
         """As `NumpyPolicy.observe`."""
-        found = self._session.run(self._policy + self._after, self._read(observation))
+        outputs = self._session.run(self._policy + self._after, self._read(observation))
         count = len(self._policy)
-        self._memory = dict(zip(self._memory, found[count:], strict=True))
-        return np.concatenate([np.asarray(each)[0] for each in found[:count]])
+        self._memory = dict(zip(self._memory, outputs[count:], strict=True))
+        return np.concatenate([np.asarray(each)[0] for each in outputs[:count]])

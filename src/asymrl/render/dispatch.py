@@ -1,6 +1,6 @@
-"""What there is to draw of a world: its true state and the agent's view, as a picture and as text.
+"""How the true state of a world and the agent's observation are drawn, as a picture and as text.
 
-Each family of worlds registers its own way; the ways of `World` and `FiniteWorld` serve all others.
+Each family of worlds registers its own functions; those of `World` and `FiniteWorld` serve all others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def draw_world(env: World, state: Any, ax: Axes) -> None:
 
 @functools.singledispatch
 def draw_view(env: World, observation: Any, ax: Axes) -> None:
-    """Draws what the agent sees into matplotlib axes: only the observation, nothing else is known."""
+    """Draws the observation of the agent, and nothing else, into matplotlib axes."""
     raise TypeError(f"{env!r} is not a world")
 
 
@@ -38,5 +38,5 @@ def world_text(env: World, state: Any) -> list[str]:
 
 @functools.singledispatch
 def view_text(env: World, observation: Any) -> list[str]:
-    """What the agent sees as lines of text."""
+    """The observation of the agent as lines of text."""
     raise TypeError(f"{env!r} is not a world")

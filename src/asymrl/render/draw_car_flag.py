@@ -12,7 +12,7 @@ from asymrl.render.style import Axes
 from asymrl.worlds.car_flag import FLAG, INFO_FROM, INFO_TO, MAX_POSITION, MAX_SPEED, CarFlag
 
 GOOD, BAD, UNKNOWN = ("good", "✓", style.GREEN), ("bad", "✗", style.VERMILION), ("flag", "?", style.MUTED)
-SIDES = {-1: "left", 0: "not told", 1: "right"}
+SIDES = {-1: "left", 0: "unknown", 1: "right"}
 BODY = np.array(
     [[-0.15, 0.04], [0.15, 0.04], [0.15, 0.11], [0.09, 0.12], [0.05, 0.19], [-0.08, 0.19], [-0.11, 0.12], [-0.15, 0.1]]
 )
@@ -43,15 +43,15 @@ def _view_text(env: CarFlag, observation: Any) -> list[str]:
 def _draw(ax: Axes, numbers: np.ndarray) -> None:
     """State and observation are the same three numbers, except that the side is 0 where it is not known."""
     position, velocity, side = (float(x) for x in numbers)
-    told = int(np.sign(side))
+    known_side = int(np.sign(side))
     style.stage(ax, -1.38, 1.38, -1.2, 1.15)
     _road(ax)
-    flags = {-1: (GOOD, BAD), 0: (UNKNOWN, UNKNOWN), 1: (BAD, GOOD)}[told]
+    flags = {-1: (GOOD, BAD), 0: (UNKNOWN, UNKNOWN), 1: (BAD, GOOD)}[known_side]
     for x, (name, sign, colour) in zip((-FLAG, FLAG), flags, strict=True):
         _flag(ax, x, 0.72, name, sign, colour)
     _flag(ax, 0.5, 0.58, "info", "i", style.BLUE)
     _car(ax, position, velocity)
-    rows = [("position", f"{position:+.3f}"), ("velocity", f"{velocity:+.4f}"), ("good flag", SIDES[told])]
+    rows = [("position", f"{position:+.3f}"), ("velocity", f"{velocity:+.4f}"), ("good flag", SIDES[known_side])]
     for x, (name, value) in zip((-0.8, 0.0, 0.8), rows, strict=True):
         style.write(ax, (x, -0.6), name, colour=style.MUTED, size=style.SMALL)
         known = value != SIDES[0]
@@ -97,10 +97,10 @@ def _car(ax: Axes, x: float, velocity: float) -> None:
 
 def _text(numbers: np.ndarray) -> list[str]:
     position, velocity, side = (float(x) for x in numbers)
-    told = int(np.sign(side))
+    known_side = int(np.sign(side))
     places = np.linspace(-MAX_POSITION, MAX_POSITION, COLUMNS)
     road = ["=" if INFO_FROM <= place <= INFO_TO else "." for place in places]
     left, right, car = (int(np.abs(places - place).argmin()) for place in (-FLAG, FLAG, position))
-    road[left], road[right] = {-1: "+-", 0: "??", 1: "-+"}[told]
+    road[left], road[right] = {-1: "+-", 0: "??", 1: "-+"}[known_side]
     road[car] = "@"
-    return ["".join(road), f"position {position:+.3f}", f"velocity {velocity:+.4f}", f"good flag {SIDES[told]}"]
+    return ["".join(road), f"position {position:+.3f}", f"velocity {velocity:+.4f}", f"good flag {SIDES[known_side]}"]

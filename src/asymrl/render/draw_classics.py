@@ -1,4 +1,4 @@
-"""Pictures of the two small worlds: good/bad as its little diagram, the tiger behind its doors."""
+"""Pictures of the two small worlds: good-bad as a diagram, and the tiger behind its doors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOOD_BAD = ((style.GREEN, "✓"), (style.VERMILION, "✗"))
 
 @draw_world.register(GoodBad)
 def _draw_good_bad(env: GoodBad, state: Any, ax: Axes) -> None:
-    """The states above, what they emit below; the true state is filled."""
+    """The states above, their observations below; the true state is filled."""
     style.stage(ax, -2.1, 2.1, -1.85, 1.75)
     states, symbols = [(-1.1, 0.95), (1.1, 0.95)], [(-1.1, -1.05), (1.1, -1.05)]
     for s, o, chance, shift in ((0, 0, "1", -0.22), (1, 0, "½", 0.0), (1, 1, "½", 0.22)):
@@ -43,11 +43,11 @@ def _draw_good_bad(env: GoodBad, state: Any, ax: Axes) -> None:
 @draw_view.register(GoodBad)
 def _draw_good_bad_view(env: GoodBad, observation: Any, ax: Axes) -> None:
     style.stage(ax, -2.1, 2.1, -1.85, 1.75)
-    seen = int(observation)
-    colour, sign = GOOD_BAD[seen]
+    symbol = int(observation)
+    colour, sign = GOOD_BAD[symbol]
     style.box(ax, (0, 0), (2.4, 1.6), style.PAPER, edge=colour, width=2.0, rounding=0.15)
     style.write(ax, (0, 0.22), sign, colour=colour, size=style.HUGE, bold=True)
-    style.write(ax, (0, -0.42), env.observation_names[seen], size=style.LARGE)
+    style.write(ax, (0, -0.42), env.observation_names[symbol], size=style.LARGE)
 
 
 @draw_world.register(Tiger)

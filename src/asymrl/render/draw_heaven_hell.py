@@ -26,7 +26,7 @@ def _draw_world(env: HeavenHell, state: Any, ax: Axes) -> None:
 
 @draw_view.register(HeavenHell)
 def _draw_view(env: HeavenHell, observation: Any, ax: Axes) -> None:
-    cell, told = _cell_and_told(env, observation)
+    cell, side = _cell_and_side(env, observation)
     _corridor(env, ax)
     for place in _exits(env):
         _exit(ax, place, "exit", "?", style.MUTED)
@@ -35,8 +35,8 @@ def _draw_view(env: HeavenHell, observation: Any, ax: Axes) -> None:
         style.note(ax, nook, "nothing yet", 0.055 * max(env.n, 2))
         return
     _agent(env, ax, cell)
-    if told is not None:
-        words = "← heaven" if told == 0 else "heaven →"
+    if side is not None:
+        words = "← heaven" if side == 0 else "heaven →"
         x, y = _place(env, cell)
         width, height = max(0.85 * env.n, 1.5), max(0.26 * env.n, 0.45)
         style.speech(ax, (nook[0], y + 0.9 + height / 2), (width, height), (x + 0.2, y + 0.45), words)
@@ -51,10 +51,10 @@ def _world_text(env: HeavenHell, state: Any) -> list[str]:
 
 @view_text.register(HeavenHell)
 def _view_text(env: HeavenHell, observation: Any) -> list[str]:
-    cell, told = _cell_and_told(env, observation)
+    cell, side = _cell_and_side(env, observation)
     marks = {2 * env.n: "?", 3 * env.n: "?", 4 * env.n + 1: "P"} | ({} if cell is None else {cell: "@"})
-    seen = "nothing yet" if cell is None else f"cell {cell}" if told is None else f"priest: heaven {SIDES[told]}"
-    return [*_map_text(env, marks), seen]
+    text = "nothing yet" if cell is None else f"cell {cell}" if side is None else f"priest: heaven {SIDES[side]}"
+    return [*_map_text(env, marks), text]
 
 
 def _side_and_cell(env: HeavenHell, state: Any) -> tuple[int, int]:
@@ -62,12 +62,12 @@ def _side_and_cell(env: HeavenHell, state: Any) -> tuple[int, int]:
     return side, cell
 
 
-def _cell_and_told(env: HeavenHell, observation: Any) -> tuple[int | None, int | None]:
-    """The cell that an observation stands for (only the priest tells a side) and the side of heaven if told."""
-    seen, priest = int(observation), 4 * env.n + 1
-    if seen < priest:
-        return seen, None
-    return (None, None) if seen == len(env.observation_names) else (priest, seen - priest)
+def _cell_and_side(env: HeavenHell, observation: Any) -> tuple[int | None, int | None]:
+    """The cell of an observation, and the side of heaven, which only the priest reveals; None where not observed."""
+    index, priest = int(observation), 4 * env.n + 1
+    if index < priest:
+        return index, None
+    return (None, None) if index == len(env.observation_names) else (priest, index - priest)
 
 
 def _place(env: HeavenHell, cell: int) -> style.Point:
@@ -108,7 +108,7 @@ def _priest(ax: Axes, x: float, y: float) -> None:
 def _exit(ax: Axes, place: style.Point, name: str, sign: str, colour: str) -> None:
     style.squares(ax, [place], colour, edge=style.PAPER, width=1.0, order=1.6)
     style.write(ax, place, sign, colour=style.PAPER, size=style.LARGE, bold=True, order=2.0)
-    # The names end where the corridor does, so that long corridors do not push them off the picture.
+    # Aligned with the end of the corridor, so that long corridors do not push the names off the picture.
     outwards = -1 if place[0] < 0 else 1
     at, align = (place[0] + 0.5 * outwards, place[1] - 0.65), "left" if outwards < 0 else "right"
     style.write(ax, at, name, colour=colour, size=style.SMALL, align=align, level="top", bold=name != "exit")

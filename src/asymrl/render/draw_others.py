@@ -1,4 +1,4 @@
-"""Pictures of any other world: the names of state and observation, or their numbers."""
+"""Pictures of all other worlds: the names of state and observation, or their numbers."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def _draw_state_of_pair(env: OutcomeWorld, state: Any, ax: Axes) -> None:
 
 @draw_view.register(FiniteWorld)
 def _draw_observation(env: FiniteWorld, observation: Any, ax: Axes) -> None:
-    seen, names = int(observation), env.observation_names
-    name = names[seen] if seen < len(names) else "nothing yet"
-    _draw_choice(ax, seen, name, len(names), "observation", style.ORANGE)
+    index, names = int(observation), env.observation_names
+    name = names[index] if index < len(names) else "nothing yet"
+    _draw_choice(ax, index, name, len(names), "observation", style.ORANGE)
 
 
 @world_text.register(FiniteWorld)
@@ -48,8 +48,8 @@ def _state_of_pair_text(env: OutcomeWorld, state: Any) -> list[str]:
 
 @view_text.register(FiniteWorld)
 def _observation_text(env: FiniteWorld, observation: Any) -> list[str]:
-    seen, names = int(observation), env.observation_names
-    return [names[seen] if seen < len(names) else "nothing yet"]
+    index, names = int(observation), env.observation_names
+    return [names[index] if index < len(names) else "nothing yet"]
 
 
 @draw_world.register(World)
@@ -73,7 +73,7 @@ def _numbers_text(env: World, observation: Any) -> list[str]:
 
 
 def _draw_choice(ax: Axes, index: int, name: str, count: int, what: str, colour: str) -> None:
-    """A card with the name of one of `count` things, and a dot for each of them with this one filled."""
+    """A card with the name of one of `count` things, and a dot for each of them, with this one filled."""
     style.stage(ax, -1.8, 1.8, -1.54, 1.54)
     size = style.HUGE if len(name) < 12 else style.LARGE if len(name) < 24 else style.SMALL
     style.box(ax, (0, 0.55), (3.2, 1.3), style.PAPER, edge=style.FAINT, width=1.2, rounding=0.08)

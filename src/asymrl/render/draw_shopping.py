@@ -1,4 +1,4 @@
-"""Pictures of Shopping: the shop from above, with the agent and the item it wants."""
+"""Pictures of Shopping: the shop from above, with the agent and the item."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _draw_world(env: Shopping, state: Any, ax: Axes) -> None:
 
 @draw_view.register(Shopping)
 def _draw_view(env: Shopping, observation: Any, ax: Axes) -> None:
-    agent, item = _seen(env, observation)
+    agent, item = _positions(env, observation)
     _shop(env, ax)
     if agent is not None:
         style.agent(ax, agent)
@@ -45,7 +45,7 @@ def _world_text(env: Shopping, state: Any) -> list[str]:
 
 @view_text.register(Shopping)
 def _view_text(env: Shopping, observation: Any) -> list[str]:
-    agent, item = _seen(env, observation)
+    agent, item = _positions(env, observation)
     if agent is not None:
         return [*_map_text(env, {agent: "@"}), f"agent {_coordinates(agent)}"]
     if item is not None:
@@ -58,8 +58,8 @@ def _agent_and_item(env: Shopping, state: Any) -> tuple[Place, Place]:
     return divmod(agent, env.n), divmod(item, env.n)
 
 
-def _seen(env: Shopping, observation: Any) -> tuple[Place | None, Place | None]:
-    """Where the agent is, or where the item is, or neither: never both at once."""
+def _positions(env: Shopping, observation: Any) -> tuple[Place | None, Place | None]:
+    """The position of the agent, or of the item, or neither: an observation never has both."""
     what, position = divmod(int(observation), env.n**2)
     place = divmod(position, env.n)
     return (place if what == 0 else None), (place if what == 1 else None)
@@ -71,12 +71,12 @@ def _coordinates(place: Place) -> str:
 
 def _shop(env: Shopping, ax: Axes) -> None:
     n = env.n
-    before, after = 0.5 + max(0.5, 0.07 * n), n - 0.5 + max(0.1, 0.02 * n)  # the numbers stand before the cells
-    style.stage(ax, -before, after, -before, after)
+    low, high = -0.5 - max(0.5, 0.07 * n), n - 0.5 + max(0.1, 0.02 * n)  # with room for the numbers of the cells
+    style.stage(ax, low, high, low, high)
     middle = (n - 1) / 2
     style.squares(ax, [(middle, middle)], style.INK, side=n, edge=style.INK, width=4)
     style.squares(ax, np.indices((n, n)).reshape(2, -1).T, style.FLOOR, edge=style.FAINT, width=1.0)
-    for i in range(0, n, 1 + n // 12):  # in a large shop not every row has room for its number
+    for i in range(0, n, 1 + n // 12):  # in a large shop, there is no room for every number
         style.write(ax, (i, -0.68), str(i), colour=style.MUTED, size=style.SMALL, level="top")
         style.write(ax, (-0.68, i), str(i), colour=style.MUTED, size=style.SMALL, align="right")
 

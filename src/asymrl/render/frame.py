@@ -49,13 +49,13 @@ def draw_frame(
         state: its state at this moment.
         observation: what the agent sees at this moment.
         action: the action that led here; None at the start.
-        title: stands above the picture instead of the world's name.
-        step: how many actions were taken; it, `reward` and `total` appear in the caption when given.
-        reward: what the last action brought.
+        title: above the picture, instead of the world's name.
+        step: how many actions were taken; the caption shows it, `reward` and `total` if given.
+        reward: of the last action.
         total: the return so far.
         terminated: whether the last action ended the episode.
         truncated: whether the time limit did.
-        panel: draws something of its own into a third panel on the right: it gets matplotlib axes.
+        panel: draws into the matplotlib axes of a third panel on the right.
         dpi: pixels per inch; the default gives 800 x 450 pixels.
 
     Returns:
@@ -66,7 +66,7 @@ def draw_frame(
     _print(figure, MARGIN, HEIGHT - HEADER / 2, title or env.name, size=style.LARGE, bold=True)
     draw_world(env, state, world_ax)
     if terminated and isinstance(env, FiniteWorld):
-        _draw_end(view_ax)  # what such a world emits after its end belongs to the next episode
+        _draw_end(view_ax)  # the last observation of such a world belongs to the next episode
     else:
         draw_view(env, observation, view_ax)
     if panel:
@@ -87,7 +87,7 @@ def draw_frame(
 def save_gif(frames: Iterable[Frame], path: str | PathLike[str], seconds_per_frame: float = 0.4) -> None:
     """Writes frames of equal size as an endless film that pauses on its last frame.
 
-    A frame equal to the one before it is stored as a longer duration of that one.
+    Equal frames in a row are stored once, with a longer duration.
     """
     from PIL import Image
 
@@ -100,7 +100,7 @@ def save_gif(frames: Iterable[Frame], path: str | PathLike[str], seconds_per_fra
 
 
 def _blank_figure(dpi: int) -> Any:
-    """A figure with two empty panels: the last one of this thread, if it fits, wiped clean.
+    """A figure with two empty panels: if possible the last one of this thread, cleared.
 
     Making axes takes as long as filling them.
     """
@@ -130,7 +130,7 @@ def _build_figure(dpi: int, panels: int) -> Any:
             facecolor=style.CARD, edgecolor="none", zorder=-1,
         )  # fmt: skip
         figure.add_artist(shape)
-        # An extra panel may have ticks and labels; they need more room than a drawing.
+        # An extra panel may have ticks and labels, which need more room than a drawing.
         sides, ground = (PADDING, PADDING) if name else (0.55, 0.45)
         inside = (left + sides, bottom + ground, card - PADDING - sides, height - ground - CARD_TITLE)
         figure.add_axes(
@@ -142,7 +142,7 @@ def _build_figure(dpi: int, panels: int) -> Any:
 
 
 def _caption(figure: Any, facts: dict[str, str | None], ending: str) -> None:
-    """Each fact has its own place, so that nothing moves from frame to frame."""
+    """Each fact has a fixed position, so that nothing moves from frame to frame."""
     for (name, value), left in zip(facts.items(), (MARGIN, 1.2, 4.05, 5.45), strict=True):
         if value is not None:
             _print(figure, left, FOOTER / 2, name, colour=style.MUTED)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:
     Axes = Any
 
-Number = float | int  # to a type checker at run time, an int is no float
+Number = float | int  # a run-time type checker does not take an int for a float
 Point = tuple[Number, Number]
 
 INK, MUTED, FAINT, GRID, CARD, PAPER = "#22303C", "#6F7B86", "#D5DADF", "#E9ECEF", "#F3F5F7", "#FFFFFF"
@@ -29,7 +29,7 @@ SAND, OCHRE = "#EADFC8", "#B9A679"  # dirt
 WOOD, DARK_WOOD, NIGHT = "#B08B5B", "#8A6A41", "#2E2A33"  # doors, and the room behind them
 
 SMALL, BODY, LARGE, HUGE = 8.0, 9.5, 13.0, 22.0  # sizes of type, in points
-FONT = "DejaVu Sans"  # comes with matplotlib: the pictures are the same on every machine
+FONT = "DejaVu Sans"  # ships with matplotlib, so that pictures are the same on every machine
 
 
 def stage(ax: Axes, left: Number, right: Number, bottom: Number, top: Number) -> None:
@@ -50,16 +50,16 @@ def squares(
     width: Number = 1.2,
     order: Number = 1.0,
 ) -> None:
-    """Squares around `centres` [n, 2], all in one colour or each in its own."""
+    """Squares around `centres` [n, 2], in one colour or in one each."""
     from matplotlib.collections import PolyCollection
 
     corners = side / 2 * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
     outlines = np.asarray(centres, float).reshape(-1, 1, 2) + corners
-    if len(outlines) == 1:  # matplotlib moves a collection of one to whole pixels, in spite of the setting below
+    if len(outlines) == 1:  # matplotlib snaps a collection of one to pixels, in spite of the setting below
         polygon(ax, outlines[0], fill if isinstance(fill, str) else fill[0], edge=edge, width=width, order=order)
         return
     shapes = PolyCollection(list(outlines), facecolors=fill, edgecolors=edge, linewidths=width, zorder=order)
-    shapes.set_snap(False)  # rounding to whole pixels would make equal borders unequal
+    shapes.set_snap(False)  # snapping to pixels would make equal borders unequal
     ax.add_collection(shapes, autolim=False)
 
 
@@ -125,7 +125,7 @@ def line(ax: Axes, points: Any, colour: str = INK, *, width: Number = 1.5, order
 def arc(
     ax: Axes, centre: Point, radius: Number, degrees: Point, colour: str, *, width: Number = 1.5, order: Number = 3.0
 ) -> None:
-    """Part of a circle, counted in degrees against the clock from the east."""
+    """Part of a circle, in degrees, counter-clockwise from the east."""
     angle = np.radians(np.linspace(*degrees, 24))
     line(
         ax,
@@ -167,7 +167,7 @@ def write(
     level: str = "center",
     order: Number = 6.0,
 ) -> None:
-    """Text at a point. `$` is a plain sign here, never the start of a formula."""
+    """Text at a point. `$` is an ordinary character, not the start of a formula."""
     ax.text(
         *at,
         text,
@@ -190,14 +190,14 @@ def agent(ax: Axes, at: Point, radius: Number = 0.3, fill: str = INK) -> None:
 
 
 def speech(ax: Axes, at: Point, size: Point, tip: Point, text: str) -> None:
-    """A speech balloon around `at`, its tip pointing to where the words come from."""
+    """A speech balloon around `at`, its tip pointing to the speaker."""
     base = 0.12 * size[0]
     foot_x = float(np.clip(tip[0], at[0] - size[0] / 2 + 1.5 * base, at[0] + size[0] / 2 - 1.5 * base))
     foot_y = at[1] + np.sign(tip[1] - at[1]) * size[1] / 2
     feet = [(foot_x - base / 2, foot_y), (foot_x + base / 2, foot_y)]
     polygon(ax, [*feet, tip], PAPER, edge=PURPLE, width=1.4, order=5.0)
     box(ax, at, size, PAPER, edge=PURPLE, width=1.4, rounding=0.18 * size[1], order=5.1)
-    # The border between tail and balloon is painted over, so that both are one outline.
+    # Painting over the border between tail and balloon makes them one outline.
     line(
         ax,
         [(x + inset, foot_y) for (x, _), inset in zip(feet, (0.02, -0.02), strict=True)],
@@ -209,12 +209,12 @@ def speech(ax: Axes, at: Point, size: Point, tip: Point, text: str) -> None:
 
 
 def note(ax: Axes, at: Point, text: str, unit: Number) -> None:
-    """A remark on a label of its own; `unit` is the width of a letter in the units of the axes."""
+    """A remark in a box; `unit` is the width of a letter in the units of the axes."""
     box(ax, at, ((len(text) + 3) * unit, 3.2 * unit), CARD, edge=FAINT, rounding=1.6 * unit, order=5.0)
     write(ax, at, text, colour=MUTED)
 
 
 def signed(number: Number) -> str:
-    """A number with its sign, a true minus and at most two decimals."""
+    """A number with its sign, a typographic minus and at most two decimals."""
     text = f"{number:+.2f}".rstrip("0").rstrip(".")
     return "0" if text in ("+0", "-0") else text.replace("-", "−")

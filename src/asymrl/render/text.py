@@ -17,7 +17,7 @@ def draw_text(
     The arguments are those of `draw_frame`.
     """
     left = ["state", *world_text(env, state)]
-    # What a finite world emits after its end belongs to the next episode.
+    # The last observation of a finite world belongs to the next episode.
     over = terminated and isinstance(env, FiniteWorld)
     right = ["the agent sees", *(["the episode has ended"] if over else view_text(env, observation))]
     width = max(map(len, left)) + 4

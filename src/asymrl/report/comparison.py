@@ -20,11 +20,11 @@ PRIVILEGED = "a2c-asym-hs"
 SURE = 0.5  # a probability of improvement whose whole interval lies above this is one to rely on
 
 
-def simplicity(name: str) -> tuple[int, int]:
-    """Where a method stands if the runs do not separate it from others: lower is better.
+def safety_rank(name: str) -> tuple[int, int]:
+    """The rank of a method among methods that the runs do not separate: lower is better.
 
-    First what needs the least, V(h), then what is known to be unbiased, V(h, s), then short memories, the longest
-    first, then V(s), which may be biased.
+    V(h) comes first, as it needs no state, then V(h, s), which is unbiased, then short memories, the longest first, and
+    last V(s), which may be biased.
     """
     reads, window = method_named(name).reads, method_named(name).window
     return ("h", "hs", "window", "s").index("window" if window else reads), -(window or 0)
@@ -36,7 +36,7 @@ class MethodScores(NamedTuple):
     final: Float[np.ndarray, "run"]
     """The final return: the mean over the last tenth of training."""
     during: Float[np.ndarray, "run"]
-    """The mean return over all of training, which is higher the sooner a run learns."""
+    """The mean return over all of training: the faster a run learns, the higher."""
 
 
 class MethodRow(NamedTuple):
@@ -47,7 +47,7 @@ class MethodRow(NamedTuple):
     final: Interval
     during: Interval
     improvement: Interval | None
-    """How likely the final return of a run is higher than that of a run of the standard method, which has None."""
+    """The probability that a run beats one of the standard method by its final return; None for that method."""
 
 
 def scores_of(metrics: pl.DataFrame) -> dict[str, MethodScores]:
@@ -86,7 +86,7 @@ class Choice(NamedTuple):
 
 
 def choose(scores: Mapping[str, MethodScores]) -> Choice:
-    """The method with the best final return; among those as good, the one that learns fastest, or the simplest."""
+    """The method with the best final return; among equals the one that learns fastest, or else the safest."""
     best = max(scores, key=lambda method: _middle(scores[method].final))
     rest = [method for method in scores if method != best]
     if not rest:
@@ -100,7 +100,7 @@ def choose(scores: Mapping[str, MethodScores]) -> Choice:
             f"Use {best}: its final return beats that of {second}, the next best, with probability {_short(chance)}.",
         )
     equals = [best, *rivals]
-    names = listed(sorted(equals, key=simplicity))
+    names = listed(sorted(equals, key=safety_rank))
     fastest = max(equals, key=lambda method: _middle(scores[method].during))
     if all(_beats(scores[fastest].during, scores[method].during) for method in equals if method != fastest):
         gained = bootstrap(_column(scores[fastest].during))
@@ -109,12 +109,10 @@ def choose(scores: Mapping[str, MethodScores]) -> Choice:
             f"Use {fastest}: the final returns do not separate {names}, but it learns fastest (mean return over "
             f"training {_short(gained)}).",
         )
-    simplest = min(equals, key=simplicity)
+    safest = min(equals, key=safety_rank)
     runs = min(len(each.final) for each in scores.values())
     more = "more --seeds or more --steps" if can_separate(runs, runs) else "at least 4 --seeds, as fewer prove nothing"
-    return Choice(
-        simplest, f"The runs do not separate {names}. Use {simplest}, which needs the least, or decide with {more}."
-    )
+    return Choice(safest, f"The runs do not separate {names}. Use {safest}, the safest of them, or decide with {more}.")
 
 
 def on_privilege(scores: Mapping[str, MethodScores]) -> str | None:

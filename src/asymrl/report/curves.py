@@ -29,7 +29,7 @@ COLUMNS = 3  # panels beside each other, one for each world
 
 
 def method_colours(methods: Sequence[str]) -> dict[str, str]:
-    """A colour for each method: those of the paper have their own, others take what these leave."""
+    """A colour for each method: the paper's methods have fixed ones, others take those that are left."""
     fixed: dict[str, str] = dict(zip(METHODS, SERIES, strict=False))
     free = [colour for colour in SERIES if colour not in {fixed.get(method) for method in methods}]
     others = [method for method in dict.fromkeys(methods) if method not in fixed]
@@ -52,8 +52,8 @@ class Curves(NamedTuple):
 def curves(metrics: pl.DataFrame, metric: str = "return") -> Curves:
     """The curves of all runs in a table of metrics, up to where the shortest ends.
 
-    Runs have their points at slightly different timesteps, as episodes end when they end; between two points a curve
-    is a straight line.
+    The points of runs are at slightly different timesteps, as they are at the ends of episodes; curves are interpolated
+    linearly.
     """
     runs = [
         run.select("timestep", metric).to_numpy()
@@ -120,10 +120,10 @@ def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, references: bool) -> No
     world, kinds = metrics["world"][0], _kinds(metrics)
     groups = metrics.partition_by("method", *kinds, maintain_order=True)
     for rows, colour in zip(groups, _colours(groups), strict=True):
-        found = curves(rows)
-        for values in found.values:
-            axes.plot(found.timesteps, values, color=colour, linewidth=0.5, alpha=0.35, zorder=2)
-        draw_band(axes, found, colour, label=_label(rows, kinds, len(found.values)), width=1.8)
+        lines = curves(rows)
+        for values in lines.values:
+            axes.plot(lines.timesteps, values, color=colour, linewidth=0.5, alpha=0.35, zorder=2)
+        draw_band(axes, lines, colour, label=_label(rows, kinds, len(lines.values)), width=1.8)
     if references:
         draw_references(axes, world)
     finish(axes, world, _end(metrics))
@@ -133,7 +133,7 @@ def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, references: bool) -> No
 
 
 def finish(axes: Axes, title: str, end: float) -> None:
-    """What all panels with timesteps below have in common."""
+    """The style of all panels over timesteps."""
     axes.set_title(title, fontsize=10, loc="left")
     axes.set_xlim(0, end)
     axes.margins(y=0.08)
@@ -156,7 +156,7 @@ def _label(rows: pl.DataFrame, kinds: Sequence[str], runs: int) -> str:
 
 
 def _colours(groups: Sequence[pl.DataFrame]) -> list[str]:
-    """Those of the methods; shades of one scale where a method appears with different settings."""
+    """The colours of the methods, or shades of one scale if a method appears with several settings."""
     methods = [rows["method"][0] for rows in groups]
     if len(set(methods)) == len(methods):
         return list(method_colours(methods).values())

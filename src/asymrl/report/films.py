@@ -1,4 +1,4 @@
-"""Episodes to look at: recorded scene by scene, as a film, a picture or text."""
+"""Films of episodes: recorded scene by scene, written as a film, a picture or text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Scene(NamedTuple):
-    """Where an episode stands after `step` actions, and what the last of them did."""
+    """An episode after `step` actions, with the result of the last one."""
 
     state: Any
     observation: Any
@@ -45,7 +45,7 @@ class Scene(NamedTuple):
 
 
 def record(env: World, actions: Iterable[Any], seed: int) -> Iterator[Scene]:
-    """Follows an episode from its start until it ends or there are no more actions."""
+    """Plays an episode from its start until it ends, or until there are no more actions."""
     import equinox as eqx
     import jax
     import jax.numpy as jnp
@@ -66,7 +66,7 @@ def record(env: World, actions: Iterable[Any], seed: int) -> Iterator[Scene]:
 
 
 def scenes_of(playback: Playback) -> list[Scene]:
-    """The scenes of an episode that was played already."""
+    """The scenes of an episode that has been played."""
     steps = len(playback.actions)
     scenes = [Scene(*playback.at(0), None, 0, None, 0.0, False, False)]
     for t, (action, reward) in enumerate(zip(playback.actions, playback.rewards, strict=True), 1):
@@ -118,13 +118,13 @@ def _parse_action(env: World, word: str) -> int:
 
 
 class Film:
-    """What there is to draw: the scenes of an episode and, of a trained run, what its agent made of them."""
+    """The scenes of an episode and, for a trained run, the policy and values of its agent."""
 
     def __init__(self, env: World, title: str, scenes: Iterable[Scene], playback: Playback | None = None):
         self.env, self.title, self.scenes, self.playback = env, title, scenes, playback
 
     def lines(self) -> Iterator[str]:
-        """The scenes as text, as they come."""
+        """The text of each scene."""
         for i, scene in enumerate(self.scenes):
             yield ("\n" if i else "") + "\n".join([scene.text(self.env), *self._thoughts(scene.step)])
 
@@ -168,7 +168,7 @@ class Film:
 
 
 def film_of_run(trained: TrainedRun, *, seed: int = 0, greedy: bool = False, steps: int | None = None) -> Film:
-    """An episode of a trained agent, with its policy and its critic; `steps`: how many of it at most."""
+    """An episode of a trained agent, with its policy and its critic, of at most `steps` steps."""
     settings, state = trained.settings, trained.state
     playback = play_back(trained.world, settings, state.actor, state.critic, seed=seed, greedy=greedy)
     scenes = scenes_of(playback)[: None if steps is None else steps + 1]
@@ -176,6 +176,6 @@ def film_of_run(trained: TrainedRun, *, seed: int = 0, greedy: bool = False, ste
 
 
 def film_of_world(world: World, policy: str = "random", *, seed: int = 0, steps: int | None = None) -> Film:
-    """An episode with random actions, or with those that are named; see `parse_actions`."""
+    """An episode with random actions, or with a list of actions; see `parse_actions`."""
     actions = random_actions(world, seed) if policy == "random" else parse_actions(world, policy)
     return Film(world, world.name, record(world, itertools.islice(actions, steps), seed))

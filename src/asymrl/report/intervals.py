@@ -1,8 +1,8 @@
-"""Statistics over runs that people trust, besides the mean and its standard error.
+"""Robust statistics over runs with bootstrap intervals.
 
 After Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (2021). Scores are
-`[run, task]`: a row for each run, a column for each world. Different worlds are different strata: runs are drawn
-anew within a world, never across worlds.
+`[run, task]`: a row for each run, a column for each world. Worlds are strata: runs are resampled within a world, never
+across worlds.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from jaxtyping import Float
 from asymrl.worlds.reference_scores import scores as reference_scores
 
 REPETITIONS = 5_000
-CHUNK = 500  # repetitions at a time, which bounds the memory
+CHUNK = 500  # repetitions at a time, to bound the memory
 
 # A statistic of scores `[..., run, task]`, over the last two axes.
 Statistic = Callable[[Float[np.ndarray, "*more run task"]], Float[np.ndarray, "*more"]]
 
 
 class Interval(NamedTuple):
-    """An estimate and the bounds between which it lies with the confidence that was asked for."""
+    """An estimate and the bounds of its confidence interval."""
 
     estimate: float
     low: float
@@ -38,9 +38,9 @@ def mean(scores: Float[np.ndarray, "*more run task"]) -> Float[np.ndarray, "*mor
 
 
 def interquartile_mean(scores: Float[np.ndarray, "*more run task"]) -> Float[np.ndarray, "*more"]:
-    """The mean of the middle half of all scores: without the lowest and the highest quarter.
+    """The mean of the middle half of all scores, without the lowest and the highest quarter.
 
-    Less at the mercy of single runs than the mean, and less blind to them than the median.
+    It depends less on single runs than the mean does, and uses more of them than the median.
     """
     flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
     cut = int(0.25 * flat.shape[-1])
@@ -67,7 +67,7 @@ def _percentiles(
     repetitions: int,
     seed: int,
 ) -> Float[np.ndarray, "2 *more"]:
-    """The lower and the upper bound of a statistic of the samples, when the runs of each are drawn anew."""
+    """The lower and the upper bound of a statistic over resampled runs."""
     generator = np.random.default_rng(seed)
     counts = [min(CHUNK, repetitions - first) for first in range(0, repetitions, CHUNK)]
     drawn = [statistic(*(_resampled(generator, sample, count) for sample in samples)) for count in counts]
@@ -77,14 +77,14 @@ def _percentiles(
 def _resampled(
     generator: np.random.Generator, scores: Float[np.ndarray, "run task"], count: int
 ) -> Float[np.ndarray, "count run task"]:
-    """Scores of as many runs, drawn with replacement within each task."""
+    """Scores of equally many runs, drawn with replacement within each task."""
     runs, tasks = scores.shape
     rows = generator.integers(runs, size=(count, runs, tasks))
     return np.take_along_axis(np.broadcast_to(scores, (count, runs, tasks)), rows, axis=1)
 
 
 def probability_of_improvement(scores: Float[np.ndarray, "run task"], others: Float[np.ndarray, "other task"]) -> float:
-    """How likely a run of the one beats a run of the other, in a task drawn at random; a draw counts half."""
+    """The probability that a run of one beats a run of the other, in a random task; a tie counts half."""
     return float(_improvement(scores, others))
 
 
@@ -132,16 +132,16 @@ def profile_band(
 
 
 def normalised(returns: np.ndarray, world: str) -> np.ndarray:
-    """Undiscounted returns on a scale where a random policy has 0 and the best known one 1.
+    """Undiscounted returns on a scale from a random policy, 0, to the best known one, 1.
 
-    Where the best is known by bounds only, the lower one counts: it has been reached.
+    If the best return is only known by bounds, the lower one counts, which some policy reaches.
 
     Raises:
         ValueError: if no reference returns are known.
     """
     known = reference_scores(world)
     if known is None:
-        raise ValueError(f"{world}: no reference returns are known, so its scores can not be normalised")
+        raise ValueError(f"{world}: no reference returns are known, so its scores cannot be normalised")
     random, best = known.undiscounted["random"], known.undiscounted["best"]
     zero = (random.low + random.high) / 2
     return (returns - zero) / (best.low - zero)

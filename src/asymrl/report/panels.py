@@ -1,4 +1,4 @@
-"""A panel beside the picture of a world: what the agent is about to do, and what its critic thinks of it."""
+"""A panel beside the picture of a world: the policy of the agent and the values of its critic."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from asymrl.render import style
 from asymrl.render.style import Axes
 
 MOST_BARS = 8  # of a world with more actions, only the likeliest are shown
-# Places in the panel, in shares of its axes. The card around them begins further left, where labels stand.
+# Positions in the panel, as fractions of its axes. The card around it starts further left, with room for labels.
 EDGE, LETTER = -0.2, 0.031  # the left edge of all text, and the width of a letter of a label
 POLICY_BOTTOM, POLICY_TOP, CRITIC_BOTTOM, CRITIC_TOP, TITLE_ABOVE = 0.56, 1.0, 0.0, 0.41, 0.052
 
 
 def agent_panel(playback: Playback, action_names: Sequence[str], t: int) -> Callable[[Axes], None]:
-    """Draws the policy after `t` actions, with the action that it takes next, and the critic's values until then.
+    """A function that draws the policy after `t` actions, the next action, and the critic's values up to then.
 
-    Once the episode is over, the critic's values stand beside what they predict: the rewards to come, discounted.
+    At the end of the episode it also draws what the values predict: the discounted sum of later rewards.
     """
 
     def draw(ax: Axes) -> None:
@@ -39,7 +39,7 @@ def agent_panel(playback: Playback, action_names: Sequence[str], t: int) -> Call
 
 
 def _draw_policy(ax: Axes, shares: np.ndarray, chosen: int, names: Sequence[str]) -> None:
-    """A bar for each action, or for the likeliest; the one that is taken next is dark."""
+    """A bar for each action, or for the likeliest; the next action is dark."""
     shown = _actions_shown(shares, chosen)
     left = max(0.0, EDGE + LETTER * max(len(name) for name in names) + 0.04)
     bars = ax.inset_axes((left, POLICY_BOTTOM, 1 - left, POLICY_TOP - POLICY_BOTTOM))
@@ -63,7 +63,7 @@ def _draw_policy(ax: Axes, shares: np.ndarray, chosen: int, names: Sequence[str]
 
 
 def _draw_vector(ax: Axes, policy: np.ndarray, chosen: np.ndarray, names: Sequence[str]) -> None:
-    """A line for each entry of the action: what the policy would choose, its spread, and a dot for what is taken."""
+    """A line for each entry of the action: its mean and spread, and a dot for the value taken."""
     means, spreads = np.split(policy, 2)
     lines = ax.inset_axes((0.0, POLICY_BOTTOM, 1.0, POLICY_TOP - POLICY_BOTTOM))
     lines.set_axis_off()
@@ -81,7 +81,7 @@ def _draw_vector(ax: Axes, policy: np.ndarray, chosen: np.ndarray, names: Sequen
 
 
 def _actions_shown(shares: np.ndarray, chosen: int) -> list[int]:
-    """All actions in their order, or of many the likeliest first; the chosen one is always there."""
+    """All actions in order, or if there are many the likeliest first; always with the chosen one."""
     if len(shares) <= MOST_BARS:
         return list(range(len(shares)))
     likeliest = np.argsort(-shares, kind="stable")[:MOST_BARS].tolist()
@@ -89,7 +89,7 @@ def _actions_shown(shares: np.ndarray, chosen: int) -> list[int]:
 
 
 def _draw_critic(ax: Axes, playback: Playback, t: int) -> None:
-    """The critic's values so far; at the end, also the returns that really followed."""
+    """The critic's values so far; at the end, also the returns that followed."""
     T = len(playback.actions)
     values = ax.inset_axes((0, CRITIC_BOTTOM, 1, CRITIC_TOP - CRITIC_BOTTOM))
     values.set_facecolor(style.PAPER)
@@ -147,7 +147,7 @@ def _write(
     ax: Axes, x: float, y: float, text: str, *, colour: str = style.INK, size: float = style.SMALL, bold: bool = False,
     ha: Any = "left",
 ) -> None:  # fmt: skip
-    """Text at a place in the panel."""
+    """Text at a position in the panel."""
     ax.text(
         x, y, text, transform=ax.transAxes, fontfamily=style.FONT, fontsize=size, color=colour,
         fontweight="bold" if bold else "normal", ha=ha, va="center_baseline", parse_math=False, zorder=6,
