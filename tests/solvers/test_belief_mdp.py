@@ -75,7 +75,7 @@ def test_beliefs_are_found_by_their_probabilities():
     graph = belief_graph(problem("tiger"))
     third = graph.beliefs.toarray()[3]
     assert graph.find(third + 1e-16) == 3
-    with pytest.raises(KeyError, match="can not be reached"):
+    with pytest.raises(KeyError, match="cannot be reached"):
         graph.find(np.array([0.3, 0.7]))
 
 

@@ -1,4 +1,4 @@
-"""Mistakes are named, with the place."""
+"""Invalid input is refused with a message that names it."""
 
 from typing import Any
 
@@ -28,8 +28,8 @@ def test_options(options: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("h", "message"),
     [
-        ((0, 1), r"\(0, 1\) is no history; give a tuple of pairs"),
-        ([(0, 1)], "is no history"),
+        ((0, 1), r"\(0, 1\) is not a history; give a tuple of pairs"),
+        ([(0, 1)], "is not a history"),
         (((9, 0),), r"pair 0 of the history is \(9, 0\)"),
         (((0, 0), (0, 2)), r"pair 1 of the history is \(0, 2\)"),
         (((0, 0),) * 3, "the history has 3 actions, the horizon is 3"),

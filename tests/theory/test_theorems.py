@@ -117,7 +117,7 @@ def test_variance_of_the_estimate(problem: tuple[int, bool]) -> None:
 
 
 @given(problems)
-@settings(max_examples=10)
+@settings(max_examples=3)
 def test_resampled_states_add_their_variance(problem: tuple[int, bool]) -> None:
     """V(h, s) of a state drawn again from the belief: E[delta^2] grows by Var(V | h) + gamma^2 Var(V | h').
 

@@ -50,7 +50,7 @@ def _first_history(analysis: Analysis) -> History:
 
 
 def draw_bias_tree(axes: Axes, analysis: Analysis, critic: str = "td0", depth: int = 4, widest: int = 12) -> None:
-    """The likeliest histories as a tree that grows to the right; colour is the bias, size the probability."""
+    """The likeliest histories as a tree from left to right; colour is the bias, size the probability."""
     graph, bias = analysis.graph, analysis.value_bias(critic)
     shown = _shown(analysis, depth, widest)
     place = {
@@ -80,7 +80,7 @@ def draw_bias_tree(axes: Axes, analysis: Analysis, critic: str = "td0", depth: i
 
 
 def _shown(analysis: Analysis, depth: int, widest: int) -> list[list[int]]:
-    """The likeliest nodes of each time, in an order that keeps children near their parents."""
+    """The likeliest nodes of each time step, ordered so that children are near their parents."""
     graph = analysis.graph
     if graph.stationary:
         raise ValueError(f"{analysis.pomdp.name}: a tree of histories needs a horizon")
@@ -95,7 +95,7 @@ def _shown(analysis: Analysis, depth: int, widest: int) -> list[list[int]]:
 
 
 def draw_pushes(axes: Axes, analysis: Analysis, h: History) -> None:
-    """How much each kind of critic raises the logit of each action after h, beside the true gradient."""
+    """The gradient of each action's logit after h, for each kind of critic, beside the true gradient."""
     names: Sequence[str] = analysis.pomdp.action_names
     width = 0.8 / len(PUSHES)
     for i, (label, critic, estimator) in enumerate(PUSHES):
@@ -109,8 +109,8 @@ def draw_pushes(axes: Axes, analysis: Analysis, h: History) -> None:
 
 
 def pushes(analysis: Analysis, h: History, critic: str | None, estimator: str | None) -> Float64[np.ndarray, "A"]:
-    """The row of the gradient for what the policy remembers after h."""
+    """The row of the gradient for the policy's memory after h."""
     node = analysis.find(h)
     if node is None:
-        raise ValueError(f"{analysis.pomdp.name}: the policy never comes to {analysis.describe(h)}")
+        raise ValueError(f"{analysis.pomdp.name}: the policy never reaches {analysis.describe(h)}")
     return analysis.gradient(critic, estimator).table[analysis.graph.parameter[node]]

@@ -1,12 +1,11 @@
-"""Which beliefs can be reached, and how they follow each other: the belief MDP of a finite POMDP.
+"""The belief MDP of a finite POMDP: the reachable beliefs and the transitions between them.
 
-A belief is the distribution of the state given the history *and that the episode still goes on*: an action that could
-have ended the episode and did not says something too. Beliefs are rows of sparse matrices, and many are advanced at
-once.
+A belief is the distribution of the state given the history *and that the episode goes on*: an action that could have
+ended the episode and did not is informative too. Beliefs are rows of sparse matrices, and many are advanced at once.
 
-Two beliefs are the same if all their probabilities agree when rounded to twelve decimals; the first one met stands
-for all. (Two values that straddle a rounding boundary may be told apart, which costs a node and no accuracy.) Values
-of merged beliefs differ by at most 1e-12 times |S| times the largest value, so they stay exact for every purpose.
+Two beliefs count as equal if all their probabilities agree when rounded to twelve decimals; the first one represents
+them all. (Two values on different sides of a rounding boundary stay different, which costs a node and no accuracy.)
+Values of merged beliefs differ by at most 1e-12 times |S| times the largest value, which is exact for every purpose.
 """
 
 from __future__ import annotations
@@ -23,30 +22,30 @@ from asymrl.theory.beliefs import fingerprint
 from asymrl.worlds.pomdp import Pomdp
 
 LIMIT = 200_000  # beliefs; with their successors this stays well below a gigabyte
-_BLOCK = 500_000  # entries of the beliefs that are advanced in one go, times the number of actions
+_BLOCK = 500_000  # entries of the beliefs that are advanced together, times the number of actions
 
 
 class TooManyBeliefsError(ValueError):
-    """More beliefs than fit. `depth` is the largest depth that does fit, and `beliefs` how many it has."""
+    """More beliefs than fit. `depth` is the largest depth that fits, and `beliefs` the number of its beliefs."""
 
     def __init__(self, name: str, limit: int, depth: int, beliefs: int):
         self.depth, self.beliefs = depth, beliefs
         super().__init__(
-            f"{name}: more than {limit} beliefs can be reached in {depth + 1} steps. Ask for depth {depth} at most, "
+            f"{name}: more than {limit} beliefs can be reached in {depth + 1} steps. Choose depth {depth} at most, "
             f"which has {beliefs}, or raise the limit"
         )
 
 
 def count(beliefs: sparse.csr_array) -> int:
-    """How many rows there are."""
+    """The number of rows."""
     return beliefs.indptr.size - 1
 
 
 class Successors(NamedTuple):
-    """What can follow some beliefs: one entry for each belief, action and observation that is possible.
+    """The successors of some beliefs: one entry for each possible belief, action and observation.
 
-    The entries are sorted by belief, action and observation. Their probabilities sum to less than one for an action
-    that may end the episode.
+    Entries are sorted by belief, action and observation. Their probabilities sum to less than one for an action that
+    may end the episode.
     """
 
     belief: Int[np.ndarray, "E"]
@@ -64,7 +63,7 @@ class BeliefModel:
         state, action = pomdp.rows()
         goes_on = ~pomdp.done
         pair = action * pomdp.observations + pomdp.observation
-        # Only triples (a, o, s') that can happen get a column, in sorted order.
+        # Only possible triples (a, o, s') get a column, in sorted order.
         columns, column = np.unique((pair * pomdp.states + pomdp.next_state)[goes_on], return_inverse=True)
         self._pair, self._next_state = np.divmod(columns, pomdp.states)
         entries = (pomdp.probability[goes_on], (state[goes_on], column))
@@ -72,24 +71,24 @@ class BeliefModel:
         self._rewards = pomdp.R()
 
     def first(self) -> Successors:
-        """The beliefs before the first action; as `observation`, what is seen then (|O|: the constant symbol)."""
+        """The beliefs before the first action; `observation` is the first one (|O|: the constant symbol)."""
         pomdp = self.pomdp
         if pomdp.first_observation is None:
-            seen, joint = np.array([pomdp.observations]), pomdp.start[None]
+            observation, joint = np.array([pomdp.observations]), pomdp.start[None]
         else:
             joint = (pomdp.start[:, None] * pomdp.first_observation).T
-            seen = np.flatnonzero(joint.sum(1))
-            joint = joint[seen]
+            observation = np.flatnonzero(joint.sum(1))
+            joint = joint[observation]
         probability = joint.sum(1)
-        nobody = np.zeros(seen.size, int)
-        return Successors(nobody, nobody, seen, probability, sparse.csr_array(joint / probability[:, None]))
+        none = np.zeros(observation.size, int)
+        return Successors(none, none, observation, probability, sparse.csr_array(joint / probability[:, None]))
 
     def rewards(self, beliefs: sparse.csr_array) -> Float64[np.ndarray, "N A"]:
-        """Expected rewards of each action."""
+        """The expected reward of each action."""
         return beliefs @ self._rewards
 
     def successors(self, beliefs: sparse.csr_array) -> Successors:
-        """Bayes' rule for all beliefs, all actions and all observations that can follow."""
+        """Bayes' rule for all beliefs, all actions and all observations that are possible."""
         joint = sparse.csr_array(beliefs @ self._joint)
         joint.sort_indices()
         row = np.repeat(np.arange(count(joint)), np.diff(joint.indptr))
@@ -108,13 +107,13 @@ class BeliefModel:
 
 
 def belief_keys(beliefs: sparse.csr_array) -> UInt64[np.ndarray, "N 2"]:
-    """128 bits for each row: equal for equal rounded beliefs and, for all that chance allows, only for those."""
+    """128 bits for each row, equal for equal rounded beliefs; a collision is practically impossible."""
     row = np.repeat(np.arange(count(beliefs)), np.diff(beliefs.indptr))
     return fingerprint(row, beliefs.indices, beliefs.data, count(beliefs)).view(np.uint64)
 
 
 class Numbering:
-    """Numbers beliefs in the order in which they are met."""
+    """Numbers beliefs in the order in which they are added."""
 
     def __init__(self):
         self._number: dict[bytes, int] = {}
@@ -123,7 +122,7 @@ class Numbering:
         return len(self._number)
 
     def add(self, beliefs: sparse.csr_array) -> tuple[Int[np.ndarray, "N"], Int[np.ndarray, "fresh"]]:
-        """The number of each belief, and the rows of those that were not known, in the order of their numbers."""
+        """The number of each belief, and the rows of the new ones in the order of their numbers."""
         keys = belief_keys(beliefs).tobytes()
         numbers, fresh = np.empty(count(beliefs), np.int64), []
         for row in range(count(beliefs)):
@@ -143,8 +142,8 @@ class Numbering:
 class BeliefGraph:
     """The beliefs that can be reached from the start, and the edges between them.
 
-    Belief `i` was first met after `depth[i]` steps. The edges are sorted by belief, action and observation. Beliefs at
-    the depth that was asked for have no edges: what follows them was not looked at.
+    Belief `i` is first reached after `depth[i]` steps. Edges are sorted by belief, action and observation. Beliefs at
+    the largest depth have no edges: their successors were not computed.
     """
 
     pomdp: Pomdp
@@ -157,11 +156,11 @@ class BeliefGraph:
     probability: Float64[np.ndarray, "E"]
     following: Int[np.ndarray, "E"]
     first_observation: Int[np.ndarray, "F"]
-    """What can be seen before the first action (|O|: the constant symbol), with its probability and belief."""
+    """The possible first observations (|O|: the constant symbol), with their probabilities and beliefs."""
     first_probability: Float64[np.ndarray, "F"]
     first_belief: Int[np.ndarray, "F"]
     complete: bool
-    """Whether every belief has its successors, so that the graph holds for any horizon."""
+    """Whether every belief has its successors, so that the graph is valid for any horizon."""
     numbering: Numbering = field(repr=False)
 
     def __len__(self) -> int:
@@ -169,7 +168,7 @@ class BeliefGraph:
 
     @cached_property
     def transition(self) -> sparse.csr_array:
-        """Probabilities of the next belief: row `belief * A + action`, one column for each belief."""
+        """Probabilities of the next belief: row `belief * A + action`, a column for each belief."""
         row = self.belief * self.pomdp.actions + self.action
         shape = (len(self) * self.pomdp.actions, len(self))
         return sparse.csr_array((self.probability, (row, self.following)), shape=shape)
@@ -178,19 +177,19 @@ class BeliefGraph:
         """The number of a belief.
 
         Raises:
-            KeyError: if the graph does not have it.
+            KeyError: if it is not in the graph.
         """
         number = self.numbering.find(sparse.csr_array(belief[None]))
         if number is None:
-            raise KeyError(f"{self.pomdp.name}: this belief can not be reached from the start")
+            raise KeyError(f"{self.pomdp.name}: this belief cannot be reached from the start")
         return number
 
 
 def belief_graph(pomdp: Pomdp, depth: int | None = None, limit: int = LIMIT) -> BeliefGraph:
-    """All beliefs that can be reached in `depth` steps (None: at all), breadth first.
+    """All beliefs that can be reached in `depth` steps (None: any number), breadth first.
 
     Raises:
-        TooManyBeliefsError: if there are more than `limit`; it says how deep one can go.
+        TooManyBeliefsError: if there are more than `limit`; it says which depth fits.
     """
     model, numbering = BeliefModel(pomdp), Numbering()
     first = model.first()
@@ -198,7 +197,7 @@ def belief_graph(pomdp: Pomdp, depth: int | None = None, limit: int = LIMIT) -> 
     layer = first.beliefs[fresh]
     layers, sizes, edges = [layer], [fresh.size], []
     while count(layer) and (depth is None or len(layers) <= depth):
-        offset, met = len(numbering) - count(layer), []
+        offset, found = len(numbering) - count(layer), []
         for block in _blocks(layer, pomdp.actions):
             after = model.successors(layer[block])
             following, fresh = numbering.add(after.beliefs)
@@ -206,8 +205,8 @@ def belief_graph(pomdp: Pomdp, depth: int | None = None, limit: int = LIMIT) -> 
                 raise TooManyBeliefsError(pomdp.name, limit, len(layers) - 1, sum(sizes))
             edges.append((after.belief + block.start + offset, after.action, after.observation, after.probability))
             edges[-1] += (following,)
-            met.append(after.beliefs[fresh])
-        layer = sparse.csr_array(sparse.vstack(met, "csr"))
+            found.append(after.beliefs[fresh])
+        layer = sparse.csr_array(sparse.vstack(found, "csr"))
         layers.append(layer)
         sizes.append(count(layer))
     beliefs = sparse.csr_array(sparse.vstack(layers, "csr"))
@@ -232,7 +231,7 @@ def belief_graph(pomdp: Pomdp, depth: int | None = None, limit: int = LIMIT) -> 
 
 
 def _blocks(layer: sparse.csr_array, actions: int) -> list[slice]:
-    """Runs of rows whose successors are computed at once, so that memory stays bounded."""
+    """Ranges of rows whose successors are computed together, to limit memory."""
     whole = layer.indptr[1:].astype(np.int64) * actions // _BLOCK
     cuts = np.flatnonzero(np.diff(whole, prepend=whole[:1])).tolist()
     return [slice(start, stop) for start, stop in zip([0, *cuts], [*cuts, count(layer)], strict=True)]

@@ -1,13 +1,13 @@
 """Quick bounds on the optimal value of a POMDP: QMDP and FIB from above, blind policies from below.
 
-All three are made of one vector per action and number of steps to go: the bound at a belief b is max_a b . alpha_a.
+All three have one vector for each action and number of steps to go: the bound at a belief b is max_a b . alpha_a.
 They need no search and cost about as much as solving the MDP of the states:
 
-* QMDP pretends that the state is seen after the next action. It never sees a reason to gather information.
-* FIB, the fast informed bound, pretends that whoever chooses the next action knows the state before this one, but of
-  the state after it only what is observed. It is never above QMDP (and equal to it where moves and observations are
-  certain given the state), and costs |A| times as much.
-* The blind policies repeat one action for ever. What the best of them gets, anybody can get.
+* QMDP assumes that the state is observed after the next action. It sees no value in gathering information.
+* FIB, the fast informed bound, assumes that the previous state is known when the next action is chosen, but of the
+  current state only the observation. It is never above QMDP (and equal to it where moves and observations are
+  deterministic given the state), and costs |A| times as much.
+* The blind policies repeat one action forever. The return of the best one can be reached by any agent.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from scipy import sparse
 
 from asymrl.worlds.pomdp import Pomdp
 
-PRECISION = 1e-10  # how far bounds for an endless problem may still be from the fixed point that they approach
+PRECISION = 1e-10  # distance of bounds without a horizon from their fixed point
 
 
 @dataclass(frozen=True)
 class Bound:
     """Vectors `[k, A, S]`: with k steps to go, no value is above (`upper`) or below max_a b . vectors[k, a].
 
-    For an endless problem there is one k only, whatever the number of steps to go.
+    Without a horizon there is a single k, for any number of steps to go.
     """
 
     name: str
@@ -36,11 +36,11 @@ class Bound:
     vectors: Float64[np.ndarray, "K A S"]
 
     def at(self, beliefs: sparse.csr_array, steps: int = -1) -> Float64[np.ndarray, "N"]:
-        """The bound at each belief, with so many steps to go (-1: all of them)."""
+        """The bound at each belief with this number of steps to go (-1: all of them)."""
         return (beliefs @ self.vectors[min(steps, len(self.vectors) - 1)].T).max(1)
 
     def at_start(self, pomdp: Pomdp) -> float:
-        """The bound on the return, averaged over what may be seen before the first action."""
+        """The bound on the return, averaged over the first observations."""
         if pomdp.first_observation is None:
             return float((self.vectors[-1] @ pomdp.start).max())
         joint = pomdp.start[:, None] * pomdp.first_observation
@@ -48,7 +48,7 @@ class Bound:
 
 
 def qmdp(pomdp: Pomdp, horizon: int | None, discount: float) -> Bound:
-    """Upper bound: Q(s, a) of the problem in which the state is seen."""
+    """Upper bound: Q(s, a) of the MDP in which the state is observed."""
     chain = transition(pomdp)
 
     def backup(alpha: Float64[np.ndarray, "A S"]) -> Float64[np.ndarray, "A S"]:
@@ -61,8 +61,8 @@ def fib(pomdp: Pomdp, horizon: int | None, discount: float) -> Bound:
     """Upper bound: R(s,a) + g sum_o max_a' sum_s' Pr(s',o|s,a) alpha_a'(s')."""
     goes_on = ~pomdp.done
     state, action = pomdp.rows()
-    seen = ((state * pomdp.actions + action) * pomdp.observations + pomdp.observation)[goes_on]
-    group, row = np.unique(seen, return_inverse=True)
+    triple = ((state * pomdp.actions + action) * pomdp.observations + pomdp.observation)[goes_on]
+    group, row = np.unique(triple, return_inverse=True)
     entries = (pomdp.probability[goes_on], (row, pomdp.next_state[goes_on]))
     joint = sparse.csr_array(entries, shape=(group.size, pomdp.states))
     pair = group // pomdp.observations
@@ -87,7 +87,7 @@ def blind(pomdp: Pomdp, horizon: int | None, discount: float) -> Bound:
 
 
 def transition(pomdp: Pomdp) -> sparse.csr_array:
-    """Pr(s', the episode goes on | s, a): row `s * A + a`, one column for each next state."""
+    """Pr(s', the episode goes on | s, a): row `s * A + a`, a column for each next state."""
     state, action = pomdp.rows()
     goes_on = ~pomdp.done
     entries = (pomdp.probability[goes_on], ((state * pomdp.actions + action)[goes_on], pomdp.next_state[goes_on]))
@@ -95,11 +95,11 @@ def transition(pomdp: Pomdp) -> sparse.csr_array:
 
 
 def check_horizon(pomdp: Pomdp, horizon: int | None, discount: float) -> None:
-    """Refuses horizons and discounts for which a return is not defined."""
+    """Refuses a horizon and a discount for which returns are not defined."""
     if not 0 <= discount <= 1:
         raise ValueError(f"{pomdp.name}: discount is {discount!r}, expected a number between 0 and 1")
     if horizon is not None and horizon < 0:
-        raise ValueError(f"{pomdp.name}: horizon is {horizon!r}, expected a number of steps, or None for no end")
+        raise ValueError(f"{pomdp.name}: horizon is {horizon!r}, expected a number of steps, or None for no limit")
     if horizon is None and discount == 1:
         raise ValueError(f"{pomdp.name}: an endless undiscounted return may not exist; give a horizon or a discount")
 
@@ -112,9 +112,9 @@ def _iterate(
     *,
     upper: bool,
 ) -> Float64[np.ndarray, "K A S"]:
-    """Applies R + g backup, `horizon` times or until it stands still.
+    """Applies R + g backup, `horizon` times or until it converges.
 
-    An endless iteration starts from the best (worst) reward for ever, so each of its iterates is a bound itself.
+    Without a horizon it starts from the best (worst) reward forever, so that each iterate is a bound itself.
     """
     check_horizon(pomdp, horizon, discount)
     R = np.ascontiguousarray(pomdp.R().T)
@@ -123,7 +123,7 @@ def _iterate(
         for k in range(horizon):
             vectors[k + 1] = R + discount * backup(vectors[k])
         return vectors
-    # An episode that ends pays nothing more, so zero counts among the rewards of ever after.
+    # An episode that has ended pays nothing, so zero is among the rewards that can repeat forever.
     extreme = max(R.max(), 0.0) if upper else min(R.min(), 0.0)
     alpha, change = np.full_like(R, extreme / (1 - discount)), np.inf
     while change > PRECISION * (1 - discount):

@@ -1,4 +1,4 @@
-"""Dynamic programming over all reachable beliefs, and the plans that it gives."""
+"""Dynamic programming over all reachable beliefs, and plans as finite-state controllers."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ TIE = 1e-12  # relative: values that differ by less are equal up to rounding
 
 @dataclass(frozen=True)
 class Plan:
-    """Nodes that each take one action, and the node that follows (node, action, observation).
+    """A deterministic controller: an action for each node, and edges (node, action, observation, next node).
 
-    Where a plan names no next node it stays in the same one, so that it repeats its action from there on.
+    Without an edge a plan stays in its node and repeats the action.
     """
 
     action: Int[np.ndarray, "Z"]
     first: Int[np.ndarray, "O1"]
-    """The node after each first observation, the last entry for the constant symbol; 0 where that is impossible."""
+    """The node after each first observation; the last entry is for the constant symbol; 0 where impossible."""
     edges: Int[np.ndarray, "edges 4"]
     actions: int
 
     def controller(self) -> Controller:
-        """The same as a finite-state controller."""
+        """The plan as a policy."""
         A, O = self.actions, len(self.first)
         code = (self.edges[:, 0] * A + self.edges[:, 1]) * O + self.edges[:, 2]
         order = np.argsort(code)
         code, target = np.append(code[order], -1), np.append(self.edges[order, 3], -1)
 
         def follow(z: np.ndarray, a: np.ndarray, o: np.ndarray) -> np.ndarray:
-            wanted = (z * A + a) * O + o
-            place = np.searchsorted(code[:-1], wanted)
-            return np.where(code[place] == wanted, target[place], z)
+            edge = (z * A + a) * O + o
+            index = np.searchsorted(code[:-1], edge)
+            return np.where(code[index] == edge, target[index], z)
 
         return Controller(np.eye(A)[self.action], self.first, follow)
 
 
 @dataclass(frozen=True)
 class ValueTable:
-    """The optimal values and actions of all beliefs of a graph; row k is for k steps to go."""
+    """Optimal values and actions of all beliefs of a graph; row k is for k steps to go."""
 
     values: Float64[np.ndarray, "K N"]
     actions: Int[np.ndarray, "K N"]
 
 
 def backward_induction(graph: BeliefGraph, horizon: int, discount: float) -> ValueTable:
-    """V_k(b) = max_a R(b,a) + g sum_o Pr(o|b,a) V_{k-1}(b'). Among equally good actions, those that end sooner win."""
+    """V_k(b) = max_a R(b,a) + g sum_o Pr(o|b,a) V_{k-1}(b'). Ties go to the action that ends the episode sooner."""
     N, A = graph.rewards.shape
     values, steps = np.zeros((horizon + 1, N)), np.zeros(N)
     actions = np.zeros((horizon + 1, N), np.int32)
@@ -70,14 +70,14 @@ def backward_induction(graph: BeliefGraph, horizon: int, discount: float) -> Val
 
 
 def policy_iteration(graph: BeliefGraph, discount: float) -> tuple[Int[np.ndarray, "N"], Float64[np.ndarray, "N"]]:
-    """The best action of each belief and its value, with no end. Howard's iteration: exact, and never many rounds."""
+    """The best action of each belief and its value without a horizon, by Howard's policy iteration, which is exact."""
     N, A = graph.rewards.shape
     row, action = np.arange(N), graph.rewards.argmax(1)
     while True:
         chain = sparse.identity(N, format="csc") - discount * graph.transition[row * A + action].tocsc()
         values = np.asarray(linalg.spsolve(chain, graph.rewards[row, action]))
         Q = graph.rewards + discount * (graph.transition @ values).reshape(N, A)
-        # Rounding must not make the iteration turn in circles between equally good actions.
+        # Rounding must not make the iteration cycle between equally good actions.
         better = Q.max(1) > Q[row, action] + 1e3 * TIE * np.maximum(1, np.abs(values))
         if not better.any():
             return action, values
@@ -85,7 +85,7 @@ def policy_iteration(graph: BeliefGraph, discount: float) -> tuple[Int[np.ndarra
 
 
 def timed_plan(graph: BeliefGraph, table: ValueTable) -> Plan:
-    """The optimal plan for a finite horizon: a node for each belief and time that any actions can lead to."""
+    """The optimal plan for a finite horizon: a node for each reachable belief and time."""
     horizon = len(table.actions) - 1
     reached, nodes = np.zeros((horizon + 1, len(graph)), bool), np.full((horizon + 1, len(graph)), -1)
     reached[horizon, graph.first_belief] = True
@@ -103,16 +103,16 @@ def timed_plan(graph: BeliefGraph, table: ValueTable) -> Plan:
 
 
 def stationary_plan(graph: BeliefGraph, action: Int[np.ndarray, "N"]) -> Plan:
-    """One node for each belief, whatever the time."""
+    """A plan with one node for each belief, at all times."""
     edges = np.stack([graph.belief, graph.action, graph.observation, graph.following], 1)
     first = first_nodes(graph.pomdp, graph.first_observation, graph.first_belief)
     return Plan(action.astype(int), first, edges, graph.pomdp.actions)
 
 
-def first_nodes(pomdp: Pomdp, seen: Int[np.ndarray, "F"], node: Int[np.ndarray, "F"]) -> Int[np.ndarray, "O1"]:
-    """The node after each first observation, as a plan wants it."""
+def first_nodes(pomdp: Pomdp, observation: Int[np.ndarray, "F"], node: Int[np.ndarray, "F"]) -> Int[np.ndarray, "O1"]:
+    """`Plan.first`, from the node after each possible first observation."""
     first = np.zeros(pomdp.observations + 1, int)
-    first[seen] = node
+    first[observation] = node
     return first
 
 

@@ -1,8 +1,8 @@
-"""Policies without memory: the random one, and the best one found that only sees the last observation.
+"""Policies without memory: uniformly random actions, and the best table pi(a; o) that gradient ascent finds.
 
-A memoryless policy is a table pi(a; o). Its return is exact, and so is the gradient of its return, on the chain of
-pairs (o, s): the last observation and the state. Finding the best table is hard (there are local optima), so the
-result is what gradient ascent from several starts finds: a policy that exists, and a lower bound on the best.
+The return of a table and its gradient are exact, on the chain of pairs (o, s): the last observation and the state.
+Finding the best table is hard (there are local optima), so the result is the best of several starts: a policy that
+exists, and a lower bound on the best.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ STEP = 0.15  # by how much a typical advantage changes a logit in the first roun
 
 
 class TableReturn(NamedTuple):
-    """The return of a table, its derivatives, and how often (discounted) each observation is the last one."""
+    """The return of a table, its derivatives, and the discounted number of actions after each observation."""
 
     value: float
     gradient: Float64[np.ndarray, "O1 A"]
-    seen: Float64[np.ndarray, "O1"]
+    visits: Float64[np.ndarray, "O1"]
 
 
 class ReactiveChain:
-    """The pairs (o, s) of a problem, on which memoryless policies are evaluated.
+    """The pairs (o, s) of a POMDP, on which memoryless policies are evaluated.
 
-    What follows depends on s and a only, so Q_t(s, a) needs no o: it only enters through pi(a; o).
+    The future depends on s and a only, so Q_t(s, a) needs no o, which only enters through pi(a; o).
     """
 
     def __init__(self, pomdp: Pomdp, horizon: int, discount: float):
@@ -77,8 +77,7 @@ class ReactiveChain:
             Q = (self.R + self.discount * ahead)[self.s]
             weighted += visits[t][:, None] * Q
             V = (chosen * Q).sum(1)
-        seen = self.by_observation @ visits.sum(0)
-        return TableReturn(float(self.start @ V), self.by_observation @ weighted, seen)
+        return TableReturn(float(self.start @ V), self.by_observation @ weighted, self.by_observation @ visits.sum(0))
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class Memoryless:
 
 
 def uniform_return(pomdp: Pomdp, horizon: int, discount: float) -> float:
-    """What uniformly random actions get, exactly."""
+    """The exact return of uniformly random actions."""
     pi = np.full((pomdp.observations + 1, pomdp.actions), 1 / pomdp.actions)
     return ReactiveChain(pomdp, horizon, discount).value(pi)
 
@@ -98,10 +97,10 @@ def uniform_return(pomdp: Pomdp, horizon: int, discount: float) -> float:
 def best_memoryless(
     pomdp: Pomdp, horizon: int, discount: float, *, starts: int = 8, seed: int = 0, rounds: int = ROUNDS
 ) -> Memoryless:
-    """Exact-gradient ascent from several random tables; the best result counts.
+    """Gradient ascent with exact gradients from several random tables; returns the best result.
 
-    Natural gradients come first, because plain ones stop early at tables that hardly ever try something; L-BFGS
-    then finds the exact top of the hill.
+    Natural gradients come first, because plain ones stop early at tables that hardly explore; L-BFGS then converges to
+    the local optimum.
     """
     if starts < 1:
         raise ValueError(f"starts is {starts!r}, expected at least 1")
@@ -110,8 +109,7 @@ def best_memoryless(
     for _ in range(starts):
         logits = rng.normal(size=(pomdp.observations + 1, pomdp.actions))
         tables.append(_softmax(_climb(chain, _natural_ascent(chain, logits, rounds))))
-    found = [Memoryless(chain.value(pi), pi) for pi in tables]
-    return max(found, key=lambda one: one.value)
+    return max((Memoryless(chain.value(pi), pi) for pi in tables), key=lambda one: one.value)
 
 
 def _natural_ascent(
@@ -121,9 +119,9 @@ def _natural_ascent(
     for i in range(rounds):
         pi = _softmax(logits)
         now = chain.evaluate(pi)
-        seen = np.maximum(now.seen, 1e-3)[:, None]  # what is hardly ever seen must not move by leaps
-        advantage = (now.gradient - (pi * now.gradient).sum(1, keepdims=True)) / seen
-        typical = np.sqrt((seen * pi * advantage**2).sum() / seen.sum())
+        visits = np.maximum(now.visits, 1e-3)[:, None]  # rows of rare observations must not jump
+        advantage = (now.gradient - (pi * now.gradient).sum(1, keepdims=True)) / visits
+        typical = np.sqrt((visits * pi * advantage**2).sum() / visits.sum())
         if typical == 0:
             break
         logits = logits + STEP * (1 - i / rounds) * np.clip(advantage / typical, -5, 5)
@@ -137,8 +135,8 @@ def _climb(chain: ReactiveChain, logits: Float64[np.ndarray, "O1 A"]) -> Float64
         slope = pi * (now.gradient - (pi * now.gradient).sum(1, keepdims=True))
         return -now.value, -slope.ravel()
 
-    found = optimize.minimize(loss, logits.ravel(), jac=True, method="L-BFGS-B", options={"gtol": 1e-9})
-    return found.x.reshape(logits.shape)
+    result = optimize.minimize(loss, logits.ravel(), jac=True, method="L-BFGS-B", options={"gtol": 1e-9})
+    return result.x.reshape(logits.shape)
 
 
 def _softmax(logits: Float64[np.ndarray, "O1 A"]) -> Float64[np.ndarray, "O1 A"]:

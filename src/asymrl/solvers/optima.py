@@ -1,4 +1,4 @@
-"""The best that any agent can get in a finite POMDP, exactly where that is possible and between bounds elsewhere."""
+"""The optimal return and policy of a finite POMDP: exact where possible, otherwise between bounds."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from asymrl.solvers.search import search, searched_plan, without_time
 from asymrl.theory.policies import BeliefPolicy, HistoryPolicy
 from asymrl.worlds.pomdp import Pomdp
 
-GRAPH_LIMIT = 5_000  # beliefs: beyond these, searching is quicker than visiting them all
+GRAPH_LIMIT = 5_000  # beliefs, beyond which searching is quicker than enumerating
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The optimal return at the start, and a plan that gets it."""
+    """The optimal return at the start, and a plan that attains it."""
 
     low: float
     high: float
     kind: str
-    """"exact", or "bounds": `low` is what the plan gets and `high` what no plan can exceed."""
+    """"exact", or "bounds": the plan returns at least `low`, and no plan more than `high`."""
     how: str
     beliefs: int
-    """How many beliefs were looked at (with the time they were met at, if it was a search)."""
+    """The number of beliefs that were expanded (of pairs of belief and time, for a search)."""
     make_policy: Callable[[bool], HistoryPolicy] = field(repr=False)
 
     @property
@@ -40,10 +40,11 @@ class Solution:
         return self.low
 
     def policy(self, timed: bool = True) -> HistoryPolicy:
-        """The plan: a finite-state controller over beliefs and the time that is left, or a function of the belief.
+        """The plan: a finite-state controller over beliefs and remaining time, or a function of the belief.
 
-        Without `timed` an exact plan does in each belief what is best at the earliest time at which the belief can be
-        met: a small controller that is as good where there is time enough. Endless plans have no time anyway.
+        Without `timed`, an exact plan takes in each belief the best action for the earliest time at which the belief
+        can be reached: a small controller that is as good if there is enough time. Plans without a horizon do not
+        depend on time anyway.
         """
         return self.make_policy(timed)
 
@@ -58,16 +59,16 @@ def solve(
 ) -> Solution:
     """The optimal return and policy of a finite POMDP.
 
-    All reachable beliefs are enumerated where they are few. Otherwise a best-first search looks for a proof with the
-    beliefs that matter. If they are still too many, or there is no horizon, the result is a pair of bounds, tightened
+    If there are few reachable beliefs, all are enumerated. Otherwise a best-first search proves the optimum with the
+    beliefs that matter. If there are still too many, or there is no horizon, the result is a pair of bounds, tightened
     by point-based value iteration.
 
     Args:
-        pomdp: the problem.
-        horizon: how many actions there are at most. None: the problem's time limit; `math.inf`: no end.
-        discount: None: the problem's own.
-        limit: how many beliefs a search may look at.
-        seconds: after how long a search, and then again the point-based iteration, gives up and reports its bounds.
+        pomdp: the world.
+        horizon: the largest number of actions. None: the world's time limit; `math.inf`: no limit.
+        discount: None: the world's own.
+        limit: the largest number of beliefs of a search.
+        seconds: the time limit of a search, and again of the point-based iteration, which then report bounds.
     """
     discount = pomdp.discount if discount is None else discount
     horizon = pomdp.time_limit if horizon is None else horizon
@@ -78,8 +79,10 @@ def solve(
     except TooManyBeliefsError:
         if steps is None:
             return _point_based(pomdp, None, discount, seconds)
-        found = _searched(pomdp, steps, discount, limit, seconds)
-        return found if found.kind == "exact" else _tighter(found, _point_based(pomdp, steps, discount, seconds))
+        solution = _searched(pomdp, steps, discount, limit, seconds)
+        if solution.kind == "exact":
+            return solution
+        return _tighter(solution, _point_based(pomdp, steps, discount, seconds))
     return _endless(graph, discount) if steps is None else _enumerated(graph, steps, discount)
 
 
@@ -97,17 +100,17 @@ def _enumerated(graph: BeliefGraph, horizon: int, discount: float) -> Solution:
 
 
 def _searched(pomdp: Pomdp, horizon: int, discount: float, limit: int, seconds: float) -> Solution:
-    found = search(pomdp, horizon, discount, limit, seconds)
+    result = search(pomdp, horizon, discount, limit, seconds)
 
     def make_policy(timed: bool) -> HistoryPolicy:
-        plan = searched_plan(found, blind(pomdp, horizon, discount).vectors)
-        return (plan if timed else without_time(plan, found)).controller()
+        plan = searched_plan(result, blind(pomdp, horizon, discount).vectors)
+        return (plan if timed else without_time(plan, result)).controller()
 
-    if found.exact:
-        how = f"search over {found.size} beliefs: QMDP's bound met the value of the plan"
-        return Solution(found.lower, found.lower, "exact", how, found.size, make_policy)
-    how = f"search over {found.size} beliefs, stopped at its limit: QMDP above, a plan below"
-    return Solution(found.lower, found.upper, "bounds", how, found.size, make_policy)
+    if result.exact:
+        how = f"search over {result.size} beliefs: QMDP's bound met the value of the plan"
+        return Solution(result.lower, result.lower, "exact", how, result.size, make_policy)
+    how = f"search over {result.size} beliefs, stopped at its limit: QMDP above, a plan below"
+    return Solution(result.lower, result.upper, "bounds", how, result.size, make_policy)
 
 
 def _tighter(one: Solution, other: Solution) -> Solution:
@@ -125,11 +128,11 @@ def _endless(graph: BeliefGraph, discount: float) -> Solution:
 
 
 def _point_based(pomdp: Pomdp, horizon: int | None, discount: float, seconds: float) -> Solution:
-    found = point_based(pomdp, horizon, discount, seconds=seconds)
-    how = f"{found.trials} trials of heuristic search value iteration, FIB above and blind policies below at first"
-    beliefs = sum(upper.drops.size for upper in found.upper)
+    result = point_based(pomdp, horizon, discount, seconds=seconds)
+    how = f"{result.trials} trials of heuristic search value iteration, FIB above and blind policies below at first"
+    beliefs = sum(upper.drops.size for upper in result.upper)
 
     def make_policy(timed: bool) -> HistoryPolicy:
-        return BeliefPolicy(pomdp, found.action, timed=horizon is not None)
+        return BeliefPolicy(pomdp, result.action, timed=horizon is not None)
 
-    return Solution(found.low, found.high, "bounds", how, beliefs, make_policy)
+    return Solution(result.low, result.high, "bounds", how, beliefs, make_policy)

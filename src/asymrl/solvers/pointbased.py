@@ -1,11 +1,11 @@
-"""Point-based bounds for problems whose beliefs are too many: heuristic search value iteration (Smith & Simmons).
+"""Point-based bounds where there are too many beliefs: heuristic search value iteration (Smith & Simmons).
 
 The lower bound is a set of vectors, each the value of a plan in every state; its value at b is the largest b . alpha.
-The upper bound interpolates between points (b, v) and the corners of the simplex ("sawtooth"). Both begin as the quick
-bounds do (blind policies, FIB) and stay bounds whatever is done to them. A trial walks from the start to where the
-two differ most, for the action that the upper bound likes best, and improves both on its way back.
+The upper bound interpolates between points (b, v) and the corners of the simplex ("sawtooth"). They start from the
+quick bounds (blind policies, FIB), and every update keeps them valid. A trial goes from the start to where the two
+differ most, by the best actions of the upper bound, and improves both on the way back.
 
-With a horizon there are such bounds for each number of steps to go; without one, the same bounds serve at every time.
+With a horizon there are bounds for each number of steps to go; without one, the same bounds hold at every time.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ class Vectors:
         return (beliefs @ self.alpha.T).max(1)
 
     def best(self, beliefs: sparse.csr_array) -> Int[np.ndarray, "N"]:
-        """Which plan is the best in each belief."""
+        """The number of the best plan in each belief."""
         return (beliefs @ self.alpha.T).argmax(1)
 
     def add(self, alpha: Float64[np.ndarray, "S"], action: int) -> None:
-        """Adds a plan, and drops those that it beats in every state."""
+        """Adds a plan, and drops those that it dominates."""
         kept = np.flatnonzero((self.alpha > alpha).any(1))
         self.alpha = np.concatenate([self.alpha[kept], alpha[None]])
         self.action = np.append(self.action[kept], action)
 
 
 class Sawtooth:
-    """An upper bound: for each point (b_i, v_i), the cone from it to the values at the corners; the lowest counts."""
+    """An upper bound: the lowest of the cones from points (b_i, v_i) to the values at the corners."""
 
     def __init__(self, corners: Float64[np.ndarray, "S"]):
         self.corners = corners
         self.points = np.zeros((0, corners.size))
         self.drops = np.zeros(0)
-        """How far each point lies below what the corners alone say."""
+        """The distance of each point below the plane through the corners."""
         self.numbering = Numbering()
 
     def at(self, beliefs: sparse.csr_array) -> Float64[np.ndarray, "N"]:
@@ -65,12 +65,12 @@ class Sawtooth:
     def _drop(self, belief: Float64[np.ndarray, "S"]) -> float:
         """The lowest (v_i - b_i . corners) min_s b(s) / b_i(s), and never above zero."""
         inside = self.points > 0
-        with np.errstate(over="ignore"):  # infinitely much of a point that has next to nothing of a state
+        with np.errstate(over="ignore"):  # points with almost no weight on a state
             ratio = np.divide(belief, self.points, out=np.full_like(self.points, np.inf), where=inside).min(1)
         return float(min((self.drops * ratio).min(), 0.0))
 
     def add(self, belief: sparse.csr_array, value: float) -> None:
-        """Adds a point, or lowers the one that is there."""
+        """Adds a point, or lowers an existing one."""
         drop = value - float((belief @ self.corners)[0])
         (number,), fresh = self.numbering.add(belief)
         if fresh.size:
@@ -82,7 +82,7 @@ class Sawtooth:
 
 @dataclass
 class PointBased:
-    """Bounds on the optimal return, and the plans behind the lower one, by steps to go (one entry: at all times)."""
+    """Bounds on the optimal return, and the plans behind the lower one, by steps to go (one entry: for all times)."""
 
     pomdp: Pomdp
     discount: float
@@ -99,7 +99,7 @@ class PointBased:
         return self.upper[min(steps, len(self.upper) - 1)]
 
     def action(self, beliefs: Float64[np.ndarray, "N S"], time: Int[np.ndarray, "N"]) -> Float64[np.ndarray, "N A"]:
-        """What the plans do in some beliefs at some times, as probabilities. It gets at least the lower bound."""
+        """The actions of the plans in beliefs at times, as probabilities; their return is at least the lower bound."""
         chosen = np.zeros(len(beliefs), int)
         for t in np.unique(time):
             here = np.flatnonzero(time == t)
@@ -116,43 +116,43 @@ def point_based(
     precision: float = PRECISION,
     seconds: float = SECONDS,
 ) -> PointBased:
-    """Bounds that approach each other, until they nearly meet or the time is over.
+    """Tightens the bounds until they nearly meet or the time is over.
 
     Args:
-        pomdp: the problem.
-        horizon: how many actions there are at most, or None.
+        pomdp: the world.
+        horizon: the largest number of actions, or None for no limit.
         discount: below 1 if there is no horizon.
-        precision: how near is near enough, relative to the larger bound.
-        seconds: when to stop anyway (after the trial that is under way).
+        precision: the distance of the bounds at which to stop, relative to the larger bound.
+        seconds: the time after which no new trial starts.
     """
     below, above = blind(pomdp, horizon, discount), fib(pomdp, horizon, discount)
-    found = PointBased(
+    bounds = PointBased(
         pomdp,
         discount,
         [Vectors(alpha, np.arange(pomdp.actions)) for alpha in below.vectors],
         [Sawtooth(alpha.max(0)) for alpha in above.vectors],
     )
-    trial, model = _Trial(found, BeliefModel(pomdp)), BeliefModel(pomdp)
+    trial, model = _Trial(bounds, BeliefModel(pomdp)), BeliefModel(pomdp)
     first, steps = model.first(), DEEPEST if horizon is None else horizon
     deadline = time.monotonic() + seconds
     while True:
-        gap = found.sawtooth(steps).at(first.beliefs) - found.vectors(steps).at(first.beliefs)
-        found.low = float(first.probability @ found.vectors(steps).at(first.beliefs))
-        found.high = float(first.probability @ found.sawtooth(steps).at(first.beliefs))
-        allowed = precision * max(1.0, abs(found.low), abs(found.high))
-        if found.high - found.low <= allowed or time.monotonic() > deadline:
-            return found
+        gap = bounds.sawtooth(steps).at(first.beliefs) - bounds.vectors(steps).at(first.beliefs)
+        bounds.low = float(first.probability @ bounds.vectors(steps).at(first.beliefs))
+        bounds.high = float(first.probability @ bounds.sawtooth(steps).at(first.beliefs))
+        allowed = precision * max(1.0, abs(bounds.low), abs(bounds.high))
+        if bounds.high - bounds.low <= allowed or time.monotonic() > deadline:
+            return bounds
         worst = int((first.probability * gap).argmax())
         trial.run(first.beliefs[[worst]], steps, allowed / 2)
-        found.trials += 1
+        bounds.trials += 1
 
 
 class _Trial:
-    """One walk to where the bounds differ most, and the improvements on the way back."""
+    """A path to where the bounds differ most, and the improvements on the way back."""
 
-    def __init__(self, found: PointBased, model: BeliefModel):
-        self.found, self.model = found, model
-        pomdp = found.pomdp
+    def __init__(self, bounds: PointBased, model: BeliefModel):
+        self.bounds, self.model = bounds, model
+        pomdp = bounds.pomdp
         self.goes_on = ~pomdp.done
         state, action = pomdp.rows()
         self.row = (state * pomdp.actions + action)[self.goes_on]
@@ -162,13 +162,13 @@ class _Trial:
         self.R = pomdp.R()
 
     def run(self, belief: sparse.csr_array, steps: int, allowed: float) -> None:
-        found, path = self.found, []
+        bounds, path = self.bounds, []
         while steps > 0:
             after = self.model.successors(belief)
             path.append((belief, steps, after))
-            over, under = found.sawtooth(steps - 1).at(after.beliefs), found.vectors(steps - 1).at(after.beliefs)
+            over, under = bounds.sawtooth(steps - 1).at(after.beliefs), bounds.vectors(steps - 1).at(after.beliefs)
             action = int(self._q(belief, after, over).argmax())
-            allowed = allowed / found.discount if found.discount else np.inf
+            allowed = allowed / bounds.discount if bounds.discount else np.inf
             excess = np.where(after.action == action, after.probability * (over - under - allowed), -np.inf)
             if not excess.size or excess.max() <= 0:
                 break
@@ -179,22 +179,22 @@ class _Trial:
     def _q(
         self, belief: sparse.csr_array, after: Successors, values: Float64[np.ndarray, "E"]
     ) -> Float64[np.ndarray, "A"]:
-        ahead = np.bincount(after.action, after.probability * values, minlength=self.found.pomdp.actions)
-        return self.model.rewards(belief)[0] + self.found.discount * ahead
+        ahead = np.bincount(after.action, after.probability * values, minlength=self.bounds.pomdp.actions)
+        return self.model.rewards(belief)[0] + self.bounds.discount * ahead
 
     def _improve(self, belief: sparse.csr_array, steps: int, after: Successors) -> None:
-        """A point for the upper bound and, if it is better than what is there, a plan for the lower one."""
-        found = self.found
-        over = found.sawtooth(steps - 1).at(after.beliefs)
-        found.sawtooth(steps).add(belief, float(self._q(belief, after, over).max()))
-        plans = found.vectors(steps - 1)
+        """Adds a point to the upper bound and, if it is an improvement, a plan to the lower one."""
+        bounds = self.bounds
+        over = bounds.sawtooth(steps - 1).at(after.beliefs)
+        bounds.sawtooth(steps).add(belief, float(self._q(belief, after, over).max()))
+        plans = bounds.vectors(steps - 1)
         action = int(self._q(belief, after, plans.at(after.beliefs)).argmax())
-        # Observations that can not follow here may follow elsewhere: any plan will do there, say the first.
-        then = np.zeros(found.pomdp.actions * found.pomdp.observations, int)
-        then[after.action * found.pomdp.observations + after.observation] = plans.best(after.beliefs)
+        # After observations that are impossible here any plan is valid; this takes the first.
+        then = np.zeros(bounds.pomdp.actions * bounds.pomdp.observations, int)
+        then[after.action * bounds.pomdp.observations + after.observation] = plans.best(after.beliefs)
         ahead = np.bincount(
             self.row, self.probability * plans.alpha[then[self.pair], self.next_state], minlength=self.R.size
         )
-        alpha = (self.R + found.discount * ahead.reshape(self.R.shape))[:, action]
-        if float((belief @ alpha)[0]) > float(found.vectors(steps).at(belief)[0]):
-            found.vectors(steps).add(alpha, action)
+        alpha = (self.R + bounds.discount * ahead.reshape(self.R.shape))[:, action]
+        if float((belief @ alpha)[0]) > float(bounds.vectors(steps).at(belief)[0]):
+            bounds.vectors(steps).add(alpha, action)

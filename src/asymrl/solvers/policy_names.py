@@ -1,4 +1,4 @@
-"""Policies by the names that the command line knows, and their analysis as far as it fits."""
+"""Policies by name, as on the command line, and the analysis of as many actions as fit."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from asymrl.theory.unrolling import unroll
 from asymrl.worlds.pomdp import Pomdp
 
 NAMES = "uniform, optimal, eps-optimal:0.5, window:2 or run:FOLDER"
-BEGINNING = 20  # actions
-FEWEST = 3  # with fewer actions, there is little to remember and nothing to say about critics
+BEGINNING = 20  # actions to analyse if whole episodes do not fit
+FEWEST = 3  # with fewer actions there is little to remember and nothing to conclude about critics
 
 
 def policy_by_name(pomdp: Pomdp, name: str, best: Solution, horizon: float) -> HistoryPolicy:
     """The policy with this name.
 
-    "optimal" is the optimal one. "eps-optimal:E" takes a uniformly random action with probability E instead. "window:K"
-    sees the last K pairs only and does what eps-optimal:0.5 does there on average.
+    "uniform" takes random actions. "optimal" is the optimal policy. "eps-optimal:E" takes a random action with
+    probability E instead. "window:K" reads the last K pairs only and does what eps-optimal:0.5 does there on average.
 
     Raises:
         ValueError: if there is no such policy.
@@ -51,8 +51,8 @@ def _number(name: str, text: str, kind: type) -> Any:
 
 
 def imitating_window(pomdp: Pomdp, k: int, expert: HistoryPolicy, horizon: int) -> WindowPolicy:
-    """What an expert does on average, given the last k pairs of its own episodes; uniform where it never comes."""
-    both = _Watched(expert, WindowPolicy(pomdp, k, lambda pairs: []))
+    """What an expert does on average given the last k pairs of its own episodes; uniform after pairs it never has."""
+    both = _WithWindow(expert, WindowPolicy(pomdp, k, lambda pairs: []))
     graph = unroll(pomdp, both, horizon, merge="memory")
     totals: dict[History, np.ndarray] = defaultdict(lambda: np.zeros(pomdp.actions))
     for node in range(graph.nodes):
@@ -66,8 +66,8 @@ def imitating_window(pomdp: Pomdp, k: int, expert: HistoryPolicy, horizon: int) 
     return WindowPolicy(pomdp, k, act)
 
 
-class _Watched(HistoryPolicy):
-    """A policy that is followed together with a window, so that nodes tell windows apart."""
+class _WithWindow(HistoryPolicy):
+    """A policy together with a window, so that nodes of the graph differ if their windows do."""
 
     def __init__(self, policy: HistoryPolicy, watch: WindowPolicy):
         self.policy, self.watch = policy, watch
@@ -98,21 +98,22 @@ def analyse_what_fits(
     beliefs: int = LIMIT,
     seconds: float = 30.0,
 ) -> tuple[Analysis, Solution]:
-    """Analyses a policy over `horizon` actions, or over fewer where so many do not fit; and the optimum for as many.
+    """Analyses a policy over `horizon` actions, or over fewer if they do not fit, with the optimum for as many.
 
-    Histories grow exponentially, so that with two thirds of the depth at which they are too many there is room and time
-    for all that is computed of them. `Analysis.horizon` tells how many actions it became.
+    Histories grow exponentially, so two thirds of the depth at which they are too many leave room for everything that
+    is computed from them. `Analysis.horizon` is the resulting number of actions.
 
     Args:
-        pomdp: the problem.
+        pomdp: the world.
         name: of the policy, as in `policy_by_name`.
-        horizon: how many actions there are at most, or math.inf.
-        limit: how many nodes fit.
-        beliefs: how many beliefs the search for the optimum may look at.
-        seconds: after how long that search gives up and is content with bounds.
+        horizon: the largest number of actions, or math.inf.
+        limit: the largest number of nodes.
+        beliefs: the largest number of beliefs of the search for the optimum.
+        seconds: the time limit of that search, after which it gives bounds.
 
     Raises:
-        ValueError: if there is no such policy; `TooLargeError`, a kind of it, if not even three actions fit.
+        ValueError: if there is no such policy.
+        TooLargeError: if not even three actions fit. A subclass of ValueError.
     """
     while True:
         best = solve(pomdp, horizon, limit=beliefs, seconds=seconds)

@@ -1,4 +1,4 @@
-"""Returns to compare with: the optimum, the best without looking, the best without memory, and chance."""
+"""Reference returns: optimal, uninformed, memoryless and random policies."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from asymrl.worlds.reference_scores import ReferenceScores, Score, scores
 from asymrl.worlds.registry import make
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
-STATES = 500  # with more, the best memoryless policy takes longer than anyone wants to wait
-CHEAP, SECONDS = 2_000, 2.0  # states of a world that is solved on demand, and how long a search for it may take
+STATES = 500  # with more, the best memoryless policy takes too long
+CHEAP, SECONDS = 2_000, 2.0  # states of a world that is solved on demand, and time limit of the search
 
 
 @dataclass(frozen=True)
 class Reference(Score):
-    """A return as the report words it: exact, the best one found, or between bounds."""
+    """A return in the words of the report: exact, the best one found, or between bounds."""
 
     def __str__(self) -> str:
         if self.low != self.high:
@@ -30,7 +30,7 @@ class Reference(Score):
 
 
 def references_for(pomdp: Pomdp, horizon: float, best: Solution) -> dict[str, Reference]:
-    """Those that can be computed for this problem, by name."""
+    """The reference returns that can be computed for this world and horizon, by name of the policy."""
     known = {"optimal": Reference(best.low, best.high, best.kind)}
     if math.isinf(horizon):
         return known
@@ -38,16 +38,16 @@ def references_for(pomdp: Pomdp, horizon: float, best: Solution) -> dict[str, Re
     chance, blind = uniform_return(pomdp, steps, pomdp.discount), best_open_loop(pomdp, steps, pomdp.discount)
     known["uninformed"] = Reference(blind.value, blind.value, blind.kind)
     if pomdp.states <= STATES:
-        found = best_memoryless(pomdp, steps, pomdp.discount).value
-        known["memoryless"] = Reference(found, found, "found")
+        memoryless = best_memoryless(pomdp, steps, pomdp.discount).value
+        known["memoryless"] = Reference(memoryless, memoryless, "found")
     return known | {"random": Reference(chance, chance, "exact")}
 
 
 @functools.cache
 def known_returns(name: str) -> ReferenceScores | None:
-    """The reference returns of a world by its name: those on record or, for other finite worlds, computed if cheap.
+    """The reference returns of a world by its name: recorded or, for other finite worlds, computed if that is cheap.
 
-    What is computed are the returns of a random and of the best policy in 100 steps. None: too large, or not finite.
+    Computed are the returns of a random and of the best policy in 100 steps. None: too large, or not finite.
     """
     if (recorded := scores(name)) is not None:
         return recorded
@@ -67,14 +67,14 @@ def known_returns(name: str) -> ReferenceScores | None:
 
 
 def reference_returns(world: FiniteWorld, *, starts: int = 4) -> ReferenceScores:
-    """What a random, the best, an uninformed and a memoryless policy get, computed here and now.
+    """Computes the returns of a random, the best, an uninformed and a memoryless policy.
 
-    For the worlds with a name `asymrl.worlds.scores` holds these numbers; this is for all others. Returns are for at
-    most as many actions as the world's time limit, or 100 where it has none.
+    `asymrl.worlds.scores` has recorded numbers for the built-in worlds; this is for all others. Episodes end at the
+    world's time limit, or after 100 actions if it has none.
 
     Args:
         world: any finite world.
-        starts: how often the search for a memoryless policy begins.
+        starts: the number of random starts of the search for a memoryless policy.
     """
     pomdp, horizon = world.pomdp(), world.time_limit or DEFAULT_TIME_LIMIT
 

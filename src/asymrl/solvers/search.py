@@ -1,9 +1,9 @@
-"""Best-first search for the optimum where the reachable beliefs are too many to visit (AO*).
+"""Best-first search for the optimum where there are too many reachable beliefs to enumerate (AO*).
 
-Only beliefs that an optimistic agent would visit are looked at. Each has an upper bound, at first QMDP's, and a lower
-bound, at first that of the best blind policy. Again and again the plan that is greedy for the upper bounds is followed
-to all beliefs that have not been expanded; these are expanded, and both bounds are carried back to the start. When the
-two meet, the value is exact: proven by the upper bound, and attained by the policy that is greedy for the lower one.
+Only beliefs that an optimistic agent would visit are expanded. Each has an upper bound, initially QMDP's, and a lower
+bound, initially that of the best blind policy. In every round the greedy plan for the upper bounds is followed to all
+beliefs that are not expanded yet; these are expanded, and both bounds are propagated back to the start. When the two
+meet, the value is exact: proven by the upper bound, and attained by the greedy policy for the lower one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from asymrl.solvers.bounds import Bound, blind, qmdp
 from asymrl.solvers.dynamic_programming import Plan, first_nodes, stacked_edges
 from asymrl.worlds.pomdp import Pomdp
 
-LIMIT = 100_000  # beliefs with their time; about a gigabyte for beliefs over a thousand states
-TOLERANCE = 1e-12  # relative to the largest bound: rounding
+LIMIT = 100_000  # pairs of belief and time; about a gigabyte for beliefs over a thousand states
+TOLERANCE = 1e-12  # rounding, relative to the largest bound
 EMPTY = np.zeros(0, np.int64)
 
 
 class Level:
-    """All beliefs met so far with the same number of steps to go."""
+    """The beliefs so far with the same number of steps to go."""
 
     def __init__(self, steps: int, states: int, actions: int):
         self.steps = steps
@@ -44,7 +44,7 @@ class Level:
         return len(self.upper)
 
     def add(self, beliefs: sparse.csr_array, upper: Bound, lower: Bound, model: BeliefModel) -> Int[np.ndarray, "N"]:
-        """The numbers of some beliefs; those not known yet get the first bounds."""
+        """The numbers of some beliefs; new ones get their initial bounds."""
         number, fresh = self.numbering.add(beliefs)
         new = beliefs[fresh]
         self.beliefs = sparse.csr_array(sparse.vstack([self.beliefs, new], "csr"))
@@ -55,7 +55,7 @@ class Level:
         return number
 
     def connect(self, belief: Int[np.ndarray, "N"], after: Successors, following: Int[np.ndarray, "E"]) -> None:
-        """Stores what follows the beliefs that were just expanded."""
+        """Stores the successors of beliefs that were just expanded."""
         self.expanded[belief] = True
         self.belief = np.append(self.belief, belief[after.belief])
         self.action = np.append(self.action, after.action)
@@ -64,7 +64,7 @@ class Level:
         self.following = np.append(self.following, following)
 
     def q(self, values: Float64[np.ndarray, "M"], discount: float) -> Float64[np.ndarray, "N A"]:
-        """R(b,a) + g sum_o Pr(o|b,a) V(b'), right for expanded beliefs, from the values of the level below."""
+        """R(b,a) + g sum_o Pr(o|b,a) V(b') from the values of the level below; valid for expanded beliefs only."""
         N, A = self.rewards.shape
         ahead = np.bincount(self.belief * A + self.action, self.probability * values[self.following], minlength=N * A)
         return self.rewards + discount * ahead.reshape(N, A)
@@ -72,7 +72,7 @@ class Level:
 
 @dataclass
 class Search:
-    """The beliefs looked at, by steps to go, and the bounds at the start."""
+    """The beliefs of a search, by steps to go, and the bounds at the start."""
 
     pomdp: Pomdp
     levels: list[Level]
@@ -89,31 +89,31 @@ class Search:
 
 
 def search(pomdp: Pomdp, horizon: int, discount: float, limit: int = LIMIT, seconds: float = math.inf) -> Search:
-    """Looks for the optimum until it is proven, or until `limit` beliefs have been met or the time is over."""
+    """Searches until the optimum is proven, there are more than `limit` beliefs, or the time is over."""
     model, over, under = BeliefModel(pomdp), qmdp(pomdp, horizon, discount), blind(pomdp, horizon, discount)
     levels = [Level(k, pomdp.states, pomdp.actions) for k in range(horizon + 1)]
     first = model.first()
     roots = levels[horizon].add(first.beliefs, over, under, model)
-    found = Search(pomdp, levels, first, roots, discount, np.inf, -np.inf, exact=False)
+    result = Search(pomdp, levels, first, roots, discount, np.inf, -np.inf, exact=False)
     deadline = time.monotonic() + seconds
     while True:
         top = levels[horizon]
-        found.upper = float(first.probability @ top.upper[roots])
-        found.lower = float(first.probability @ top.lower[roots])
+        result.upper = float(first.probability @ top.upper[roots])
+        result.lower = float(first.probability @ top.lower[roots])
         frontier = _frontier(levels, roots, discount)
-        gap = TOLERANCE * max(1.0, abs(found.upper), abs(found.lower))
-        found.exact = found.upper - found.lower <= gap or not any(beliefs.size for beliefs in frontier)
-        if found.exact or found.size > limit or time.monotonic() > deadline:
-            return found
+        gap = TOLERANCE * max(1.0, abs(result.upper), abs(result.lower))
+        result.exact = result.upper - result.lower <= gap or not any(beliefs.size for beliefs in frontier)
+        if result.exact or result.size > limit or time.monotonic() > deadline:
+            return result
         for level, below, beliefs in zip(levels[1:], levels, frontier[1:], strict=False):
             if beliefs.size:
                 after = model.successors(level.beliefs[beliefs])
                 level.connect(beliefs, after, below.add(after.beliefs, over, under, model))
-        _carry_back(levels, discount)
+        _propagate(levels, discount)
 
 
 def _frontier(levels: list[Level], roots: Int[np.ndarray, "F"], discount: float) -> list[Int[np.ndarray, "_"]]:
-    """By steps to go, the beliefs not expanded yet that the greedy plan for the upper bounds reaches."""
+    """The unexpanded beliefs that the greedy plan for the upper bounds reaches, by steps to go."""
     frontier, reached = [EMPTY] * len(levels), roots
     for k in range(len(levels) - 1, 0, -1):
         level = levels[k]
@@ -126,8 +126,8 @@ def _frontier(levels: list[Level], roots: Int[np.ndarray, "F"], discount: float)
     return frontier
 
 
-def _carry_back(levels: list[Level], discount: float) -> None:
-    """Improves both bounds of every expanded belief, the ones near the end first."""
+def _propagate(levels: list[Level], discount: float) -> None:
+    """Improves both bounds of every expanded belief, from the end backwards."""
     for level, below in zip(levels[1:], levels, strict=False):
         if level.expanded.any():
             on = level.expanded
@@ -135,26 +135,26 @@ def _carry_back(levels: list[Level], discount: float) -> None:
             level.lower[on] = np.maximum(level.lower, level.q(below.lower, discount).max(1))[on]
 
 
-def searched_plan(found: Search, blind: Float64[np.ndarray, "K A S"]) -> Plan:
-    """The plan that is greedy for the lower bounds; where the search did not look, the best blind action."""
-    offset = np.cumsum([0, *map(len, found.levels)])
+def searched_plan(result: Search, blind: Float64[np.ndarray, "K A S"]) -> Plan:
+    """The greedy plan for the lower bounds; at unexpanded beliefs the best blind action."""
+    offset = np.cumsum([0, *map(len, result.levels)])
     actions, edges = [], []
-    for k, level in enumerate(found.levels):
+    for k, level in enumerate(result.levels):
         greedy = (level.beliefs @ blind[k].T).argmax(1)
         if level.expanded.any():
-            below = found.levels[k - 1]
-            greedy = np.where(level.expanded, level.q(below.lower, found.discount).argmax(1), greedy)
+            below = result.levels[k - 1]
+            greedy = np.where(level.expanded, level.q(below.lower, result.discount).argmax(1), greedy)
             z, following = level.belief + offset[k], level.following + offset[k - 1]
             edges.append(np.stack([z, level.action, level.observation, following], 1))
         actions.append(greedy)
-    first = first_nodes(found.pomdp, found.first.observation, found.first_belief + offset[-2])
-    return Plan(np.concatenate(actions), first, stacked_edges(edges), found.pomdp.actions)
+    first = first_nodes(result.pomdp, result.first.observation, result.first_belief + offset[-2])
+    return Plan(np.concatenate(actions), first, stacked_edges(edges), result.pomdp.actions)
 
 
-def without_time(plan: Plan, found: Search) -> Plan:
-    """Merges the nodes of equal beliefs into the one with the most steps to go that was expanded."""
-    expanded = np.concatenate([level.expanded for level in found.levels])
-    beliefs = sparse.csr_array(sparse.vstack([level.beliefs for level in found.levels], "csr"))
+def without_time(plan: Plan, result: Search) -> Plan:
+    """The plan with nodes of equal beliefs merged into the expanded one with the most steps to go."""
+    expanded = np.concatenate([level.expanded for level in result.levels])
+    beliefs = sparse.csr_array(sparse.vstack([level.beliefs for level in result.levels], "csr"))
     order = np.concatenate([np.flatnonzero(expanded)[::-1], np.flatnonzero(~expanded)])
     number, kept = Numbering().add(beliefs[order])
     merged = np.empty_like(number)

@@ -1,8 +1,8 @@
-"""The uninformed policy: the best fixed list of actions, one that never looks at an observation.
+"""The uninformed policy: the best fixed list of actions, which uses no observation.
 
-This is our meaning of "never gathers information". Such an agent still notices that the episode goes on (it acts only
-while it does), so it may try one exit after the other; but nothing that it sees makes a difference. It is the optimal
-policy of the same problem with a blindfold, where every observation is the same.
+This is our definition of "never gathers information". Such an agent still notices that the episode goes on (it acts
+only while it does), so it may try one exit after another, but no observation changes what it does. It is the optimal
+policy of the blindfolded problem, where all observations are the same.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from asymrl.solvers.dynamic_programming import backward_induction
 from asymrl.worlds.pomdp import NOTHING, Pomdp
 
 GRAPH_LIMIT = 5_000
-BUCKETS = 40  # by the probability that the episode still goes on
+BUCKETS = 40  # by the probability that the episode goes on
 WIDTH = 50  # lists kept in each bucket
 
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """A list of actions and its return: the best one ("exact"), or the best one found ("found")."""
+    """A list of actions and its return: the optimum ("exact"), or the best one found ("found")."""
 
     value: float
     kind: str
@@ -34,7 +34,7 @@ class OpenLoop:
 
 
 def blindfolded(pomdp: Pomdp) -> Pomdp:
-    """The same problem with one observation, which says nothing."""
+    """The same problem with a single observation, which carries no information."""
     return dataclasses.replace(
         pomdp,
         name=f"{pomdp.name}, blindfolded",
@@ -45,7 +45,7 @@ def blindfolded(pomdp: Pomdp) -> Pomdp:
 
 
 def best_open_loop(pomdp: Pomdp, horizon: int, discount: float) -> OpenLoop:
-    """The best list of `horizon` actions: over all beliefs where they are few, else by beam search."""
+    """The best list of `horizon` actions: exact where there are few beliefs, otherwise by beam search."""
     check_horizon(pomdp, horizon, discount)
     try:
         graph = belief_graph(blindfolded(pomdp), horizon, GRAPH_LIMIT)
@@ -59,13 +59,13 @@ def best_open_loop(pomdp: Pomdp, horizon: int, discount: float) -> OpenLoop:
         actions[t] = table.actions[horizon - t, belief]
         belief = following[belief, actions[t]]
         if belief < 0:
-            break  # certainly over: the other actions are never taken
+            break  # the episode is certainly over
     return OpenLoop(float(table.values[horizon, graph.first_belief[0]]), "exact", actions)
 
 
 @dataclass(frozen=True)
 class _Beam:
-    """Lists of actions of one length: where they may have led (and not ended), and what they were paid."""
+    """Lists of actions of one length: the mass of each state if the episode goes on, and the rewards so far."""
 
     mass: sparse.csr_array
     paid: Float64[np.ndarray, "n"]
@@ -73,10 +73,10 @@ class _Beam:
 
 
 def _beam_search(pomdp: Pomdp, horizon: int, discount: float) -> OpenLoop:
-    """Grows lists of actions one by one and keeps the promising ones.
+    """Extends lists of actions step by step and keeps the promising ones.
 
-    Lists are compared with those that are about as likely to have ended the episode: trying an exit costs something
-    now and pays later, so lists that try many would otherwise lose to those that put it off.
+    Lists compete with those that are about as likely to have ended the episode: trying an exit costs now and pays
+    later, so lists that try many would otherwise lose to those that wait.
     """
     S, A = pomdp.states, pomdp.actions
     chain, R = transition(pomdp), pomdp.R()
@@ -100,7 +100,7 @@ def _beam_search(pomdp: Pomdp, horizon: int, discount: float) -> OpenLoop:
 def _promising(
     mass: sparse.csr_array, paid: Float64[np.ndarray, "n"], hope: Float64[np.ndarray, "n"]
 ) -> Int[np.ndarray, "kept"]:
-    """The best list of each outcome, and of these the best few of each bucket."""
+    """The best list for each state distribution, and of these the best few of each bucket."""
     keys = belief_keys(mass)
     order = np.lexsort((-paid, keys[:, 1], keys[:, 0]))
     differs = np.any(np.diff(keys[order], axis=0) != 0, axis=1)

@@ -1,4 +1,4 @@
-"""Would a privileged critic help here, and which? The numbers of an analysis, and what to make of them."""
+"""Would a privileged critic help, and which? A summary of an analysis, with advice."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from asymrl.theory.analysis import Analysis
 from asymrl.theory.gradients import state_variance
 from asymrl.theory.history_graph import BY_MEMORY
 
-NEGLIGIBLE = 1e-6  # relative: smaller errors of a gradient do no harm
+NEGLIGIBLE = 1e-6  # relative error of a gradient that does no harm
 ROUNDING = 1e-12  # relative to the largest value
 KINDS = (("td0", "td0"), ("td-lambda", "td-lambda"), ("mc", "td0"), ("mc", "mc"))
-"""Targets of the state critic, and the estimator of the actor that listens to it."""
+"""The targets of the state critic, and the estimator of the actor that uses it."""
 
 
 @dataclass(frozen=True)
 class WorstHistory:
-    """A history in which something is largest, in the problem's own names."""
+    """The history where an error matters most, in the world's own names."""
 
     history: str
     probability: float
@@ -32,12 +32,12 @@ class WorstHistory:
 
 @dataclass(frozen=True)
 class StateCritic:
-    """What a critic V(s) does to an actor. Biases are None where there are too many beliefs to look at each."""
+    """The effect of a critic V(s) on an actor. Biases are None if there are too many beliefs to list."""
 
     targets: str
     estimator: str
     value_bias: float | None
-    """The mean size of E[V(s) | h] - V(h) over the histories that happen."""
+    """The mean of |E[V(s) | h] - V(h)| over the histories of an episode."""
     worst_value: WorstHistory | None
     gradient_error: float
     """The norm of the error of the gradient, relative to the true one."""
@@ -51,7 +51,7 @@ class StateCritic:
 
 @dataclass(frozen=True)
 class Variances:
-    """Total variance of the one-episode gradient estimate, by critic; and the mean of Var(V(h, s) | h)."""
+    """The total variance of the one-episode gradient estimate, by critic, and the mean of Var(V(h, s) | h)."""
 
     h: float
     hs: float
@@ -61,7 +61,7 @@ class Variances:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Everything that `asymrl theory` reports."""
+    """Everything that `asymrl theory` reports about a policy."""
 
     world: str
     policy: str
@@ -80,7 +80,7 @@ class Verdict:
     advice: str
 
     def to_json(self) -> dict[str, Any]:
-        """As documented under reference/theory."""
+        """The fields that reference/theory documents."""
         data = asdict(self)
         for critic in data["critics"]:
             critic["gradient_cosine"] = None if math.isnan(critic["gradient_cosine"]) else critic["gradient_cosine"]
@@ -89,13 +89,13 @@ class Verdict:
 
 
 def examine(analysis: Analysis, policy: str, returns: dict[str, Reference], depth: int | None = None) -> Verdict:
-    """The verdict on a problem and a policy.
+    """The verdict on a policy in a world.
 
     Args:
         analysis: of the policy.
         policy: its name.
-        returns: to compare with.
-        depth: histories with more actions are not named.
+        returns: reference returns.
+        depth: histories with more actions are not listed.
     """
     defined = analysis.state_value()
     critics = tuple(_critic(analysis, targets, estimator, depth) for targets, estimator in KINDS)
@@ -173,8 +173,8 @@ def _advice(analysis: Analysis, critics: tuple[StateCritic, ...], spread: Varian
     hidden = np.bincount(analysis.graph.node).max() > 1
     if not hidden:
         return (
-            "The agent always knows the state, so that V(h), V(s) and V(h, s) are the same thing: a privileged critic "
-            "can only be easier to learn."
+            "The agent always knows the state, so V(h), V(s) and V(h, s) are the same: a privileged critic can only be "
+            "easier to learn."
         )
     still = norm <= ROUNDING * _scale(analysis)
     sentences = [_on_states(td0, by_kind["td-lambda", "td-lambda"], still)]
@@ -183,14 +183,14 @@ def _advice(analysis: Analysis, critics: tuple[StateCritic, ...], spread: Varian
     else:
         sentences.append(_on_histories(spread))
     if all(critic.safe for critic in critics) and not still:
-        sentences.append("This is about one policy: bias grows as a policy learns to use what it remembers.")
+        sentences.append("This holds for this policy; the bias grows as a policy learns to use its memory.")
     return " ".join(sentences)
 
 
 def _on_states(td0: StateCritic, td_lambda: StateCritic, still: bool) -> str:
     if still:
-        return "The gradient of this policy is zero; a state critic " + (
-            "moves the policy nevertheless." if td0.gradient_error > 0 else "agrees."
+        return "The gradient of this policy is zero; with a state critic it is " + (
+            "not." if td0.gradient_error > 0 else "zero too."
         )
     if td0.safe:
         return "A critic V(s) (a2c-asym-s) gives this policy its true gradient."
@@ -205,9 +205,9 @@ def _on_states(td0: StateCritic, td_lambda: StateCritic, still: bool) -> str:
 
 def _on_histories(spread: Variances) -> str:
     change = spread.hs / spread.h - 1 if spread.h > 0 else 0.0
-    effect = "as much noise as V(h); it helps if it is easier to learn"
+    effect = "as much noise as V(h): it helps if it is easier to learn"
     if change < -0.02:
         effect = f"{-100 * change:.0f} % less noise than V(h): it should help"
     elif change > 0.02:
-        effect = f"{100 * change:.0f} % more noise than V(h), so that it helps only if it is easier to learn"
+        effect = f"{100 * change:.0f} % more noise than V(h): it helps only if it is easier to learn"
     return f"V(h, s) (a2c-asym-hs) is unbiased, and a perfect one gives the gradient {effect}."

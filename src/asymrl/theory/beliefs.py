@@ -1,4 +1,4 @@
-"""Beliefs b(h) = Pr(S | h), exactly, given that the episode goes on.
+"""Exact beliefs b(h) = Pr(S | h), given that the episode goes on.
 
 `BeliefFilter` is compiled and meant for many histories at once, also inside a training program (there in float32).
 The functions on NumPy arrays are float64 and sparse, for exact computations.
@@ -14,13 +14,13 @@ from jaxtyping import Array, Float, Float64, Int
 from asymrl.theory.histories import History, describe
 from asymrl.worlds.pomdp import Pomdp
 
-GRAIN = 1e-12  # beliefs that differ by less are the same belief
+GRAIN = 1e-12  # beliefs that differ by less count as equal
 
 
 class BeliefFilter(eqx.Module):
     """b(h) -> b(hao), compiled: `vmap` it over histories, `scan` it over time.
 
-    The outcomes of a state and an action stand in rows of equal length; those that end the episode have
+    The outcomes of a state and an action are padded to rows of equal length; those that end the episode have
     probability 0, so that every belief is conditioned on survival.
     """
 
@@ -48,7 +48,7 @@ class BeliefFilter(eqx.Module):
         self.first_observation = pomdp.first_observation
 
     def begin(self, observation: Int[Array, ""]) -> Float[Array, "S"]:
-        """The belief after the first observation; a constant symbol says nothing."""
+        """The belief after the first observation; a constant symbol carries no information."""
         start = jnp.asarray(self.start)
         if self.first_observation is None:
             return start
@@ -57,9 +57,9 @@ class BeliefFilter(eqx.Module):
     def __call__(
         self, belief: Float[Array, "S"], action: Int[Array, ""], observation: Int[Array, ""]
     ) -> tuple[Float[Array, "S"], Float[Array, ""]]:
-        """The next belief, and the probability of going on and seeing this; zeros where it can't be seen."""
-        seen = jnp.asarray(self.observation)[:, action] == observation
-        weight = jnp.where(seen, jnp.asarray(self.probability)[:, action] * belief[:, None], 0.0)
+        """The next belief, and the probability of this observation and no end; zeros if that is impossible."""
+        matches = jnp.asarray(self.observation)[:, action] == observation
+        weight = jnp.where(matches, jnp.asarray(self.probability)[:, action] * belief[:, None], 0.0)
         joint = jnp.zeros_like(belief).at[jnp.asarray(self.next_state)[:, action]].add(weight)
         return _normalised(joint)
 
@@ -88,8 +88,8 @@ def next_beliefs(
     row, s = np.nonzero(beliefs)
     pair, k = outcomes_of(pomdp, s * pomdp.actions + a[row], s * pomdp.actions + a[row] + 1)
     row, s = row[pair], s[pair]
-    fits = pomdp.observation[k] == o[row]  # an end is seen by nobody: its observation never fits
-    row, s, k = row[fits], s[fits], k[fits]
+    matches = pomdp.observation[k] == o[row]  # an end has no observation and never matches
+    row, s, k = row[matches], s[matches], k[matches]
     weight = beliefs[row, s] * pomdp.probability[k]
     joint = np.bincount(row * S + pomdp.next_state[k], weight, minlength=n * S).reshape(n, S)
     total = joint.sum(1)
@@ -100,7 +100,7 @@ def belief_of(pomdp: Pomdp, h: History) -> Float64[np.ndarray, "S"]:
     """b(h).
 
     Raises:
-        ValueError: if the history can't happen; the message says which pair of it.
+        ValueError: if the history is impossible; the message names the pair.
     """
     belief, rest = begin_history(pomdp, h)
     for t, (a, o) in enumerate(rest):
@@ -113,7 +113,7 @@ def belief_of(pomdp: Pomdp, h: History) -> Float64[np.ndarray, "S"]:
         if not probability[0] > 0:
             raise ValueError(
                 f"{pomdp.name}: impossible history: after {describe(pomdp, (*h[: len(h) - len(rest)], *rest[:t]))}, "
-                f"action {pomdp.action_names[a]!r} can not be followed by observation {pomdp.observation_names[o]!r}"
+                f"action {pomdp.action_names[a]!r} cannot be followed by observation {pomdp.observation_names[o]!r}"
             )
         belief = following[0]
     return belief
@@ -122,21 +122,23 @@ def belief_of(pomdp: Pomdp, h: History) -> Float64[np.ndarray, "S"]:
 def begin_history(pomdp: Pomdp, h: History) -> tuple[Float64[np.ndarray, "S"], History]:
     """The belief after the first observation of a history, and the pairs that follow it."""
     if not isinstance(h, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in h):
-        raise ValueError(f"{pomdp.name}: {h!r} is no history; give a tuple of pairs (action, observation)")
+        raise ValueError(f"{pomdp.name}: {h!r} is not a history; give a tuple of pairs (action, observation)")
     if pomdp.first_observation is None:
         return pomdp.start.copy(), h[1:] if h[:1] == ((None, pomdp.observations),) else h
     if not h or h[0][0] is not None or not 0 <= h[0][1] < pomdp.observations:
         raise ValueError(f"{pomdp.name} shows an observation first: its histories begin with a pair (None, o)")
     belief = first_belief(pomdp, h[0][1])
     if not belief.any():
-        raise ValueError(f"{pomdp.name}: impossible history: {pomdp.observation_names[h[0][1]]!r} is never seen first")
+        raise ValueError(
+            f"{pomdp.name}: impossible history: {pomdp.observation_names[h[0][1]]!r} is never the first observation"
+        )
     return belief, h[1:]
 
 
 def outcomes_of(
     pomdp: Pomdp, low: Int[np.ndarray, "n"], high: Int[np.ndarray, "n"]
 ) -> tuple[Int[np.ndarray, "m"], Int[np.ndarray, "m"]]:
-    """The outcomes of the rows low[i] .. high[i] - 1: i and the outcome, for each."""
+    """The outcomes of the rows low[i] .. high[i] - 1: i and the number of the outcome, for each."""
     begin, count = pomdp.first[low], pomdp.first[high] - pomdp.first[low]
     which = np.repeat(np.arange(len(low)), count)
     return which, np.arange(len(which)) + np.repeat(begin - (np.cumsum(count) - count), count)
@@ -147,8 +149,8 @@ def fingerprint(
 ) -> Int[np.ndarray, "rows 2"]:
     """128 bits for each row of a sparse table of beliefs, equal for equal beliefs.
 
-    Beliefs are compared after rounding to GRAIN; what rounds to zero does not count. Two that fall on different sides
-    of a rounding boundary count as different, which costs time but no exactness.
+    Beliefs are compared after rounding to GRAIN, without entries that round to zero. Two beliefs on different sides of
+    a rounding boundary count as different, which costs time but no accuracy.
     """
     quantum = np.rint(belief / GRAIN).astype(np.uint64)
     row, state, quantum = (x[quantum > 0] for x in (row, state, quantum))
@@ -160,7 +162,7 @@ def fingerprint(
 
 
 def _mixed(x: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64: every bit of the input matters for every bit of the output."""
+    """The finaliser of splitmix64: every bit of the input affects every bit of the output."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

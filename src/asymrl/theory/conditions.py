@@ -1,7 +1,7 @@
-"""Is there a V(s)? The paper's conditions (section "Reactive Policy under Partial Observability"), checked.
+"""Is V(s) well defined? Checks the paper's conditions (section "Reactive Policy under Partial Observability").
 
-V(s) needs Pr(a | s) to be one number, whatever happened before and whenever. It is if the policy is reactive and what
-it sees in a state does not depend on the way there. Whether that holds is decided for the histories that can happen.
+V(s) needs Pr(a | s) to be the same after every history and at every time. It is if the policy is reactive and its
+observation in a state does not depend on how the state was reached. Both are checked on the possible histories.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from scipy.sparse.linalg import spsolve
 from asymrl.theory.histories import describe
 from asymrl.theory.history_graph import HistoryGraph
 
-SAME = 1e-9  # how far probabilities may be apart and count as equal
+SAME = 1e-9  # probabilities that differ by less count as equal
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition, whether it holds, and if not, where it fails."""
+    """A condition, whether it holds and, if not, where it fails."""
 
     name: str
     holds: bool
@@ -30,11 +30,11 @@ class Condition:
 
 @dataclass(frozen=True, eq=False)
 class StateValue:
-    """V(s), if the conditions make it well defined."""
+    """V(s), if it is well defined, and the conditions that decide it."""
 
     conditions: tuple[Condition, ...]
     V: Float64[np.ndarray, "S"] | None
-    """NaN at states that are never met; None if there is no V(s)."""
+    """NaN at states that are never visited; None if V(s) is not well defined."""
 
     @property
     def well_defined(self) -> bool:
@@ -42,7 +42,7 @@ class StateValue:
 
     @property
     def explanation(self) -> str:
-        """Why there is no V(s); or that there is one."""
+        """Why V(s) is not well defined, or that it is."""
         failed = [condition.explanation for condition in self.conditions if not condition.holds]
         return (
             " ".join(failed) if failed else "V(s) is well defined: " + "; ".join(c.name for c in self.conditions) + "."
@@ -64,7 +64,7 @@ def state_value(graph: HistoryGraph) -> StateValue:
 
 
 def _arrivals(graph: HistoryGraph) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
-    """All ways to come to a node with an action ahead: what was seen last, the node, and the edge (-1: the start)."""
+    """All arrivals at a node where the agent acts: the last observation, the node, and the edge (-1: the start)."""
     on = np.flatnonzero((graph.target >= 0) & graph.acting[graph.target])
     begins = np.flatnonzero((graph.start > 0) & graph.acting)
     shown = graph.parent_observation[graph.node[begins]]
@@ -76,7 +76,7 @@ def _arrivals(graph: HistoryGraph) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray
 
 
 def _reactive(graph: HistoryGraph) -> tuple[Condition, Float64[np.ndarray, "O1 A"]]:
-    """Is pi(a; h) a function of the last observation? And which."""
+    """Whether pi(a; h) is a function of the last observation, and that function."""
     name = "the policy is reactive"
     seen, node, edge = _arrivals(graph)
     acts = np.full((graph.pomdp.observations + 1, graph.pomdp.actions), np.nan)
@@ -97,7 +97,7 @@ def _reactive(graph: HistoryGraph) -> tuple[Condition, Float64[np.ndarray, "O1 A
 
 
 def _words(graph: HistoryGraph, node: int, edge: int) -> str:
-    """A history that comes to a node by this edge."""
+    """A history that reaches a node by this edge, in words."""
     if edge < 0:
         return describe(graph.pomdp, graph.history(node))
     last = (int(graph.action[edge]), int(graph.pomdp.observation[graph.outcome[edge]]))
@@ -107,8 +107,8 @@ def _words(graph: HistoryGraph, node: int, edge: int) -> str:
 def _same_everywhere(
     graph: HistoryGraph, acts: Float64[np.ndarray, "O1 A"]
 ) -> tuple[Condition, Float64[np.ndarray, "S A"]]:
-    """Does the policy see, and so do, the same in a state however the agent came there?"""
-    pomdp, name = graph.pomdp, "what it does in a state does not depend on the way there"
+    """Whether Pr(a | s) is the same however the agent reached s, and Pr(a | s)."""
+    pomdp, name = graph.pomdp, "what it does in a state does not depend on how it came there"
     S, A = pomdp.states, pomdp.actions
     on = np.flatnonzero((graph.target >= 0) & graph.acting[graph.target])
     k = np.unique(graph.outcome[on])
@@ -146,7 +146,7 @@ def _at_the_start(
 
 
 def _timeless(graph: HistoryGraph) -> Condition:
-    """Does the time left not matter?"""
+    """Whether the remaining time has no influence."""
     name = "no time limit ends episodes"
     if graph.stationary:
         return Condition(name, True, "")
@@ -164,11 +164,11 @@ def _timeless(graph: HistoryGraph) -> Condition:
 def _solved(graph: HistoryGraph, pi_s: Float64[np.ndarray, "S A"]) -> Float64[np.ndarray, "S"]:
     """V(s) = sum_a Pr(a | s) (R(s, a) + gamma E[V(s')]) (paper, eq. vs and qsa)."""
     pomdp = graph.pomdp
-    met = ~np.isnan(pi_s[:, 0])
+    visited = ~np.isnan(pi_s[:, 0])
     s, a = pomdp.rows()
     chance = np.nan_to_num(pi_s)[s, a] * pomdp.probability
-    on = ~pomdp.done & met[s]
+    on = ~pomdp.done & visited[s]
     P = sparse.csr_array((chance[on], (s[on], pomdp.next_state[on])), shape=(pomdp.states,) * 2)
     R = np.bincount(s, chance * pomdp.reward, minlength=pomdp.states)
     V = np.asarray(spsolve(sparse.csc_array(sparse.eye_array(pomdp.states) - pomdp.discount * P), R))
-    return np.where(met, V, np.nan)
+    return np.where(visited, V, np.nan)

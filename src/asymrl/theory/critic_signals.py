@@ -1,4 +1,4 @@
-"""Critics that are told a part of the state, i = f(s): V(h, i) and V(i). What does a critic need to know?"""
+"""Critics that read a part of the state, i = f(s): V(h, i) and V(i). What does a critic need to know?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from asymrl.worlds.finite import FiniteWorld
 
 @dataclass(frozen=True)
 class SignalWorth:
-    """What a critic gains by a signal, between knowing nothing, V(h), and everything, V(h, s)."""
+    """What a critic gains from a signal, compared with no signal, V(h), and with the whole state, V(h, s)."""
 
     signal: str
     meaning: str
@@ -29,66 +29,66 @@ class SignalWorth:
     variance_h: float
     variance_hi: float
     variance_hs: float
-    """Of one episode's gradient estimate with the exact critics V(h), V(h, i) and V(h, s)."""
+    """The variance of the one-episode gradient estimate with the exact critics V(h), V(h, i) and V(h, s)."""
     bias_i: float
     bias_s: float
-    """The mean size of E[critic | h] - V(h) over the histories that happen, for V(i) and V(s) from TD(0) targets."""
+    """The mean of |E[critic | h] - V(h)| over the histories of an episode, for V(i) and V(s) with TD(0) targets."""
     cosine_i: float | None
     cosine_s: float | None
-    """Of the gradient that V(i) and V(s) give with the true one; None if one of them is zero."""
+    """The cosine of the gradient with V(i) or V(s) and the true one; None if one of them is zero."""
 
 
-def labels(world: FiniteWorld, name: str) -> Int[np.ndarray, "S"]:
-    """A number for each state, equal where the signal is.
+def signal_labels(world: FiniteWorld, name: str) -> Int[np.ndarray, "S"]:
+    """A number for each state, equal for states with equal signals.
 
     Raises:
-        ValueError: if the world has no such signal; it names those it has.
+        ValueError: if the world has no such signal; it lists those that it has.
     """
     known = world.signals()
     if name not in known:
         raise ValueError(f"{world.name} has no signal {name!r}; choose one of {', '.join(known)}")
-    shown = np.asarray(jax.vmap(known[name].of)(jnp.arange(world.pomdp().states)))
-    return np.unique(shown.reshape(len(shown), -1), axis=0, return_inverse=True)[1].reshape(-1)
+    signals = np.asarray(jax.vmap(known[name].of)(jnp.arange(world.pomdp().states)))
+    return np.unique(signals.reshape(len(signals), -1), axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def with_history(values: Values, label: Int[np.ndarray, "S"]) -> Float64[np.ndarray, "pairs"]:
-    """V(h, i) = E[V(h, s) | h, f(s) = i] at each pair. Its mean given h is V(h): it is unbiased, whatever f is."""
+def V_history_signal(values: Values, label: Int[np.ndarray, "S"]) -> Float64[np.ndarray, "pairs"]:
+    """V(h, i) = E[V(h, s) | h, f(s) = i] at each pair. Its mean given h is V(h), so it is unbiased for every f."""
     graph = values.graph
     _, group = np.unique(graph.node.astype(np.int64) * len(label) + label[graph.state], return_inverse=True)
     return (np.bincount(group, graph.belief * values.V_hs) / np.bincount(group, graph.belief))[group]
 
 
-def alone(values: Values, label: Int[np.ndarray, "S"]) -> Float64[np.ndarray, "pairs"]:
-    """V(i) of a critic with TD(0) targets that sees the signal only: the fixed point while the policy stays.
+def V_signal(values: Values, label: Int[np.ndarray, "S"]) -> Float64[np.ndarray, "pairs"]:
+    """V(i), to which a critic with TD(0) targets that reads the signal only converges while the policy stays.
 
-    Where no action follows nothing is learned, and the true value stands in.
+    At open nodes nothing is learned, and the true value stands in.
     """
     graph, gamma = values.graph, values.discount
     visits = np.where(graph.acting, graph.mass, 0.0)
-    met, i = np.unique(label[graph.state[graph.acting]], return_inverse=True)
-    pairs, size = np.flatnonzero(graph.acting), (len(met), graph.pairs)
+    visited, i = np.unique(label[graph.state[graph.acting]], return_inverse=True)
+    pairs, size = np.flatnonzero(graph.acting), (len(visited), graph.pairs)
     share = visits[pairs] / np.bincount(i, visits[pairs])[i]
     mean = sparse.csr_array((share, (i, pairs)), shape=size)
-    shown = sparse.csr_array((np.ones(len(pairs)), (pairs, i)), shape=size[::-1])
+    per_pair = sparse.csr_array((np.ones(len(pairs)), (pairs, i)), shape=size[::-1])
     beyond = np.where(graph.acting, 0.0, values.V_hs)
     paid = mean @ (graph.reward + gamma * (graph.P @ beyond))
-    chain = sparse.eye_array(len(met)) - gamma * (mean @ graph.P @ shown)
-    return beyond + shown @ np.asarray(spsolve(sparse.csc_array(chain), paid)).reshape(-1)
+    chain = sparse.eye_array(len(visited)) - gamma * (mean @ graph.P @ per_pair)
+    return beyond + per_pair @ np.asarray(spsolve(sparse.csc_array(chain), paid)).reshape(-1)
 
 
 def examine_signal(analysis: Analysis, world: FiniteWorld, name: str) -> SignalWorth:
-    """What the critic of this analysis would gain by a signal.
+    """What a critic of the analysed policy would gain from a signal.
 
     Raises:
-        ValueError: if there is no such signal, or there are too many beliefs, or no horizon.
+        ValueError: if there is no such signal, no horizon, or too many beliefs.
     """
-    label, graph, values = labels(world, name), analysis.graph, analysis.values
+    label, graph, values = signal_labels(world, name), analysis.graph, analysis.values
     if graph.merged == BY_MEMORY or graph.stationary:
-        raise ValueError(f"{world.name}: what a signal is worth needs a horizon, and few enough beliefs to list them")
+        raise ValueError(f"{world.name}: the worth of a signal needs a horizon, and few enough beliefs to list them")
     weight = np.where(graph.open, 0.0, graph.probability_of_node)
-    partly = with_history(values, label)
+    V_hi = V_history_signal(values, label)
     spread = float(weight @ state_variance(values))
-    left = float(weight @ graph.per_node(graph.belief * (values.V_hs - partly) ** 2))
+    left = float(weight @ graph.per_node(graph.belief * (values.V_hs - V_hi) ** 2))
     true = analysis.gradient()
 
     def of_states(critic: Float64[np.ndarray, "pairs"]) -> tuple[float, float | None]:
@@ -96,13 +96,13 @@ def examine_signal(analysis: Analysis, world: FiniteWorld, name: str) -> SignalW
         cosine = analysis.gradient(critic).cosine(true)
         return float(weight @ np.abs(bias) / weight.sum()), None if np.isnan(cosine) else cosine
 
-    (bias_i, cosine_i), (bias_s, cosine_s) = of_states(alone(values, label)), of_states(analysis.critics("td0"))
+    (bias_i, cosine_i), (bias_s, cosine_s) = of_states(V_signal(values, label)), of_states(analysis.critics("td0"))
     return SignalWorth(
         signal=name,
         meaning=world.signals()[name].about,
         explained=1 - left / spread if spread > 1e-15 else None,
         variance_h=analysis.variance("h"),
-        variance_hi=analysis.variance(partly),
+        variance_hi=analysis.variance(V_hi),
         variance_hs=analysis.variance("hs"),
         bias_i=bias_i,
         bias_s=bias_s,

@@ -1,4 +1,4 @@
-"""Which graph answers a question: finite or endless, all histories or the likeliest, with what beyond its edge."""
+"""`follow`: the right graph of a policy, for finite and infinite horizons, with bounds where it stops early."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from asymrl.theory.unrolling import follow_likeliest, unroll
 from asymrl.theory.values import Values, state_bounds
 from asymrl.worlds.pomdp import Pomdp
 
-BELIEF_NODES = 50_000  # classes of histories that are looked for before the product chain is used instead
+BELIEF_NODES = 50_000  # nodes by belief, beyond which the product chain is used instead
 ENDLESS_NODES = 20_000
 ENDLESS_HISTORIES = 200_000
-TAIL = 1e-6  # share of the largest return that bounds on endless returns may miss before the tail is added
+TAIL = 1e-6  # discount at which bounds on endless returns stop and a bound on the tail is added
 
 
 def follow(
@@ -37,14 +37,15 @@ def follow(
     """The graph of a policy for a horizon, which may be infinite.
 
     Args:
-        pomdp: the problem.
-        policy: what to follow.
-        horizon: how many actions there are at most, or math.inf.
-        truncation: what the horizon does: "end" (nothing after it counts) or "bootstrap" (what would follow counts).
+        pomdp: the world.
+        policy: the policy to follow.
+        horizon: the largest number of actions, or math.inf.
+        truncation: what happens at the horizon: "end" (no rewards after it) or "bootstrap" (the value of what would
+            follow counts).
         mass: below 1, only the likeliest histories are followed, until they have this probability.
         merge: "history", "belief" or "memory"; by default beliefs, or memories if there are too many beliefs.
-        root: where to begin; by default at the start of an episode.
-        limit: how many nodes fit.
+        root: where to start; by default at the start of an episode.
+        limit: the largest number of nodes.
     """
     if truncation not in ("end", "bootstrap"):
         raise ValueError(f"truncation={truncation!r}: choose 'end' or 'bootstrap'")
@@ -62,7 +63,7 @@ def follow(
 
 
 def _all(pomdp: Pomdp, policy: HistoryPolicy, steps: int, beyond: bool, root: Root | None, limit: int) -> HistoryGraph:
-    """By beliefs if they fit, else by what the policy remembers."""
+    """Merged by belief if that fits, otherwise by the policy's memory."""
     forgets = _forgets(pomdp, policy)
     try:
         fits = min(limit, BELIEF_NODES) if forgets else limit
@@ -74,7 +75,7 @@ def _all(pomdp: Pomdp, policy: HistoryPolicy, steps: int, beyond: bool, root: Ro
 
 
 def _forgets(pomdp: Pomdp, policy: HistoryPolicy) -> bool:
-    """Whether the policy takes some histories for the same one."""
+    """Whether the policy may treat different histories as the same."""
     shown = 0 if pomdp.first_observation is not None else pomdp.observations
     return policy.keys(policy.begin(np.array([shown]))) is not None
 
@@ -91,11 +92,11 @@ def _endless(pomdp: Pomdp, policy: HistoryPolicy, merge: str | None, root: Root 
 
 
 def _cut(pomdp: Pomdp, policy: HistoryPolicy, root: Root | None) -> HistoryGraph:
-    """An endless memory without a horizon: as deep as fits, with bounds on what is beyond."""
+    """A policy that remembers everything, without a horizon: as deep as fits, with bounds on the rest."""
     if pomdp.discount == 1:
         raise ValueError(
             f"{pomdp.name}: a policy that remembers everything has no computable value without a horizon and without a "
-            "discount; give one of them"
+            "discount; give one of the two"
         )
     depth = 1
     while sum(count_histories(pomdp, depth + 1)) <= ENDLESS_HISTORIES and pomdp.discount ** (depth + 1) > TAIL:
@@ -126,7 +127,7 @@ def _bounded(graph: HistoryGraph, policy: HistoryPolicy, truncation: str, endles
 
 
 def _beyond(graph: HistoryGraph, policy: HistoryPolicy) -> Float64[np.ndarray, "end"] | None:
-    """V(h, s) at the end of the graph, without a horizon; None for a policy that remembers everything."""
+    """V(h, s) after the last action, if the episode went on; None for a policy that remembers everything."""
     last = int(graph.first_node[-2])
     pairs = slice(int(graph.first_pair[-2]), graph.pairs)
     nodes = graph.nodes - last
@@ -139,7 +140,7 @@ def _beyond(graph: HistoryGraph, policy: HistoryPolicy) -> Float64[np.ndarray, "
 
 
 def _endless_bounds(pomdp: Pomdp) -> tuple[Float64[np.ndarray, "S"], Float64[np.ndarray, "S"]]:
-    """Bounds on the return from each state without a horizon."""
+    """Lower and upper bounds on the return from each state without a horizon."""
     if pomdp.discount == 1:
         raise ValueError(f"{pomdp.name}: returns beyond the horizon are not bounded without a discount below 1")
     steps = max(1, math.ceil(math.log(TAIL) / math.log(pomdp.discount))) if pomdp.discount > 0 else 1

@@ -1,7 +1,7 @@
-"""Policy gradients, exactly: the true one in both its forms, and what an actor follows that listens to a critic.
+"""Exact policy gradients: the true one in both its forms, and the expectation, bias and variance of estimates.
 
 The actor's estimator is one of those of training: "td0" (one step, then the critic), "td-lambda", or "mc" (returns
-only). Whatever baseline b(h, s) it subtracts drops out: given the history, the action does not depend on the state.
+only). Any baseline b(h, s) that it subtracts drops out: given the history, the action does not depend on the state.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ class Gradient:
     """A gradient of the expected return with respect to the policy's table."""
 
     table: Float64[np.ndarray, "rows A"]
-    """One row for each thing the policy can remember, as `HistoryGraph.parameter` numbers them."""
+    """One row for each memory of the policy, in the order of `HistoryGraph.parameter`."""
 
     @property
     def norm(self) -> float:
         return float(np.linalg.norm(self.table))
 
     def cosine(self, other: Gradient) -> float:
-        """Of the angle to another gradient; NaN if one of them is zero."""
+        """The cosine of the angle to another gradient; NaN if one of them is zero."""
         size = self.norm * other.norm
         return float(np.sum(self.table * other.table) / size) if size > 0 else float("nan")
 
     def error(self, true: Gradient) -> float:
-        """The norm of the difference."""
+        """The norm of the difference from the true gradient."""
         return float(np.linalg.norm(self.table - true.table))
 
 
 def estimated_values(
     values: Values, critic: Float64[np.ndarray, "pairs"], estimator: str = "td0", lambda_: float = 0.7
 ) -> Float64[np.ndarray, "pairs A"]:
-    """E[estimate of Q | h, s, a]: what the actor is told on average; NaN for actions that are never taken."""
+    """E[estimate of Q | h, s, a], which the actor uses on average; NaN for actions that are never taken."""
     graph, gamma = values.graph, values.discount
     if estimator == "td0":
         return action_values(graph, critic)
@@ -61,7 +61,7 @@ def asymmetric_gradient(
 ) -> Gradient:
     """E[sum_t gamma^t Q(h_t, s_t, a_t) grad log pi(a_t; h_t)] (paper, theorem "Asymmetric Policy Gradient").
 
-    Also for any estimate of Q(h, s, a) in its place.
+    Any estimate of Q(h, s, a) may take its place.
     """
     weight = graph.discounted_mass(graph.pomdp.discount)
     return _gathered(graph, graph.per_node(weight[:, None] * np.nan_to_num(Q_hsa)), parameters)
@@ -76,10 +76,10 @@ def symmetric_gradient(
 
 
 def gradient_bias(values: Values, Q_estimate: Float64[np.ndarray, "pairs A"]) -> Float64[np.ndarray, "nodes A"]:
-    """E[estimate of Q(h, s, a) | h] - Q(h, a), less its mean over the policy.
+    """E[estimate of Q(h, s, a) | h] - Q(h, a), minus its mean over the policy.
 
-    The mean drops out of the gradient: only what favours one action over another moves the actor. NaN for actions
-    that are never taken.
+    The mean drops out of the gradient: only differences between actions move the actor. NaN for actions that are
+    never taken.
     """
     graph = values.graph
     bias = graph.per_node(graph.belief[:, None] * np.nan_to_num(Q_estimate)) - np.nan_to_num(values.Q_ha)
@@ -87,23 +87,23 @@ def gradient_bias(values: Values, Q_estimate: Float64[np.ndarray, "pairs A"]) ->
     return np.where(graph.pi > 0, centred, np.nan)
 
 
-def _gathered(graph: HistoryGraph, told: Float64[np.ndarray, "nodes A"], parameters: str) -> Gradient:
-    """From sum_t gamma^t Pr(h) Q(h, a) at each node to the parameters of the policy.
+def _gathered(graph: HistoryGraph, weighted_Q: Float64[np.ndarray, "nodes A"], parameters: str) -> Gradient:
+    """The gradient with respect to the policy's table, from sum_t gamma^t Pr(h) Q(h, a) at each node.
 
     "softmax": pi is the softmax of a table, d log pi(a) / d theta(b) = [a = b] - pi(b). "direct": the table holds the
-    probabilities themselves; the entry of an action that is never taken is 0, since its Q is not known.
+    probabilities themselves; the entry of an action that is never taken is 0, since its Q is unknown.
     """
     if parameters not in PARAMETERS:
         raise ValueError(f"unknown parameters {parameters!r}; choose one of {', '.join(PARAMETERS)}")
     if parameters == "softmax":
-        told = graph.pi * (told - np.sum(graph.pi * told, axis=1, keepdims=True))
+        weighted_Q = graph.pi * (weighted_Q - np.sum(graph.pi * weighted_Q, axis=1, keepdims=True))
     table = np.zeros((int(graph.parameter.max()) + 1, graph.pomdp.actions))
-    np.add.at(table, graph.parameter, told)
+    np.add.at(table, graph.parameter, weighted_Q)
     return Gradient(table)
 
 
 def state_variance(values: Values) -> Float64[np.ndarray, "nodes"]:
-    """Var(V(h, s) | h). Not negative except for rounding."""
+    """Var(V(h, s) | h) at each node."""
     graph, V = values.graph, values.V_hs
     mean = graph.per_node(graph.belief * V)
     return graph.per_node(graph.belief * (V - mean[graph.node]) ** 2)
@@ -123,14 +123,14 @@ def estimator_variance(
 
     Args:
         values: of the policy.
-        critic: what the critic says at each pair.
-        shared: whether the table has a row for what the policy remembers, which may come back in an episode; otherwise
-            it has one for each history.
-        resampled: Var(critic | h) at each node, if the critic is given states drawn again from the belief at each
-            step, instead of the true ones; `critic` is then its mean.
+        critic: the critic's value at each pair.
+        shared: whether the table has a row for each memory of the policy, which may recur in an episode; otherwise it
+            has a row for each history.
+        resampled: Var(critic | h) at each node, if the critic reads states drawn again from the belief at each step
+            instead of the true ones; `critic` is then its mean.
 
     Raises:
-        ValueError: if nodes are no histories; or rows are shared and states resampled.
+        ValueError: if nodes are not histories, or rows are shared and states resampled.
     """
     graph = values.graph
     if graph.merged == BY_MEMORY or (graph.stationary and not shared):
@@ -168,8 +168,8 @@ def _score_sums(graph: HistoryGraph, weight: Float64[np.ndarray, "edges"]) -> Fl
     """E[weight grad log pi(a)] at each pair, with respect to the row of its node."""
     A = graph.pomdp.actions
     place = graph.source.astype(np.int64) * A + graph.action
-    told = np.bincount(place, graph.probability * weight, minlength=graph.pairs * A).reshape(-1, A)
-    return told - graph.pi[graph.node] * told.sum(1, keepdims=True)
+    total = np.bincount(place, graph.probability * weight, minlength=graph.pairs * A).reshape(-1, A)
+    return total - graph.pi[graph.node] * total.sum(1, keepdims=True)
 
 
 def _squared_means(values: Values, delta: Float64[np.ndarray, "edges"]) -> float:
@@ -182,7 +182,7 @@ def _squared_means(values: Values, delta: Float64[np.ndarray, "edges"]) -> float
 
 
 def squared_probabilities(graph: HistoryGraph) -> Float64[np.ndarray, "nodes"]:
-    """The sum of Pr(h)^2 over the histories of each node: histories with equal beliefs and memories branch alike."""
+    """The sum of Pr(h)^2 over the histories of each node, which branch alike since beliefs and memories are equal."""
     A, O = graph.pomdp.actions, graph.pomdp.observations
     on = graph.target >= 0
     source, target = graph.node[graph.source[on]].astype(np.int64), graph.node[graph.target[on]]

@@ -1,7 +1,4 @@
-"""Histories: what they are, what they are called, and how many there are.
-
-A history is a tuple of (action, observation) pairs.
-"""
+"""Histories: tuples of (action, observation) pairs, in words, and how many there are."""
 
 from __future__ import annotations
 
@@ -12,16 +9,17 @@ import numpy as np
 from asymrl.worlds.pomdp import Pomdp
 
 History = tuple[tuple[int | None, int], ...]
-"""(action, observation) pairs; where the first observation is drawn from the state, the first pair is (None, o)."""
-NODES = 600_000  # with a few outcomes per state and action, all that is computed of them fits into 1 GB
-EDGES = 20_000_000  # outcomes of all nodes' states and actions; those of one time are held several times over
-SUPPORTS = 20_000  # sets of states that counting may tell apart
+"""(action, observation) pairs; if the world draws its first observation from the state, the first is (None, o)."""
+
+NODES = 600_000  # with a few outcomes per state and action, an analysis of so many nodes fits into 1 GB
+EDGES = 20_000_000  # outcomes of all nodes; those of one time step are held several times
+SUPPORTS = 20_000  # sets of possible states while counting
 
 
 class TooLargeError(ValueError):
-    """A request that would not fit. What would is only worked out if someone reads it.
+    """A request that does not fit. The message, which says what would fit, is computed when it is read.
 
-    `depth` is how many actions had been followed, if that was how it was found out.
+    `depth` is the number of actions that were followed before the limit was reached, if known.
     """
 
     def __init__(self, explanation: str | Callable[[], str], depth: int | None = None):
@@ -33,10 +31,10 @@ class TooLargeError(ValueError):
 
 
 def count_histories(pomdp: Pomdp, depth: int) -> list[int]:
-    """How many histories of each length 0 .. depth can happen, if any action may be taken.
+    """The number of possible histories of each length 0 .. depth, if any action may be taken.
 
-    Which observations can follow depends only on which states are possible, so that histories with equal sets of
-    possible states are counted together, and the count is exact for depths at which they could not be listed.
+    The observations that can follow depend on the set of possible states only. Histories with equal sets are counted
+    together, so that the count is exact at depths where histories could not be listed.
 
     Raises:
         TooLargeError: if there are too many different sets.
@@ -54,19 +52,19 @@ def count_histories(pomdp: Pomdp, depth: int) -> list[int]:
             for after in following[states]:
                 later[after] = later.get(after, 0) + number
         if len(following) > SUPPORTS:
-            raise TooLargeError(f"{pomdp.name}: more than {SUPPORTS} sets of possible states; ask for a smaller depth")
+            raise TooLargeError(f"{pomdp.name}: more than {SUPPORTS} sets of possible states; choose a smaller depth")
         counts = later
         totals.append(sum(counts.values()))
     return totals
 
 
 def needed(pomdp: Pomdp, horizon: int, limit: int) -> str:
-    """How many histories a request needs and which depth fits, as a sentence."""
+    """The number of histories up to a horizon and the depth that fits, as a sentence."""
     fits, total = 0, 0
     try:
         totals = count_histories(pomdp, horizon - 1)
     except TooLargeError:
-        return "There are too many histories even to count them."
+        return "There are too many histories to count."
     for depth, number in enumerate(totals):
         total += number
         if total <= limit:
@@ -86,7 +84,7 @@ def _first_supports(pomdp: Pomdp) -> list[frozenset[int]]:
 
 
 def _next_supports(pomdp: Pomdp, states: frozenset[int]) -> list[frozenset[int]]:
-    """The sets of states after each action and observation that can follow."""
+    """The set of possible states after each action and observation that can follow."""
     reached: dict[tuple[int, int], set[int]] = {}
     for s in states:
         for a in range(pomdp.actions):
@@ -98,7 +96,7 @@ def _next_supports(pomdp: Pomdp, states: frozenset[int]) -> list[frozenset[int]]
 
 
 def describe(pomdp: Pomdp, h: tuple[tuple[int | None, int], ...]) -> str:
-    """A history in the problem's own words, such as `good, then good→bad`."""
+    """A history in the world's own names, such as `good good→bad`."""
     if not h:
         return "the start"
     words = []

@@ -1,7 +1,7 @@
-"""A policy followed through a problem, as a graph: everything exact is a sum over it.
+"""A policy followed through a POMDP, as a graph. Every exact result is a sum over it.
 
-Nodes are what the agent knows (histories, or classes of histories that are alike), pairs are (node, state), edges are
-outcomes. In a graph that is unrolled in time every layer is one time; in a stationary one time does not appear.
+Nodes are histories, or classes of equivalent histories; pairs are (node, state); edges are outcomes. An unrolled graph
+has one layer for each time step; a stationary graph has no time.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from scipy.sparse.linalg import splu
 from asymrl.theory.histories import History
 from asymrl.worlds.pomdp import Pomdp
 
-BY_BELIEF = "belief"  # nodes whose histories share belief and memory
-BY_HISTORY = "history"  # nodes that are one history each
-BY_MEMORY = "memory"  # nodes whose histories share the memory only: the product chain (z, s)
+BY_BELIEF = "belief"  # histories with equal belief and policy memory are one node
+BY_HISTORY = "history"  # every history is a node of its own
+BY_MEMORY = "memory"  # histories with equal policy memory are one node: the product chain (z, s)
 
 
 @dataclass(frozen=True, eq=False)
 class HistoryGraph:
-    """Where a policy leads. Rows of a layer are contiguous; a stationary graph is one layer that leads to itself."""
+    """All histories, states and outcomes under a policy.
+
+    The rows of a layer are contiguous; a stationary graph is one layer with edges to itself.
+    """
 
     pomdp: Pomdp
     merged: str
-    """What makes two histories one node: "history", "belief" or "memory"."""
+    """What two histories must share to be one node: "history", "belief" or "memory"."""
     horizon: int | None
-    """How many actions there are at most; None: no limit."""
+    """The largest number of actions; None: no limit."""
     pi: Float64[np.ndarray, "nodes A"]
     parameter: Int[np.ndarray, "nodes"]
     """Which row of the policy's table a node reads; nodes with equal numbers share their probabilities."""
@@ -39,13 +42,13 @@ class HistoryGraph:
     parent: Int[np.ndarray, "nodes"]
     parent_action: Int[np.ndarray, "nodes"]
     parent_observation: Int[np.ndarray, "nodes"]
-    """Node, action and observation before; together they spell the most likely history of the node."""
+    """The previous node, the action and the observation; followed back, they give the node's likeliest history."""
     open: Bool[np.ndarray, "nodes"]
-    """Nodes that were not followed; their pairs have values between `low` and `high`."""
+    """Nodes that were not expanded; the values of their pairs are between `low` and `high`."""
     node: Int[np.ndarray, "pairs"]
     state: Int[np.ndarray, "pairs"]
     start: Float64[np.ndarray, "pairs"]
-    """The probability of beginning in a pair."""
+    """The probability that an episode starts in a pair."""
     low: Float64[np.ndarray, "pairs"]
     high: Float64[np.ndarray, "pairs"]
     source: Int[np.ndarray, "edges"]
@@ -79,14 +82,14 @@ class HistoryGraph:
 
     @cached_property
     def probability(self) -> Float64[np.ndarray, "edges"]:
-        """Of an edge, given its pair: pi(a; h) times that of the outcome."""
+        """The probability of an edge given its pair: pi(a; h) times the probability of the outcome."""
         return self.pi[self.node[self.source], self.action] * self.pomdp.probability[self.outcome]
 
     @cached_property
     def P(self) -> sparse.csr_array:
         """Pr(next pair | pair) under the policy."""
         on = self.target >= 0
-        if np.all(np.diff(self.source) >= 0):  # as unrolled graphs are; this saves memory and time
+        if np.all(np.diff(self.source) >= 0):  # true of unrolled graphs; saves memory and time
             first = np.concatenate([[0], np.cumsum(np.bincount(self.source[on], minlength=self.pairs))])
             rows = (self.probability[on], self.target[on], first.astype(np.int32))
             return sparse.csr_array(rows, shape=(self.pairs, self.pairs))
@@ -95,7 +98,7 @@ class HistoryGraph:
 
     @cached_property
     def reward(self) -> Float64[np.ndarray, "pairs"]:
-        """The expected next reward."""
+        """The expected next reward of each pair."""
         paid = self.probability * self.pomdp.reward[self.outcome]
         return np.bincount(self.source, paid, minlength=self.pairs)
 
@@ -112,7 +115,7 @@ class HistoryGraph:
     def forward(
         self, source: Float64[np.ndarray, "pairs *more"], discount: float
     ) -> Float64[np.ndarray, "pairs *more"]:
-        """Solves x = source + discount P^T x: discounted visits of what begins in `source`."""
+        """Solves x = source + discount P^T x: the discounted visits of episodes that start in `source`."""
         if self.stationary:
             return self._solve(self.P.T, source, discount)
         x = source.copy()
@@ -125,27 +128,27 @@ class HistoryGraph:
         system = sparse.eye_array(self.pairs) - discount * matrix
         if discount == 1 and not self.every_episode_ends:
             raise ValueError(
-                f"{self.pomdp.name}: without a discount and without a horizon some episodes never end, and their "
-                "returns are infinite or undefined; give a horizon or a discount below 1"
+                f"{self.pomdp.name}: some episodes never end, so that undiscounted returns without a horizon "
+                "are infinite or undefined; give a horizon or a discount below 1"
             )
         return splu(sparse.csc_array(system)).solve(right)
 
     @cached_property
     def every_episode_ends(self) -> bool:
-        """Whether every pair can reach an end."""
+        """Whether an end can be reached from every pair."""
         ends = np.bincount(self.source[self.target < 0], minlength=self.pairs) > 0
         ends |= self.open[self.node]
-        reaches, before = ends, np.zeros_like(ends)
-        while not np.array_equal(reaches, before):
-            before = reaches
-            reaches = reaches | (self.P @ reaches.astype(float) > 0)
-        return bool(reaches.all())
+        reaching, previous = ends, np.zeros_like(ends)
+        while not np.array_equal(reaching, previous):
+            previous = reaching
+            reaching = reaching | (self.P @ reaching.astype(float) > 0)
+        return bool(reaching.all())
 
     @cached_property
     def mass(self) -> Float64[np.ndarray, "pairs"]:
         """Pr(H_t = h, S_t = s); in a stationary graph the expected number of visits.
 
-        Where episodes need not end visits are discounted, as there are infinitely many.
+        If episodes may never end, visits are discounted, since there are infinitely many.
         """
         endless = self.stationary and not self.every_episode_ends
         return self.forward(self.start, self.pomdp.discount if endless else 1.0)
@@ -156,11 +159,11 @@ class HistoryGraph:
 
     @cached_property
     def acting(self) -> Bool[np.ndarray, "pairs"]:
-        """The pairs in which an action follows."""
+        """The pairs where the agent acts: those of nodes that are not open."""
         return ~self.open[self.node]
 
     def per_node(self, x: Float64[np.ndarray, "pairs *more"]) -> Float64[np.ndarray, "nodes *more"]:
-        """Sums over the states of each node."""
+        """Sums over the pairs of each node."""
         return self._node_of_pair @ x
 
     @cached_property
@@ -170,7 +173,7 @@ class HistoryGraph:
 
     @cached_property
     def probability_of_node(self) -> Float64[np.ndarray, "nodes"]:
-        """Pr(H_t = h), summed over the histories of a node; in a stationary graph the expected number of visits."""
+        """Pr(H_t = h) summed over the histories of a node; in a stationary graph the expected number of visits."""
         return self.per_node(self.mass)
 
     @cached_property
@@ -187,17 +190,17 @@ class HistoryGraph:
         return codes, self.node[self.target[on][first]]
 
     def successor(self, node: int, a: int, o: int) -> int | None:
-        """The node after (a, o); None if the policy never gets there."""
+        """The node after (a, o); None if the policy never reaches it."""
         codes, to = self._successors
-        wanted = (node * self.pomdp.actions + a) * self.pomdp.observations + o
-        place = int(np.searchsorted(codes, wanted))
-        return int(to[place]) if place < len(codes) and codes[place] == wanted else None
+        code = (node * self.pomdp.actions + a) * self.pomdp.observations + o
+        index = int(np.searchsorted(codes, code))
+        return int(to[index]) if index < len(codes) and codes[index] == code else None
 
     def first_node_of(self, o: int | None) -> int | None:
-        """The node after this first observation; None stands for the constant symbol, or none."""
-        roots = np.flatnonzero(self.parent < 0)
-        found = roots if o is None else self._roots_by_observation.get(o)
-        return None if found is None else int(np.atleast_1d(found)[0])
+        """The node after this first observation; None if the world shows a constant symbol first."""
+        if o is None:
+            return int(np.flatnonzero(self.parent < 0)[0])
+        return self._roots_by_observation.get(o)
 
     @cached_property
     def _roots_by_observation(self) -> dict[int, int]:
@@ -213,12 +216,12 @@ class HistoryGraph:
         return trace_history(node, self.parent, self.parent_action, self.parent_observation)
 
     def per_state(self, x: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "S"]:
-        """Sums over the nodes in which each state can be."""
+        """Sums over the pairs of each state."""
         return np.bincount(self.state, x, minlength=self.pomdp.states)
 
 
 def trace_history(node: int, parent: np.ndarray, action: np.ndarray, observation: np.ndarray) -> History:
-    """The history that leads to a node, by following parents."""
+    """The history that leads to a node, by following its parents."""
     pairs = []
     while node >= 0:
         if observation[node] >= 0:

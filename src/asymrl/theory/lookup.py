@@ -1,4 +1,4 @@
-"""Values at any one history, also at those that the policy never has or that were not followed."""
+"""Values at a single history, including histories that the policy never reaches or that were not followed."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from asymrl.theory.values import Values
 
 
 class HistoryValues(NamedTuple):
-    """What is known at a history, over all states; NaN where the state is impossible there."""
+    """The values at a history, for all states; NaN where the state is impossible."""
 
     V: Float64[np.ndarray, "S"]
     Q: Float64[np.ndarray, "S A"]
     """NaN also where the policy does not take the action."""
     error: Float64[np.ndarray, "S"]
-    """How far V can be from the truth."""
+    """How far V can be from the true value."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """Finds histories in the graph of a policy, and follows the policy from those that are not in it."""
+    """Looks histories up in the graph of a policy; from those that are not in it, follows the policy anew."""
 
     graph: HistoryGraph
     values: Values
     policy: HistoryPolicy
     horizon: float
     options: dict[str, Any]
-    """How the policy was followed; see `asymrl.theory.following.follow`."""
+    """The options with which the policy was followed; see `asymrl.theory.following.follow`."""
 
     def at(self, h: History) -> HistoryValues:
         """The values at a history. Raises ValueError if it is impossible, or longer than the horizon."""
@@ -48,12 +48,12 @@ class Lookup:
         belief = belief_of(pomdp, h)
         node = self.find(h)
         if node is not None and not self.graph.open[node]:
-            return _told(self.graph, self.values, node)
+            return _values_at(self.graph, self.values, node)
         graph = self._follow_from(h, belief)
-        return _told(graph, Values(graph), 0)
+        return _values_at(graph, Values(graph), 0)
 
     def find(self, h: History) -> int | None:
-        """The node of the graph that a history belongs to; None if the policy never has it."""
+        """The node of the graph that contains a history; None if the policy never reaches it."""
         pomdp = self.graph.pomdp
         _, rest = begin_history(pomdp, h)
         node = self.graph.first_node_of(h[0][1] if pomdp.first_observation is not None else None)
@@ -65,11 +65,11 @@ class Lookup:
         return node
 
     def memory(self, h: History) -> Any:
-        """What the policy remembers of a history."""
+        """The policy's memory after a history."""
         pomdp = self.graph.pomdp
         _, rest = begin_history(pomdp, h)
-        shown = h[0][1] if pomdp.first_observation is not None else pomdp.observations
-        memory, row = self.policy.begin(np.array([shown])), np.array([0])
+        first = h[0][1] if pomdp.first_observation is not None else pomdp.observations
+        memory, row = self.policy.begin(np.array([first])), np.array([0])
         for a, o in rest:
             memory = self.policy.advance(memory, row, np.array([a]), np.array([o]))
         return memory
@@ -87,22 +87,22 @@ class Lookup:
     def untaken(self, h: History, a: int) -> Float64[np.ndarray, "S"]:
         """Q(h, s, a) of an action that the policy does not take after h."""
         pomdp, belief = self.graph.pomdp, belief_of(self.graph.pomdp, h)
-        told = np.full(pomdp.states, np.nan)
+        Q = np.full(pomdp.states, np.nan)
         later: dict[int, np.ndarray] = {}
         last = self._length(h) + 1 >= self.horizon and self.options["truncation"] == "end"
         for s in np.flatnonzero(belief):
-            told[s] = 0.0
+            Q[s] = 0.0
             for k in range(int(pomdp.first[s * pomdp.actions + a]), int(pomdp.first[s * pomdp.actions + a + 1])):
                 o, value = int(pomdp.observation[k]), 0.0
                 if not pomdp.done[k] and not last:
                     if o not in later:
                         later[o] = self.at((*h, (a, o))).V
                     value = later[o][pomdp.next_state[k]]
-                told[s] += pomdp.probability[k] * (pomdp.reward[k] + pomdp.discount * value)
-        return told
+                Q[s] += pomdp.probability[k] * (pomdp.reward[k] + pomdp.discount * value)
+        return Q
 
     def _follow_from(self, h: History, belief: Float64[np.ndarray, "S"]) -> HistoryGraph:
-        """The graph whose only root is this history."""
+        """The graph of the policy from this history on."""
         state = np.flatnonzero(belief)
         root = Root(self.memory(h), np.array([-1]), np.zeros(len(state), int), state, belief[state])
         left = self.horizon - self._length(h)
@@ -111,13 +111,13 @@ class Lookup:
         return follow(self.graph.pomdp, self.policy, left, root=root, **{**self.options, "mass": 1.0})
 
     def _length(self, h: History) -> int:
-        """How many actions a history has."""
+        """The number of actions of a history."""
         return len(begin_history(self.graph.pomdp, h)[1])
 
 
-def _told(graph: HistoryGraph, values: Values, node: int) -> HistoryValues:
+def _values_at(graph: HistoryGraph, values: Values, node: int) -> HistoryValues:
     S, A, pairs = graph.pomdp.states, graph.pomdp.actions, graph.pairs_of(node)
-    told = HistoryValues(np.full(S, np.nan), np.full((S, A), np.nan), np.full(S, np.nan))
+    at = HistoryValues(np.full(S, np.nan), np.full((S, A), np.nan), np.full(S, np.nan))
     states = graph.state[pairs]
-    told.V[states], told.Q[states], told.error[states] = values.V_hs[pairs], values.Q_hsa[pairs], values.error[pairs]
-    return told
+    at.V[states], at.Q[states], at.error[states] = values.V_hs[pairs], values.Q_hsa[pairs], values.error[pairs]
+    return at

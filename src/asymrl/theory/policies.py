@@ -1,8 +1,8 @@
-"""Policies that exact computations follow: pi(a; h) for many histories at once.
+"""Policies for exact computation: pi(a; h) for many histories at once.
 
-A policy is described by what it remembers. `begin` gives the memory after the first observation, `advance` the memory
-after one more action and observation, `act` the probabilities of the next action. Two histories with equal `keys` are
-the same to the policy; one without keys remembers everything, so that no two histories are.
+A policy is described by its memory. `begin` gives the memory after the first observation, `advance` the memory after
+one more action and observation, `act` the probabilities of the next action. Histories with equal `keys` are the same
+to the policy; a policy without keys remembers everything and distinguishes all histories.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ PolicyLike = Any
 
 
 class HistoryPolicy(abc.ABC):
-    """pi(a; h). Memories are arrays with one row per history, or lists with one entry per history."""
+    """pi(a; h). A memory is an array, a tuple of arrays or a list, with one row for each history."""
 
     @abc.abstractmethod
     def begin(self, o: Int[np.ndarray, "n"]) -> Any:
-        """The memory after these first observations; |O| stands for the constant symbol, or for no observation."""
+        """The memory after each of these first observations; |O| is the constant symbol, or no observation."""
 
     @abc.abstractmethod
     def advance(self, memory: Any, rows: Int[np.ndarray, "m"], a: Int[np.ndarray, "m"], o: Int[np.ndarray, "m"]) -> Any:
-        """The memories of m longer histories: number j extends history `rows[j]` by (a[j], o[j])."""
+        """The memory of m longer histories: number j extends history `rows[j]` by (a[j], o[j])."""
 
     @abc.abstractmethod
     def act(self, memory: Any) -> Float64[np.ndarray, "n A"]:
         """pi(. ; h) for each history."""
 
     def keys(self, memory: Any) -> Int[np.ndarray, "n k"] | None:
-        """Numbers that are equal where the policy can't tell histories apart; None: it always can."""
+        """Numbers that are equal for histories that the policy does not distinguish; None: it distinguishes all."""
         return None
 
     def rows(self, memory: Any, rows: Int[np.ndarray, "m"]) -> Any:
@@ -67,7 +67,7 @@ class Controller(HistoryPolicy):
 
         Args:
             pi: the probabilities of the actions in each node.
-            first: the node after each first observation; its last entry, |O|, is for the constant symbol.
+            first: the node after each first observation; the last entry, |O|, is for the constant symbol.
             next: u as a table, or as a function of arrays z, a, o.
         """
         self.pi, self.first, self.next = pi, first, next
@@ -87,12 +87,12 @@ class Controller(HistoryPolicy):
 
 
 def reactive(table: Float64[np.ndarray, "O1 A"]) -> Controller:
-    """pi(a; o): a row for each observation, the last one for the constant symbol that some problems show first."""
+    """pi(a; o): a row for each observation; the last one is for the constant symbol that some worlds show first."""
     return Controller(table, np.arange(len(table)), lambda z, a, o: o)
 
 
 def uniform(pomdp: Pomdp) -> Controller:
-    """All actions alike, always."""
+    """The policy that always takes a uniformly random action."""
     pi = np.full((1, pomdp.actions), 1 / pomdp.actions)
     return Controller(pi, np.zeros(pomdp.observations + 1, int), lambda z, a, o: np.zeros_like(z))
 
@@ -109,14 +109,14 @@ class FunctionPolicy(HistoryPolicy):
 
     def advance(self, memory: Any, rows: np.ndarray, a: np.ndarray, o: np.ndarray) -> list[History]:
         pairs = zip(rows.tolist(), a.tolist(), o.tolist(), strict=True)
-        return [(*memory[row], (action, seen)) for row, action, seen in pairs]
+        return [(*memory[row], (action, observation)) for row, action, observation in pairs]
 
     def act(self, memory: Any) -> Float64[np.ndarray, "n A"]:
         return _stacked([self.function(h) for h in memory])
 
 
 class WindowPolicy(HistoryPolicy):
-    """A function of the last k (action, observation) pairs; shorter at the beginning of an episode."""
+    """A function of the last k (action, observation) pairs; fewer at the start of an episode."""
 
     def __init__(self, pomdp: Pomdp, k: int, function: Callable[[History], Sequence[float] | np.ndarray]):
         """Where histories begin with a pair (None, o), that pair counts as one of the k."""
@@ -145,7 +145,7 @@ class WindowPolicy(HistoryPolicy):
 
 
 class BeliefPolicy(HistoryPolicy):
-    """A function of the belief b(h), and of the time if it asks for it."""
+    """A function of the belief b(h) and, if it is `timed`, of the time."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class BeliefPolicy(HistoryPolicy):
         function: Callable[[Float64[np.ndarray, "n S"], Int[np.ndarray, "n"]], Float64[np.ndarray, "n A"]],
         timed: bool = False,
     ):
-        """`function` gives the probabilities [n, A] for beliefs [n, S] and times [n] (zeros unless `timed`)."""
+        """`function` maps beliefs [n, S] and times [n] (zeros unless `timed`) to probabilities [n, A]."""
         self.pomdp, self.function, self.timed = pomdp, function, timed
 
     def begin(self, o: Int[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
@@ -173,7 +173,7 @@ class BeliefPolicy(HistoryPolicy):
 
 
 class EpsilonSoft(HistoryPolicy):
-    """Does as another policy does, except with probability epsilon, when all actions are alike."""
+    """Follows another policy, but takes a uniformly random action with probability epsilon."""
 
     def __init__(self, policy: HistoryPolicy, epsilon: float):
         if not 0 <= epsilon <= 1:
@@ -201,10 +201,10 @@ class EpsilonSoft(HistoryPolicy):
 
 
 def as_policy(pomdp: Pomdp, policy: PolicyLike) -> HistoryPolicy:
-    """Makes a policy of what the user gave.
+    """Converts anything `PolicyLike` to a policy.
 
     Raises:
-        ValueError: if it is nothing that can be one.
+        ValueError: if it is not a policy, or a table has the wrong shape.
     """
     shows_first = pomdp.first_observation is not None
     if isinstance(policy, HistoryPolicy):
@@ -222,20 +222,22 @@ def as_policy(pomdp: Pomdp, policy: PolicyLike) -> HistoryPolicy:
         return reactive(policy.astype(float))
     if callable(policy):
         return FunctionPolicy(policy, shows_first)
-    raise ValueError(f"{policy!r} is no policy: give 'uniform', a table, a function of the history, or a HistoryPolicy")
+    raise ValueError(
+        f"{policy!r} is not a policy: give 'uniform', a table, a function of the history, or a HistoryPolicy"
+    )
 
 
 def _looked_up(table: Mapping[History, Sequence[float]]) -> Callable[[History], Sequence[float]]:
     def look_up(h: History) -> Sequence[float]:
         if h not in table:
-            raise ValueError(f"the table has no row for the history {h}, which can happen")
+            raise ValueError(f"the table has no row for the history {h}, which is possible")
         return table[h]
 
     return look_up
 
 
 def _stacked(rows: Sequence[Any]) -> Float64[np.ndarray, "n A"]:
-    """Rows as an array; if their lengths differ, the wrong ones show up as NaN beyond their end."""
+    """The rows as an array; shorter ones are filled with NaN, which is refused later, naming the history."""
     lengths = [np.size(row) for row in rows]
     table = np.full((len(rows), max(lengths, default=0)), np.nan)
     for i, row in enumerate(rows):

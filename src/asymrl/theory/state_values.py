@@ -1,9 +1,9 @@
-"""Values of states under a policy that does not act on states.
+"""Values of states under a policy that does not act on states, and what each kind of ideal critic says.
 
-There are several, and they differ. A critic that knows the time has two: the mean return from a state at a time, which
-Monte-Carlo targets estimate, and the recursion of the paper's appendix "Timed Value Functions", which TD targets
-estimate. A critic that does not know the time has none in general; what it regresses to while the policy stays as it
-is are averages over visits, by Monte-Carlo, TD(0) or TD(lambda) targets.
+There are several state values, and they differ. With the time there are two: the mean return from a state at a time,
+which Monte-Carlo targets estimate, and the recursion of the paper's appendix "Timed Value Functions", which TD targets
+estimate. Without the time there is none in general; while the policy stays as it is, a critic converges to averages
+over visits, which depend on its targets: Monte-Carlo, TD(0) or TD(lambda).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from asymrl.theory.history_graph import HistoryGraph
 from asymrl.theory.values import Values
 
 DENSE = 30_000_000  # pairs times states up to which TD(lambda) is solved directly
-BLOCK = 2_000_000  # of these at once, so that memory stays small
-NEGLIGIBLE = 1e-14  # share of the largest return at which an endless recursion stops
+BLOCK = 2_000_000  # of these at a time, to limit memory
+NEGLIGIBLE = 1e-14  # discount or probability at which an endless recursion stops
 CRITICS = ("h", "hs", "timed-mc", "timed-td", "mc", "td0", "td-lambda")
-"""V(h); V(h, s); the two timed V_t(s); the time-less V(s) from Monte-Carlo, TD(0) and TD(lambda) targets."""
+"""V(h); V(h, s); the two timed V_t(s); V(s) without time from Monte-Carlo, TD(0) and TD(lambda) targets."""
 
 
 @dataclass(frozen=True, eq=False)
 class StateValues:
-    """Values of states. Arrays over states are NaN where a state is never met."""
+    """Values of states; NaN at states that are never visited."""
 
     values: Values
 
@@ -47,7 +47,7 @@ class StateValues:
 
     @property
     def times(self) -> int:
-        """How many times there are, including the end of the graph if that is open."""
+        """The number of time steps, including the end of the graph if that is open."""
         return len(self._endless_masses) if self.graph.stationary else self.graph.layers
 
     @cached_property
@@ -70,7 +70,7 @@ class StateValues:
     @cached_property
     def timed_td(self) -> Float64[np.ndarray, "T S"]:
         """V_t(s) = sum_a Pr(A_t=a | S_t=s) (R(s, a) + gamma E[V_{t+1}(s')]) (appendix, eq. vts and qtsa)."""
-        V = self.timed_mc.copy()  # at the open end, if there is one, both kinds are the same
+        V = self.timed_mc.copy()  # at an open end both kinds are the same
         last = len(V) - 1 if self.graph.stationary or self.graph.open.any() else len(V)
         following = np.nan_to_num(V[last]) if last < len(V) else np.zeros(self.graph.pomdp.states)
         for t in reversed(range(last)):
@@ -81,22 +81,22 @@ class StateValues:
         return V
 
     @cached_property
-    def met(self) -> Bool[np.ndarray, "S"]:
-        """The states in which the agent acts."""
+    def visited(self) -> Bool[np.ndarray, "S"]:
+        """The states where the agent acts at some time."""
         return self.graph.per_state(self._visits) > 0
 
     @cached_property
     def visit_mc(self) -> Float64[np.ndarray, "S"]:
-        """What a time-less critic with Monte-Carlo targets regresses to: E[return] over all visits of a state."""
+        """What a critic V(s) with Monte-Carlo targets converges to: E[return] over all visits of a state."""
         return self._mean(self._visits, self.values.V_hs)
 
     @cached_property
     def visit_td(self) -> Float64[np.ndarray, "S"]:
-        """What a time-less critic with TD(0) targets converges to."""
+        """What a critic V(s) with TD(0) targets converges to."""
         return self.visit_td_lambda(0.0)
 
     def visit_td_lambda(self, lambda_: float) -> Float64[np.ndarray, "S"]:
-        """What a time-less critic with TD(lambda) targets converges to: V(s) = E[G^lambda] over all visits.
+        """What a critic V(s) with TD(lambda) targets converges to: V(s) = E[G^lambda] over all visits.
 
         The targets are G = r + gamma ((1 - lambda) V(s') + lambda G'), linear in V.
         """
@@ -104,12 +104,12 @@ class StateValues:
             raise ValueError(f"lambda is {lambda_!r}, expected a number from 0 to 1")
         if lambda_ == 1:
             return self.visit_mc
-        # States that are only met where nothing follows are never learned; they keep their true mean.
-        elsewhere = np.where(self.met, 0.0, np.nan_to_num(self._mean(self.graph.mass, self.values.V_hs)))
+        # A state that is only reached at open ends is never learned; its true mean stands in.
+        elsewhere = np.where(self.visited, 0.0, np.nan_to_num(self._mean(self.graph.mass, self.values.V_hs)))
         constant = self._target_means(elsewhere, lambda_, paid=True)
         solution = self._solve(constant, lambda_)
         V = np.full(self.graph.pomdp.states, np.nan)
-        V[self.met] = solution
+        V[self.visited] = solution
         return V
 
     @cached_property
@@ -117,43 +117,43 @@ class StateValues:
         return np.where(self.graph.acting, self.graph.mass, 0.0)
 
     def _solve(self, constant: Float64[np.ndarray, "M"], lambda_: float) -> Float64[np.ndarray, "M"]:
-        """V = constant + K V on the states that are met, where K V are the mean targets without rewards."""
-        met = np.flatnonzero(self.met)
+        """Solves V = constant + K V on the visited states, where K V are the mean targets without rewards."""
+        visited = np.flatnonzero(self.visited)
         if lambda_ == 0:
-            system = sparse.csc_array(sparse.eye_array(len(met)) - self._one_step_model)
+            system = sparse.csc_array(sparse.eye_array(len(visited)) - self._one_step_model)
             return np.asarray(spsolve(system, constant))
-        if self.graph.pairs * len(met) <= DENSE:
-            unit = np.zeros((self.graph.pomdp.states, len(met)))
-            unit[met, np.arange(len(met))] = 1.0
-            blocks = np.array_split(unit, max(1, self.graph.pairs * len(met) // BLOCK), axis=1)
+        if self.graph.pairs * len(visited) <= DENSE:
+            unit = np.zeros((self.graph.pomdp.states, len(visited)))
+            unit[visited, np.arange(len(visited))] = 1.0
+            blocks = np.array_split(unit, max(1, self.graph.pairs * len(visited) // BLOCK), axis=1)
             K = np.concatenate([self._target_means(block, lambda_, paid=False) for block in blocks], axis=1)
-            return np.linalg.solve(np.eye(len(met)) - K, constant)
+            return np.linalg.solve(np.eye(len(visited)) - K, constant)
 
         def residual(v: np.ndarray) -> np.ndarray:
             full = np.zeros(self.graph.pomdp.states)
-            full[met] = v.reshape(-1)
+            full[visited] = v.reshape(-1)
             return v.reshape(-1) - self._target_means(full, lambda_, paid=False)
 
-        operator: Any = LinearOperator((len(met), len(met)), matvec=residual, dtype=float)  # pyright: ignore
-        solution, problem = gmres(operator, constant, rtol=1e-13, atol=0.0, restart=60, maxiter=60)
-        if problem:
-            raise ValueError(f"{self.graph.pomdp.name}: the fixed point of TD({lambda_:g}) was not found")
+        operator: Any = LinearOperator((len(visited), len(visited)), matvec=residual, dtype=float)  # pyright: ignore
+        solution, failure = gmres(operator, constant, rtol=1e-13, atol=0.0, restart=60, maxiter=60)
+        if failure:
+            raise ValueError(f"{self.graph.pomdp.name}: the fixed point of TD({lambda_:g}) did not converge")
         return solution
 
     @cached_property
     def _one_step_model(self) -> sparse.csr_array:
         """Transitions gamma Pr(s' | s), averaged over the visits of s."""
-        graph, met = self.graph, np.flatnonzero(self.met)
+        graph, visited = self.graph, np.flatnonzero(self.visited)
         on = (graph.target >= 0) & graph.acting[graph.source]
         source, target = graph.source[on], graph.target[on]
         weight = graph.pomdp.discount * self._visits[source] * graph.probability[on]
         entries = (weight, (graph.state[source], graph.state[target]))
         joint = sparse.csr_array(entries, shape=(graph.pomdp.states,) * 2)
-        visits = graph.per_state(self._visits)[met]
-        return sparse.csr_array(sparse.diags_array(1 / visits) @ joint[met][:, met])
+        visits = graph.per_state(self._visits)[visited]
+        return sparse.csr_array(sparse.diags_array(1 / visits) @ joint[visited][:, visited])
 
     def _target_means(self, V: np.ndarray, lambda_: float, *, paid: bool) -> np.ndarray:
-        """The mean of the targets over the visits of each state that is met, for a critic V [S, ...]."""
+        """The mean target over the visits of each visited state, for a critic V [S, ...], with rewards if `paid`."""
         graph, gamma = self.graph, self.graph.pomdp.discount
         critic = V[graph.state]
         gain = gamma * (1 - lambda_) * np.asarray(graph.P @ critic)
@@ -161,8 +161,8 @@ class StateValues:
             gain = gain + graph.reward
         gain[~graph.acting] = critic[~graph.acting]
         targets = graph.backward(gain, gamma * lambda_)
-        met = np.flatnonzero(self.met)
-        return (self._average @ targets)[met]
+        visited = np.flatnonzero(self.visited)
+        return (self._average @ targets)[visited]
 
     @cached_property
     def _average(self) -> sparse.csr_array:
@@ -178,19 +178,19 @@ class StateValues:
 
     def _mean(self, mass: Float64[np.ndarray, "pairs"], x: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "S"]:
         total = self.graph.per_state(mass)
-        met = total > 0
-        return np.where(met, self.graph.per_state(mass * x) / np.where(met, total, 1.0), np.nan)
+        visited = total > 0
+        return np.where(visited, self.graph.per_state(mass * x) / np.where(visited, total, 1.0), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
 class Critics:
-    """Critics as arrays over the pairs of a graph."""
+    """Ideal critics, as values at each pair of a graph."""
 
     states: StateValues
     lambda_: float = 0.7
 
     def __call__(self, name: str | Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "pairs"]:
-        """The critic with this name, one of CRITICS; an array with a value for each pair is a critic already."""
+        """The critic with this name, one of CRITICS; an array with a value for each pair is returned as it is."""
         if isinstance(name, np.ndarray):
             return name
         graph, values = self.states.graph, self.states.values
@@ -200,15 +200,15 @@ class Critics:
             return values.V_hs
         if name.startswith("timed-") and name in CRITICS:
             if graph.stationary:
-                raise ValueError(f"critic {name!r} needs the time, which a problem without a horizon does not count")
+                raise ValueError(f"critic {name!r} needs the time, which an analysis without a horizon does not have")
             timed = self.states.timed_mc if name == "timed-mc" else self.states.timed_td
             return timed[graph.time[graph.node], graph.state]
         if name in CRITICS:
             V = {"mc": lambda: self.states.visit_mc, "td0": lambda: self.states.visit_td}.get(
                 name, lambda: self.states.visit_td_lambda(self.lambda_)
             )()
-            # A state in which no action follows is never learned; its true mean stands in.
-            return np.where(self.states.met, V, 0.0)[graph.state] + np.where(
-                self.states.met[graph.state], 0.0, values.V_hs
+            # Where the agent never acts nothing is learned; the true value stands in.
+            return np.where(self.states.visited, V, 0.0)[graph.state] + np.where(
+                self.states.visited[graph.state], 0.0, values.V_hs
             )
         raise ValueError(f"unknown critic {name!r}; choose one of {', '.join(CRITICS)}")

@@ -1,4 +1,4 @@
-"""Follows a policy with a finite memory for as long as there is anything new: problems without a horizon."""
+"""Follows a policy with a finite memory without a horizon, until no new node appears."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def close(
     root: Root | None = None,
     limit: int = STATIONARY_NODES,
 ) -> HistoryGraph:
-    """The graph of a policy without a horizon. Nodes are met again at other times and stay the same node.
+    """The graph of a policy without a horizon. A node stands for all times at which it is reached.
 
     Args:
-        pomdp: the problem.
+        pomdp: the world.
         policy: one with finitely many memories.
         merge: "memory", the product chain (z, s), or "belief", which may have many more nodes, or infinitely many.
-        root: where to begin; by default at the start of an episode.
-        limit: how many nodes fit.
+        root: where to start; by default at the start of an episode.
+        limit: the largest number of nodes.
 
     Raises:
         TooLargeError: if there are more nodes, as for a policy that remembers everything.
@@ -43,7 +43,7 @@ def close_from(
 ) -> tuple[HistoryGraph, Int[np.ndarray, "pairs"]]:
     """`close`, and the pair of the graph for each pair of the root."""
     closing = _Closing(pomdp, policy, merge, limit)
-    pair = closing.meet(Layer.first(start))
+    pair = closing.add(Layer.first(start))
     closing.start = np.bincount(pair, start.probability, minlength=closing.pairs)
     while closing.expand():
         pass
@@ -51,7 +51,7 @@ def close_from(
 
 
 class _Closing:
-    """Nodes and pairs met so far; those from `done` on are still to be followed."""
+    """The nodes and pairs so far; pairs from number `done` on are not expanded yet."""
 
     def __init__(self, pomdp: Pomdp, policy: HistoryPolicy, merge: str, limit: int):
         self.pomdp, self.policy, self.merge, self.limit = pomdp, policy, merge, limit
@@ -75,13 +75,13 @@ class _Closing:
     def pairs(self) -> int:
         return len(self.node)
 
-    def meet(self, layer: Layer) -> np.ndarray:
-        """Takes in the pairs of a layer; the number of each."""
+    def add(self, layer: Layer) -> np.ndarray:
+        """Adds the pairs of a layer that are new; returns the number of each."""
         keys = self.policy.keys(layer.memory)
         if keys is None:
             raise TooLargeError(
-                f"{self.pomdp.name}: this policy remembers everything, so that without a horizon it has infinitely "
-                "many histories; give a horizon"
+                f"{self.pomdp.name}: this policy remembers everything, so it has infinitely many histories "
+                "without a horizon; give a horizon"
             )
         share = layer.mass / layer.weights()[layer.node]
         full = np.concatenate([keys, layer.beliefs()], axis=1) if self.merge == BY_BELIEF else keys
@@ -119,7 +119,7 @@ class _Closing:
         return number
 
     def expand(self) -> bool:
-        """Follows the pairs that were met but not followed; whether there were any."""
+        """Expands the pairs that are not expanded yet; returns whether there were any."""
         if self.done == self.pairs:
             return False
         self._act()
@@ -135,7 +135,7 @@ class _Closing:
             p, j = pair[goes_on], k[goes_on]
             weight = self.belief[p] * self.pomdp.probability[j]
             layer, place = following(self.pomdp, self.policy, self.memory, self.node[p], self.action_of[j], j, weight)
-            target[goes_on] = self.meet(layer)[place]
+            target[goes_on] = self.add(layer)[place]
         self.edges.append(np.stack([pair, k, target]))
         return True
 
@@ -155,7 +155,7 @@ class _Closing:
         source, outcome, target = np.concatenate(self.edges, axis=1).astype(np.int32)
         joined = {name: np.concatenate([layer[name] for layer in self.layers]) for name in self.layers[0]}
         _, parameter = np.unique(np.concatenate(self.keys), axis=0, return_inverse=True)
-        nothing = np.zeros(self.pairs)
+        zeros = np.zeros(self.pairs)
         return HistoryGraph(
             pomdp=self.pomdp,
             merged=self.merge,
@@ -167,8 +167,8 @@ class _Closing:
             node=self.node,
             state=self.state,
             start=np.concatenate([self.start, np.zeros(self.pairs - len(self.start))]),
-            low=nothing,
-            high=nothing,
+            low=zeros,
+            high=zeros,
             source=source,
             outcome=outcome,
             target=target,

@@ -1,4 +1,4 @@
-"""What the agent may know at one time, where it may then be, and what follows."""
+"""The nodes and pairs of one time step, and how the next ones follow from them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from asymrl.worlds.pomdp import TOLERANCE, Pomdp
 
 @dataclass(frozen=True, eq=False)
 class Root:
-    """Where to begin: pairs (first observation, state) of an episode, or one history with its belief."""
+    """Where to start: the pairs (first observation, state) of an episode, or one history with its belief."""
 
     memory: Any
     observation: Int[np.ndarray, "nodes"]
-    """What was seen first; -1 where the history does not say it."""
+    """The first observation; -1 if histories leave it out."""
     node: Int[np.ndarray, "pairs"]
     state: Int[np.ndarray, "pairs"]
     probability: Float64[np.ndarray, "pairs"]
@@ -28,10 +28,10 @@ class Root:
 
 @dataclass(eq=False)
 class Layer:
-    """The nodes and pairs of one time. Nodes beyond the first `remembered` ones are open: nobody acts there."""
+    """The nodes and pairs of one time step. Only the first `remembered` nodes have a memory; the others stay open."""
 
     memory: Any
-    """A row for each node that is remembered."""
+    """A row for each remembered node."""
     keys: Int[np.ndarray, "nodes k"] | None
     parent: Int[np.ndarray, "nodes"]
     action: Int[np.ndarray, "nodes"]
@@ -43,7 +43,7 @@ class Layer:
 
     @classmethod
     def first(cls, root: Root) -> Layer:
-        """The layer of the root: nothing comes before its nodes."""
+        """The layer of a root, whose nodes have no parents."""
         nodes = len(root.observation)
         none, pairs = np.full(nodes, -1), (root.node, root.state, root.probability)
         return cls(root.memory, None, none, none, root.observation, *pairs, nodes)
@@ -57,12 +57,12 @@ class Layer:
         return np.bincount(self.node, self.mass, minlength=self.nodes)
 
     def beliefs(self) -> Int[np.ndarray, "nodes 2"]:
-        """Numbers that are equal where the beliefs are."""
+        """Numbers that are equal for equal beliefs."""
         return fingerprint(self.node, self.state, self.mass / self.weights()[self.node], self.nodes)
 
 
 def beginning(pomdp: Pomdp, policy: HistoryPolicy) -> Root:
-    """The start of an episode."""
+    """The root at the start of an episode."""
     O = pomdp.observations
     if pomdp.first_observation is None:
         state = np.flatnonzero(pomdp.start)
@@ -84,7 +84,7 @@ def following(
     k: Int[np.ndarray, "edges"],
     weight: Float64[np.ndarray, "edges"],
 ) -> tuple[Layer, Int[np.ndarray, "edges"]]:
-    """What follows nodes z by actions a and outcomes k: nodes (z, a, o), and the pair that each edge leads to."""
+    """The layer of nodes (z, a, o) after outcomes k of actions a in nodes z, and the target pair of each edge."""
     layer, target = reached(pomdp, z, a, k, weight)
     layer.memory = policy.advance(memory, layer.parent, layer.action, layer.observation)
     return layer, target
@@ -93,33 +93,36 @@ def following(
 def reached(
     pomdp: Pomdp, z: np.ndarray, a: np.ndarray, k: np.ndarray, weight: np.ndarray
 ) -> tuple[Layer, Int[np.ndarray, "edges"]]:
-    """Like `following`, without the memories."""
+    """Like `following`, without the policy's memories."""
     A, O, S = pomdp.actions, pomdp.observations, pomdp.states
     triples, child = np.unique((z * A + a) * O + pomdp.observation[k], return_inverse=True)
-    rows, seen = np.divmod(triples, O)
-    rows, acted = np.divmod(rows, A)
+    rows, observation = np.divmod(triples, O)
+    rows, action = np.divmod(rows, A)
     codes, target = np.unique(child * S + pomdp.next_state[k], return_inverse=True)
     node, state = np.divmod(codes, S)
     mass = np.bincount(target, weight)
-    return Layer(None, None, rows, acted, seen, node, state, mass, len(rows)), target
+    return Layer(None, None, rows, action, observation, node, state, mass, len(rows)), target
 
 
 def gathered(
-    layer: Layer, states: int, place: Int[np.ndarray, "nodes"], speaker: Int[np.ndarray, "classes"]
+    layer: Layer, states: int, place: Int[np.ndarray, "nodes"], representative: Int[np.ndarray, "classes"]
 ) -> tuple[Layer, Int[np.ndarray, "pairs"]]:
-    """The layer with node z moved to `place[z]`, one speaking for each place; and where its pairs went. No memories."""
+    """The layer with node z merged into node `place[z]`, and the new number of each pair. Memories are left out.
+
+    A merged node takes its parent, action and observation from its representative.
+    """
     codes, moved = np.unique(place[layer.node] * states + layer.state, return_inverse=True)
     node, state = np.divmod(codes, states)
-    keys = None if layer.keys is None else layer.keys[speaker]
-    parent, action, observation = (x[speaker] for x in (layer.parent, layer.action, layer.observation))
+    keys = None if layer.keys is None else layer.keys[representative]
+    parent, action, observation = (x[representative] for x in (layer.parent, layer.action, layer.observation))
     mass = np.bincount(moved, layer.mass)
-    return Layer(None, keys, parent, action, observation, node, state, mass, len(speaker)), moved
+    return Layer(None, keys, parent, action, observation, node, state, mass, len(representative)), moved
 
 
 def classes(
     keys: Int[np.ndarray, "nodes k"], mass: Float64[np.ndarray, "nodes"]
 ) -> tuple[Int[np.ndarray, "nodes"], Int[np.ndarray, "classes"]]:
-    """The class of each node, and the likeliest node of each class, which speaks for it."""
+    """The class of each node, and the likeliest node of each class, its representative."""
     likely = np.argsort(-mass, kind="stable")
     _, first, class_of = np.unique(keys[likely], axis=0, return_index=True, return_inverse=True)
     place = np.empty(len(keys), int)
@@ -133,7 +136,7 @@ def probabilities(
     """pi(. ; h) of every node, checked.
 
     Raises:
-        ValueError: if it is not made of probabilities; `words` says after which history.
+        ValueError: if these are not probabilities; `words` describes the history of a node for the message.
     """
     given = np.asarray(policy.act(memory), float)
     if given.ndim != 2 or given.shape[1] != pomdp.actions:

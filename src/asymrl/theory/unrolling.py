@@ -1,4 +1,4 @@
-"""Follows a policy for a finite number of actions: all histories, or the likeliest."""
+"""Follows a policy for a finite number of actions, through all histories or the likeliest ones."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def unroll(
     """Follows a policy for `horizon` actions.
 
     Args:
-        pomdp: the problem.
-        policy: what to follow.
-        horizon: how many actions there are at most.
+        pomdp: the world.
+        policy: the policy to follow.
+        horizon: the largest number of actions.
         merge: which histories become one node: "history" (none), "belief" (those with equal belief and memory,
             which have equal values too) or "memory" (the product chain of a controller).
         threshold: nodes less likely than this are left open.
         beyond: keep the pairs reached by the last action, as open nodes; otherwise the episode ends there.
-        root: where to begin; by default at the start of an episode.
-        limit: how many nodes fit.
+        root: where to start; by default at the start of an episode.
+        limit: the largest number of nodes.
 
     Raises:
-        TooLargeError: if there are more nodes; it says how many histories there are and what would fit.
-        ValueError: if the policy gives something else than probabilities; it says after which history.
+        TooLargeError: if there are more nodes; it says how many histories there are and how many fit.
+        ValueError: if the policy does not return probabilities; it says after which history.
     """
     if merge not in (BY_HISTORY, BY_BELIEF, BY_MEMORY):
         raise ValueError(f"merge={merge!r}: choose {BY_HISTORY!r}, {BY_BELIEF!r} or {BY_MEMORY!r}")
@@ -65,25 +65,25 @@ def unroll(
 
 
 def edges_of(pomdp: Pomdp, layer: Layer) -> int:
-    """How many outcomes the states of a layer have, before anything is allocated for them."""
+    """The number of outcomes of the states of a layer, before anything is allocated for them."""
     first = np.asarray(pomdp.first, np.int64)
     return int((first[(layer.state + 1) * pomdp.actions] - first[layer.state * pomdp.actions]).sum())
 
 
 def _too_large(pomdp: Pomdp, horizon: int, t: int, nodes: int, edges: int, limit: int) -> TooLargeError:
-    much, fit = (f"{nodes} nodes", limit) if nodes > limit else (f"{edges} transitions", EDGES)
+    size, fit = (f"{nodes} nodes", limit) if nodes > limit else (f"{edges} transitions", EDGES)
     return TooLargeError(
         lambda: (
-            f"{pomdp.name}: following all histories for {horizon} actions does not fit: {much} already at depth {t}, "
+            f"{pomdp.name}: following all histories for {horizon} actions does not fit: {size} already at depth {t}, "
             f"{fit} fit. {needed(pomdp, horizon, limit)} Use a horizon of at most {max(t, 1)} (--horizon), or a "
-            "policy with a small memory; for the policy of a trained run, a smaller --mass helps, too"
+            "policy with a small memory; for the policy of a trained run, a smaller --mass helps too"
         ),
         depth=t,
     )
 
 
 class _Growing:
-    """A graph that is being made, layer by layer."""
+    """A graph under construction, layer by layer."""
 
     def __init__(self, pomdp: Pomdp, policy: HistoryPolicy, merge: str, horizon: int, beyond: bool, threshold: float):
         self.pomdp, self.policy, self.merge, self.horizon, self.beyond = pomdp, policy, merge, horizon, beyond
@@ -95,7 +95,7 @@ class _Growing:
         self.next_layer: Layer | None = None
 
     def add(self, layer: Layer, t: int, last: bool) -> None:
-        """Adds a layer with its edges, and finds the next one."""
+        """Adds a layer with its edges, and computes the next one."""
         opened = layer.weights() < self.threshold
         opened[layer.remembered :] = True
         pi = self._act(layer, opened)
@@ -114,7 +114,7 @@ class _Growing:
         self.parts[-1]["target"] = target.astype(np.int32)
 
     def add_open(self, layer: Layer, t: int) -> None:
-        """Adds a layer in which nothing follows."""
+        """Adds the layer after the last action."""
         self._add_nodes(layer, t, np.zeros((layer.nodes, self.pomdp.actions)), np.ones(layer.nodes, bool))
         none = np.zeros(0, np.int32)
         self.parts[-1] |= {"source": none, "outcome": none, "target": none}
@@ -137,11 +137,11 @@ class _Growing:
         return after, moved[target]
 
     def _without_unlikely(self, layer: Layer) -> tuple[Layer, Int[np.ndarray, "pairs"]]:
-        """The layer with its unlikely nodes last, those with equal beliefs made one: nobody asks what they remember.
+        """The layer with its unlikely nodes last, merged by belief, and the new number of each pair.
 
-        And where its pairs went. Bounds on what follows an open node depend on the time and the belief alone, so that
-        none gets looser. For a policy that remembers everything; with another, histories may be likely once they are
-        one node.
+        Unlikely nodes stay open, and bounds on the value of an open node depend on the time and the belief alone, so
+        that merging loosens none. Only for a policy that remembers everything; with another, merging by memory may
+        still make an unlikely history likely enough.
         """
         mass = layer.weights()
         kept, unlikely = np.flatnonzero(mass >= self.threshold), np.flatnonzero(mass < self.threshold)
@@ -155,19 +155,19 @@ class _Growing:
         return layer, moved
 
     def merged(self, layer: Layer) -> tuple[Layer, Int[np.ndarray, "pairs"]]:
-        """The layer with nodes that are alike made one, the most likely speaking for all; and where its pairs went."""
+        """The layer with equivalent nodes merged, and the new number of each pair."""
         layer.keys = self.policy.keys(layer.memory) if layer.remembered else None
         if self.merge == BY_HISTORY or layer.keys is None:
             return layer, np.arange(len(layer.node))
         keys = np.concatenate([layer.keys, layer.beliefs()], axis=1) if self.merge == BY_BELIEF else layer.keys
-        place, speaker = classes(keys, layer.weights())
-        memory = self.policy.rows(layer.memory, speaker)
-        layer, moved = gathered(layer, self.pomdp.states, place, speaker)
+        place, representative = classes(keys, layer.weights())
+        memory = self.policy.rows(layer.memory, representative)
+        layer, moved = gathered(layer, self.pomdp.states, place, representative)
         layer.memory = memory
         return layer, moved
 
     def _act(self, layer: Layer, opened: Bool[np.ndarray, "nodes"]) -> Float64[np.ndarray, "nodes A"]:
-        """pi(. ; h) of every node; zeros where the node stays open."""
+        """pi(. ; h) of every node; zeros for nodes that stay open."""
         pi = np.zeros((layer.nodes, self.pomdp.actions))
         if not opened.all():
             given = probabilities(self.pomdp, self.policy, layer.memory, lambda node: self._words(layer, node))
@@ -207,19 +207,19 @@ class _Growing:
     def finished(self) -> HistoryGraph:
         sizes = [(len(part["pi"]), len(part["node"])) for part in self.parts]
         first = np.concatenate([[(0, 0)], np.cumsum(sizes, axis=0)])
-        # Parts are given up one by one, so that nothing is held twice.
+        # Popping the parts one by one avoids holding everything twice.
         joined = {name: np.concatenate([part.pop(name) for part in self.parts]) for name in list(self.parts[0])}
         keys, parameter = joined.pop("keys"), np.arange(self.nodes)
         if self.forgets:
             _, parameter = np.unique(keys, axis=0, return_inverse=True)
-        nothing = np.zeros(self.pairs)
+        zeros = np.zeros(self.pairs)
         return HistoryGraph(
             pomdp=self.pomdp,
             merged=self.merge,
             horizon=self.horizon,
             parameter=parameter.reshape(-1),
-            low=nothing,
-            high=nothing,
+            low=zeros,
+            high=zeros,
             first_node=first[:, 0],
             first_pair=first[:, 1],
             **joined,
@@ -229,7 +229,7 @@ class _Growing:
 def realisable(
     pomdp: Pomdp, depth: int, policy: HistoryPolicy | str = "uniform", limit: int = NODES
 ) -> Iterator[tuple[History, float]]:
-    """The histories with up to `depth` actions that the policy can have, with Pr(H_t = h), shorter ones first.
+    """The histories with up to `depth` actions that are possible under the policy, with Pr(H_t = h), shortest first.
 
     Raises:
         TooLargeError: if there are more than `limit`; it says how many, and which depth fits.
@@ -249,32 +249,32 @@ def follow_likeliest(
     limit: int = NODES,
     merge: str = BY_HISTORY,
 ) -> HistoryGraph:
-    """Follows the likeliest histories until an episode leaves them with probability 1 - mass at most.
+    """Follows the likeliest histories until an episode leaves them with probability at most 1 - mass.
 
-    No history is likelier than what it extends, so going best-first is the same as following all above a threshold.
-    The threshold falls until the mass is reached; if that does not fit, the last graph that did is returned, and the
-    values at its open nodes are as uncertain as the problem allows.
+    No history is likelier than its prefix, so best-first search is the same as following all histories above a
+    threshold. The threshold falls until the mass is reached. If that does not fit, the last graph that fits is
+    returned, and the values at its open nodes are as uncertain as the world allows.
     """
     if not 0 < mass <= 1:
         raise ValueError(f"mass is {mass!r}, expected a probability above 0")
-    found, threshold, factor = None, (1 - mass) / 16, 4.0
+    largest, threshold, factor = None, (1 - mass) / 16, 4.0
     while True:
         try:
             graph = unroll(pomdp, policy, horizon, merge=merge, threshold=threshold, beyond=beyond, limit=limit)
         except TooLargeError:
-            if found is None:
+            if largest is None:
                 raise
             if factor < 1.5:
-                return found
+                return largest
             threshold, factor = threshold * factor**0.5, factor**0.5  # something in between may fit
             continue
-        found = graph
+        largest = graph
         if left_over(graph) <= 1 - mass or threshold == 0 or factor < 4:
-            return found
+            return graph
         threshold = threshold / factor if threshold > 1e-15 else 0.0
 
 
 def left_over(graph: HistoryGraph) -> float:
-    """The probability that an episode comes to a node that was not followed."""
+    """The probability that an episode reaches an open node before the horizon."""
     early = graph.open & (graph.time < (graph.horizon or 0))
     return float(graph.probability_of_node[early].sum())

@@ -1,4 +1,4 @@
-"""V(h), Q(h, a), V(h, s) and Q(h, s, a) of a policy, exactly, and the bias of a critic."""
+"""Exact V(h), Q(h, a), V(h, s) and Q(h, s, a) of a policy, and the bias of a critic."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Values:
 
     @cached_property
     def V_hs(self) -> Float64[np.ndarray, "pairs"]:
-        """V(h, s) (paper, eq. vhs). Where the graph has open nodes, half way between its bounds."""
+        """V(h, s) (paper, eq. vhs). At open nodes the middle of the bounds is used."""
         return self._backward((self.graph.low + self.graph.high) / 2)
 
     @cached_property
     def error(self) -> Float64[np.ndarray, "pairs"]:
-        """How far V(h, s) can be from the truth, because of open nodes."""
+        """How far V(h, s) can be from the true value, because of open nodes."""
         return self.graph.backward((self.graph.high - self.graph.low) / 2, self.discount)
 
     @cached_property
@@ -42,7 +42,7 @@ class Values:
     def V_h(self) -> Float64[np.ndarray, "nodes"]:
         """V(h) by its own recursion over histories (paper, eq. vh).
 
-        A node that only stands for a memory has no belief of its own; its value is the mean of V(z, s).
+        In a graph by memory, a node has no belief of its own, and its value is the mean of V(z, s).
         """
         graph = self.graph
         if graph.merged == BY_MEMORY:
@@ -114,16 +114,16 @@ def action_values(graph: HistoryGraph, later: Float64[np.ndarray, "pairs"]) -> F
 
 
 def value_bias(values: Values, critic: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "nodes"]:
-    """E[critic | h] - V(h) at each node; NaN where no action follows."""
+    """E[critic | h] - V(h) at each node; NaN at open nodes."""
     graph = values.graph
     bias = graph.per_node(graph.belief * critic) - values.V_h
     return np.where(graph.open, np.nan, bias)
 
 
 def state_bounds(pomdp: Pomdp, horizon: int) -> tuple[Float64[np.ndarray, "T1 S"], Float64[np.ndarray, "T1 S"]]:
-    """The least and the greatest return from each state with k = 0 .. horizon actions left, for any behaviour.
+    """The least and the greatest expected return from each state with k = 0 .. horizon actions left.
 
-    An agent that saw the state could do no better and no worse, so these bound V(h, s) of every policy.
+    An agent that sees the state can do no better and no worse, so these bound V(h, s) of every policy.
     """
     low, high = np.zeros((horizon + 1, pomdp.states)), np.zeros((horizon + 1, pomdp.states))
     s, a = pomdp.rows()
