@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --only-binary :all: --no-compile -c constraints.txt
 # Byte code is compiled on all cores afterwards; pip would do it on one.
 COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
-PYTEST := $(BIN)/pytest -n auto --maxprocesses 4
+# Each worker begins with a half of its own, so that a file's tests mostly share what they compile, and then helps out.
+PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: demo test test-slow lint types fuzz bench docs clean
 

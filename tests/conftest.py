@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import shutil
+import tempfile
+
+import pytest
 
 # Two test processes share two cores; more threads per process only get in each other's way.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
-os.environ.setdefault("ASYMRL_CACHE", "off")  # tests leave the user's cache alone
 # Most of the time of the tests of learning is compilation. Without optimisation it takes a third; programs suffer less.
 # Later versions do not know the first two flags, and refuse what they do not know.
 if importlib.metadata.version("jaxlib").startswith("0.10."):
@@ -34,3 +37,10 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Compilation makes the first example slow, and a busy machine any of them; neither is a failure.
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, max_examples=50, print_blob=True)
 hypothesis.settings.load_profile("tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests leave the user's cache alone and share one of their own, with the processes that they start, too."""
+    if "ASYMRL_CACHE" not in os.environ:
+        os.environ["ASYMRL_CACHE"] = folder = tempfile.mkdtemp(prefix="asymrl-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -96,7 +96,7 @@ print("as expected")
 
 def test_a_trainer_stays_on_its_device():
     """Two virtual devices, in a process of its own."""
-    flags = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
+    flags = os.environ["XLA_FLAGS"] + " --xla_force_host_platform_device_count=2"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", ON_TWO_DEVICES], env=environment, capture_output=True, text=True, timeout=300
