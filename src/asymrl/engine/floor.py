@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Opened, Retired
 from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Assignment, Pool, train_pool
+from asymrl.engine.wording import plural
 from asymrl.learning.factory import program
 from asymrl.learning.settings import Settings
 
@@ -142,7 +143,7 @@ class Floor:
             assert order is not None
             self.close(pool)
             if out_of_memory and order.lanes > 1:
-                self._most_lanes[order.shape] = order.lanes // 2
+                self._most_lanes[order.shape] = min(order.lanes // 2, self._most_lanes.get(order.shape, order.lanes))
                 self._waiting[order.shape].extendleft(reversed(runs))
                 said = f"{order.lanes} runs of {order.shape.world} {order.shape.method} do not fit; trying half of them"
                 self.events.put(Told(pool, Noted(said)))
@@ -150,7 +151,8 @@ class Floor:
             if not runs:  # not even the program: no run of this shape can be trained
                 runs = list(self._waiting[order.shape])
                 self._waiting[order.shape].clear()
-            self.events.put(Told(pool, Broken(tuple(each.number for each in runs), reason)))
+            if runs:  # a pool for the same program may have said so already
+                self.events.put(Told(pool, Broken(tuple(each.number for each in runs), reason)))
 
     def lose(self, pool: str, reason: str) -> None:
         """The pool is gone, with its process or its machine. Its runs go on elsewhere from where they were saved."""
@@ -165,7 +167,8 @@ class Floor:
             first = runs[0].run.settings
             self._waiting[first.shape()].extendleft(reversed(again))
             if again:
-                said = f"{pool} with {len(runs)} runs of {first.world} {first.method} was lost ({reason}); trying again"
+                what = f"{pool} with {plural('run', len(runs))} of {first.world} {first.method}"
+                said = f"{what} was lost ({reason}); trying again"
                 self.events.put(Told(pool, Noted(said)))
             if broken:
                 count = MOST_LOSSES + 1
