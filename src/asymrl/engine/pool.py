@@ -134,6 +134,7 @@ class Pool:
         self._numbers: Numbers | None = None
         self._updates = FIRST_UPDATES
         self._calls, self._gained = 0, np.zeros(0)
+        self._last_updates = FIRST_UPDATES  # of the last call
         self._narrower: _Narrower | None = None
         self.snapshot: Snapshot | None = None
 
@@ -207,7 +208,7 @@ class Pool:
         for lane in filter(None, self.lanes):
             lane.seconds += took
         self._gained = np.maximum(self.snapshot.timesteps - before, 0) / updates
-        self._calls += 1
+        self._calls, self._last_updates = self._calls + 1, updates
         if self._calls > 1:  # the first call says little
             self._updates = max(1, int(updates * np.clip(self._call_seconds / max(took, 1e-6), 0.25, 16.0)))
         self._measure_probes()
@@ -311,7 +312,7 @@ class Pool:
             for i, lane in enumerate(self.lanes)
             if lane is not None
         ]
-        return max(left, default=0.0) * took / self._updates if self._calls > 1 else 0.0
+        return max(left, default=0.0) * took / self._last_updates if self._calls > 1 else 0.0
 
     def _move_into(self, narrower: _Narrower) -> None:
         self._narrower = None
@@ -334,6 +335,8 @@ class Pool:
     def close(self) -> None:
         """Gives back what the program holds, such as environments that run in Python."""
         self._trainer.close()
+        if self._narrower is not None:
+            self._narrower.abandon()
 
 
 class _Narrower:
@@ -341,6 +344,7 @@ class _Narrower:
 
     def __init__(self, program: Program, lanes: int, device: Any):
         self.lanes, self._made = lanes, None
+        self._is_abandoned = False
         self._thread = threading.Thread(target=self._make, args=(program, device), daemon=True)
         self._thread.start()
 
@@ -349,6 +353,8 @@ class _Narrower:
             self._made = program.open(self.lanes, device)
         except Exception:  # then the wider one goes on, as it did
             self._made = None
+        if self._is_abandoned:
+            self.abandon()
 
     @property
     def is_ready(self) -> bool:
@@ -356,6 +362,12 @@ class _Narrower:
 
     def trainer(self) -> Trainer | None:
         return self._made
+
+    def abandon(self) -> None:
+        """Nobody will ask for the program; it is closed once it is there."""
+        self._is_abandoned = True
+        if (made := self._made) is not None:
+            made.close()
 
 
 def narrower_width(width: int, active: int) -> int:
