@@ -28,7 +28,7 @@ from asymrl.sweeps.table import collect_folder
 from asymrl.learning.methods import METHODS
 from asymrl.learning.state import METRICS
 from asymrl.paper.evaluation import grid_cells
-from asymrl.paper.tuned import PAPER_WORLDS
+from asymrl.paper.hyperparameters import PAPER_WORLDS
 
 GRID = 45  # settings per world and method
 

@@ -26,7 +26,7 @@ from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RunState, new_run, parameters, training_world
 from asymrl.models.layers import Embedding
-from asymrl.paper.tuned import PAPER_WORLDS
+from asymrl.paper.hyperparameters import PAPER_WORLDS
 from worlds import human
 
 

@@ -69,7 +69,8 @@ def _options(command: type, which: typing.Iterable[Field[Any]]) -> Iterator[tupl
     """Name, default and description of each option."""
     hints, texts = typing.get_type_hints(command, include_extras=True), _descriptions(command)
     for each in which:
-        yield _name(each, hints[each.name]), _default(each), " ".join(texts[each.name].split()).replace("|", "\\|")
+        text = getattr(_argument(hints[each.name]), "help", None) or texts[each.name]
+        yield _name(each, hints[each.name]), _default(each), " ".join(text.split()).replace("|", "\\|")
 
 
 def _name(each: Field[Any], hint: Any) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from asymrl.api import Runs as Runs
     from asymrl.api import compare as compare
     from asymrl.api import load as load
+    from asymrl.api import reproduce as reproduce
     from asymrl.api import resume as resume
     from asymrl.api import sweep as sweep
     from asymrl.api import train as train
@@ -45,7 +46,7 @@ __getattr__, __dir__ = exports(
         "asymrl.adapters": ["from_gymnasium", "from_gymnax", "gym", "register"],
         "asymrl.learning.settings": ["Settings"],
         "asymrl.agents.policy": ["Policy"],
-        "asymrl.api": ["Comparison", "Runs", "compare", "load", "resume", "sweep", "train"],
+        "asymrl.api": ["Comparison", "Runs", "compare", "load", "reproduce", "resume", "sweep", "train"],
         "asymrl.worlds.registry": ["make"],
     },
     modules=["theory", "worlds"],

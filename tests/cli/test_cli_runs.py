@@ -84,7 +84,7 @@ def test_export_writes_the_best_seed_or_the_one_asked_for(run: Run, folder: Path
     status, out, _ = run("export", folder, "-o", file)
     assert status == 0
     first, second = out.splitlines()
-    assert first == f"{file}: tiger:episodic=true, a2c-asym-hs, seed 5, the one with the best final return (-3.25)"
+    assert first == f"{file}: tiger:episodic=true, a2c-asym-hs, seed 5, the one with the best recent return (-3.25)"
     assert second.startswith("Checked over whole episodes")
     assert read(file).about["run_seed"] == 5
     assert read(file).about["settings"]["time_limit"] == 8
@@ -97,18 +97,20 @@ def test_export_writes_the_best_seed_or_the_one_asked_for(run: Run, folder: Path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("evaluate", "nowhere"), "nowhere: is not a run, there is no such folder; `asymrl train` makes one"),
-        (("evaluate", "EMPTY"), "EMPTY: is not a run, it holds no settings.json; `asymrl train` makes one"),
+        (("evaluate", "nowhere"), "nowhere: no runs here, there is no such folder; `asymrl train` makes some"),
+        (("evaluate", "EMPTY"), "EMPTY: no runs here, it holds no settings.json; `asymrl train` makes some"),
         (("evaluate", "RUN", "--episodes", "0"), "--episodes 0: at least 1 is needed"),
-        (("evaluate", "RUN", "--greedy", "--sampled"), "--greedy and --sampled exclude each other"),
+        (("evaluate", "RUN", "--where", "method"), "--where method: write NAME=VALUE, such as method=a2c-asym-hs"),
+        (("evaluate", "RUN", "--where", "method=a2c"), "RUN: no run has method=a2c"),
+        (("evaluate", "RUN", "--where", "methods=a2c"), "RUN: unknown setting 'methods'"),
         (("render", "RUN", "--run-seed", "9"), "RUN: there is no run with the seed 9; the seeds are 4, 5"),
         (("render", "RUN", "--policy", "listen"), "--policy listen: a run acts by its own policy"),
-        (("render", "tiger", "--greedy"), "--greedy is for the folder of a run, and 'tiger' is none"),
-        (("render", "tiger", "--run-seed", "1"), "--run-seed is for the folder of a run, and 'tiger' is none"),
+        (("render", "tiger", "--greedy"), "--greedy is for a folder with runs, and 'tiger' is none"),
+        (("render", "tiger", "--run-seed", "1"), "--run-seed is for a folder with runs, and 'tiger' is none"),
         (("export", "RUN", "-o", "p.pkl"), "p.pkl: unknown file ending '.pkl'; use .onnx or .npz"),
         (("export", "RUN", "-o", "nowhere/p.npz"), "nowhere/p.npz: there is no folder 'nowhere'; create it first"),
         (("export", "RUN", "-o", "EMPTY/p.npz", "--run-seed", "0"), "RUN: there is no run with the seed 0"),
-        (("export", "EMPTY", "-o", "EMPTY/p.npz"), "EMPTY: is not a run"),
+        (("export", "EMPTY", "-o", "EMPTY/p.npz"), "EMPTY: no runs here"),
     ],
 )
 def test_a_mistake_of_the_user_is_one_line_and_status_2(

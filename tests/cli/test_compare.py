@@ -6,17 +6,16 @@ import json
 import re
 import signal
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
-import numpy as np
 import pytest
-from asymrl.runs import machine
-from asymrl.runs.folder import RunFolder
-from asymrl.runs.machine import Gpu
-from asymrl.runs.metrics import metrics_table
 
 from asymrl import cli
-from asymrl.learning.state import METRICS
+from asymrl.cli import doctor
+from asymrl.cli.doctor import Gpu
+from asymrl.engine.driver import Outcome
+from asymrl.engine.store import Store
+from tests.engine.made import made_result
 
 SMALL = ("--set", "memory_size=4", "hidden=4", "log_points=4", "time_limit=5")
 
@@ -34,51 +33,51 @@ def test_methods_are_compared_and_the_command_goes_on_where_it_was(tmp_path: Pat
     assert [row["method"] for row in told["methods"]] == ["a2c", "a2c-asym-s"]
     assert told["use"] in ("a2c", "a2c-asym-s")
     assert "Why, exactly" in told["advice"]
-    assert f"asymrl export {tmp_path / told['use']} -o policy.npz" in out
+    assert f"asymrl export {tmp_path} --where method={told['use']} -o policy.npz" in out
     assert (tmp_path / "curves.png").stat().st_size > 10_000
     # Once more: nothing is left to train, and the numbers are the same.
-    before = (tmp_path / "a2c" / "metrics.parquet").read_bytes()
+    before = (tmp_path / "metrics.parquet").read_bytes()
     assert compare(tmp_path, "--steps", "200", *methods) == 0
-    assert (tmp_path / "a2c" / "metrics.parquet").read_bytes() == before
+    assert (tmp_path / "metrics.parquet").read_bytes() == before
     assert json.loads((tmp_path / "comparison.json").read_text()) == told
 
 
 class Trained:
-    """In place of training: every method reaches what it is told to, and nothing is compiled."""
+    """In place of training: every method adds to its runs' returns what it is told to, and nothing is compiled."""
 
-    def __init__(self, reached: dict[str, float], interrupted: signal.Signals | None = None):
-        self.reached, self.interrupted = reached, interrupted
+    def __init__(self, gains: dict[str, float], interrupted: signal.Signals | None = None):
+        self.gains, self.interrupted = gains, interrupted
         self.steps: list[int] = []
 
-    def __call__(self, folder: RunFolder, listener: object, pace: object) -> SimpleNamespace:
-        batch = folder.batch
-        self.steps.append(batch.first.steps)
-        curve = np.zeros((len(batch), 3, len(METRICS)), np.float32)
-        curve[:, :, METRICS.index("timestep")] = [0, 50, 100]
-        ends = self.reached[batch.first.method] + 0.1 * np.arange(len(batch))
-        curve[:, :, METRICS.index("return")] = ends[:, None] * np.array([0.0, 0.5, 1.0])
-        folder.write_metrics(metrics_table(batch, curve, np.full(len(batch), 3)))
-        return SimpleNamespace(interrupted=self.interrupted)
+    def __call__(self, store: Store, listener: object, **_: Any) -> Outcome:
+        self.steps.append(store.runs[0].settings.steps)
+        results = {number: made_result(run) for number, run in enumerate(store.runs)}
+        for number, result in results.items():
+            assert result.curve is not None
+            result.curve[:, 3] = 0.1 * result.curve[:, 3] + self.gains[store.runs[number].settings.method]
+        store.write_tables(results)
+        return Outcome(len(store), len(store), {}, self.interrupted, False, 1.0, 100)
 
 
 def test_the_best_method_is_recommended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     trained = Trained({"a2c": 1.0, "a2c-asym-s": 2.0, "a2c-asym-hs": 3.0})
-    monkeypatch.setattr("asymrl.training.run_folder", trained)
+    monkeypatch.setattr("asymrl.engine.driver.train_store", trained)
     methods = ("--methods", "a2c", "a2c-asym-s", "a2c-asym-hs", "--seeds", "4")  # fewer would prove nothing
     assert compare(tmp_path, "--steps", "100", *methods) == 0
     told = json.loads((tmp_path / "comparison.json").read_text())
     assert told["use"] == "a2c-asym-hs"
-    assert [row["final"]["estimate"] for row in told["methods"]] == pytest.approx([1.15, 2.15, 3.15])  # the middle two
+    # The mean of the middle two runs, whose seeds are 1 and 2, at 0.9 and 0.95 of training.
+    assert [row["final"]["estimate"] for row in told["methods"]] == pytest.approx([1.2425, 2.2425, 3.2425])
     assert told["methods"][2]["improvement"] == {"estimate": 1.0, "low": 1.0, "high": 1.0}
     assert "Showing the critic the state, V(h, s) instead of V(h), helps here" in told["advice"]
     out = capsys.readouterr().out
-    assert f"asymrl export {tmp_path / 'a2c-asym-hs'} -o policy.npz" in out
+    assert f"asymrl export {tmp_path} --where method=a2c-asym-hs -o policy.npz" in out
     assert (tmp_path / "curves.png").stat().st_size > 10_000
     # More steps make the same runs longer; other seeds are other runs.
     assert compare(tmp_path, "--steps", "200", *methods) == 0
-    assert trained.steps == [100] * 3 + [200] * 3
+    assert trained.steps == [100, 200]
     assert compare(tmp_path, "--steps", "200", *methods, "--seeds", "3") == 2
     assert "holds runs with other settings or seeds; choose another --out" in capsys.readouterr().err
 
@@ -86,16 +85,16 @@ def test_the_best_method_is_recommended(
 def test_an_interruption_says_how_to_go_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("asymrl.training.run_folder", Trained({"a2c": 1.0}, signal.SIGTERM))
+    monkeypatch.setattr("asymrl.engine.driver.train_store", Trained({"a2c": 1.0}, signal.SIGTERM))
     assert compare(tmp_path, "--methods", "a2c") == 128 + 15
-    assert "To go on: the same command" in capsys.readouterr().out
+    assert f"To go on: asymrl resume {tmp_path}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--seeds", "1"), "--seeds 1: at least 2 are needed"),
-        (("--methods", "a2c", "a2c"), "--methods: the same method is named twice"),
+        (("--methods", "a2c", "a2c"), "methods: the same method is named twice"),
         (("--methods", "a3c"), "a3c"),
         (("--set", "memory_size=4,8"), "--set memory_size: give one value; `asymrl sweep` tries several"),
     ],
@@ -109,22 +108,21 @@ def test_methods_that_need_a_latent_state_are_left_out(tmp_path: Path, capsys: p
     world = "tests.adapters.gym.foreign_envs:Dark"
     assert cli.main(["compare", world, "--methods", "a2c-asym-s", "--out", str(tmp_path), *SMALL]) == 2
     printed = capsys.readouterr()
-    assert "a2c-asym-s is left out: its critic needs a latent state" in printed.out
-    assert "no method is left to train" in printed.err
+    assert "no method is left to train: their critics need a latent state; a2c needs none" in printed.err
 
 
 def test_the_doctor_tells_versions_and_what_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(machine, "nvidia_gpus", list)
-    monkeypatch.setitem(machine.EXTRAS, "onnx", (("no_such_module",), "policies as .onnx files"))
+    monkeypatch.setattr(doctor, "nvidia_gpus", list)
+    monkeypatch.setitem(doctor.EXTRAS, "onnx", (("no_such_module",), "policies as .onnx files"))
     assert cli.main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"matrix product +[\d,]+ GFLOP/s", out)
     assert re.search(r"training +not measured; asymrl doctor --training does", out)
     assert 'policies as .onnx files: missing: pip install "asymrl[onnx]"' in out
     assert "nothing is wrong" in out
-    monkeypatch.setattr(machine, "nvidia_gpus", lambda: [Gpu("NVIDIA H200", "570.1.2")])
+    monkeypatch.setattr(doctor, "nvidia_gpus", lambda: [Gpu("NVIDIA H200", "570.1.2")])
     monkeypatch.delenv("JAX_PLATFORMS")
     assert cli.main(["doctor", "--quick"]) == 1
     assert 'NVIDIA H200 is not used: this JAX computes on the CPU only; pip install -U "jax[cuda12]"' in (
@@ -145,4 +143,4 @@ def test_why_a_gpu_is_not_used(driver: str, platforms: str | None, remedy: str, 
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     if platforms:
         monkeypatch.setenv("JAX_PLATFORMS", platforms)
-    assert any(remedy in problem for problem in machine.problems([Gpu("G", driver)]))
+    assert any(remedy in problem for problem in doctor.problems([Gpu("G", driver)]))

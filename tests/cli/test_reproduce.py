@@ -8,49 +8,30 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from asymrl.sweeps.cells import by_shape
-from asymrl.sweeps.ledger import SweepFolder
-from asymrl.sweeps.table import collect_folder
 
 from asymrl import cli
 from asymrl.cli.reproduce import Reproduce
 from asymrl.engine.statistics import final_returns
+from asymrl.engine.store import Store
 from asymrl.learning.methods import METHODS
-from asymrl.paper.evaluation import curve_cells, grid_cells
 from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS
-from asymrl.paper.results import comparison, read_table, with_tuned_settings, worlds_of_all
+from asymrl.paper.hyperparameters import PAPER_WORLDS
+from asymrl.paper.parts import curve_runs, grid_runs, runs_of
+from asymrl.paper.results import comparison, read_results, with_tuned_settings, worlds_of_all
 from asymrl.paper.selection import leaders, ranking
-from asymrl.paper.tuned import PAPER_WORLDS
-from tests.engine.made import made_results
-
-
-def made_folder(path: Path, cells: list, probe: bool = False) -> Path:
-    folder = SweepFolder.take(path)
-    for group in by_shape(cells).values():
-        settings, seeds = list(dict.fromkeys(cell.settings for cell in group)), sorted({cell.seed for cell in group})
-        runs = len(settings) * len(seeds)
-        more = {}
-        if probe:
-            steps = np.linspace(0, settings[0].steps, 11).astype(np.int32)
-            values = np.broadcast_to(np.asarray([0.1, 0.2, 0.3, 0.4], np.float32), (11, runs, 4))
-            more["probe"] = {"probe_timesteps": np.tile(steps[:, None], (1, runs)), "probe_values": values}
-            more["about"] = {"probe_columns": list(PAIRS)}
-        folder.write(made_results(settings, seeds, **more))
-    folder.release()
-    collect_folder(path)
-    return path
+from tests.engine.made import made_store
 
 
 def test_the_evaluation_is_the_papers():
-    cells = curve_cells(PAPER_WORLDS, METHODS, range(20))
-    assert len(cells) == 800
-    assert sum(cell.settings.steps for cell in cells) == 3_200_000_000
-    assert len(grid_cells(PAPER_WORLDS, METHODS, range(20))) == 36_000
+    runs = curve_runs(PAPER_WORLDS, METHODS, range(20))
+    assert len(runs) == 800
+    assert sum(run.settings.steps for run in runs) == 3_200_000_000
+    assert len(grid_runs(PAPER_WORLDS, METHODS, range(20))) == 36_000
 
 
 def test_curves_from_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    source = made_folder(tmp_path / "source", curve_cells(["car-flag", "cleaner"], METHODS[:3], range(3)))
+    source = made_store(tmp_path / "source", curve_runs(["car-flag", "cleaner"], METHODS[:3], range(3)))
     worlds = ["--env", "car-flag", "cleaner", "--methods", *METHODS[:3]]
     out = tmp_path / "out"
     assert cli.main(["reproduce", "curves", *worlds, "--from-results", str(source), "--out", str(out)]) == 0
@@ -67,10 +48,8 @@ def test_curves_from_results(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_runs_that_were_not_trained_equally_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """`--until` looks at all of them after as many steps; worlds are put together if they have all methods."""
-    cells = curve_cells(["cleaner"], METHODS[:1], range(2), 1000) + curve_cells(
-        ["cleaner"], METHODS[1:2], range(2), 2000
-    )
-    source = made_folder(tmp_path / "source", [*cells, *curve_cells(["car-flag"], METHODS[:1], range(2), 1000)])
+    runs = curve_runs(["cleaner"], METHODS[:1], range(2), 1000) + curve_runs(["cleaner"], METHODS[1:2], range(2), 2000)
+    source = made_store(tmp_path / "source", [*runs, *curve_runs(["car-flag"], METHODS[:1], range(2), 1000)])
     command = ["reproduce", "curves", "--from-results", str(source), "--out", str(tmp_path)]
     assert cli.main(command) == 0
     table = pl.read_csv(tmp_path / "curves.csv")
@@ -94,10 +73,10 @@ def test_runs_that_were_not_trained_equally_long(tmp_path: Path, capsys: pytest.
 
 def test_worlds_are_put_together_where_all_methods_were_run_for_as_long(tmp_path: Path):
     def of(world: str, *steps: int) -> list:
-        return [cell for m, n in zip(METHODS, steps, strict=False) for cell in curve_cells([world], [m], range(2), n)]
+        return [run for m, n in zip(METHODS, steps, strict=False) for run in curve_runs([world], [m], range(2), n)]
 
-    cells = of("cleaner", 1000, 1000) + of("car-flag", 1000, 2000) + of("shopping-5", 1000)
-    table = read_table(made_folder(tmp_path, cells))
+    runs = of("cleaner", 1000, 1000) + of("car-flag", 1000, 2000) + of("shopping-5", 1000)
+    table = read_results(made_store(tmp_path, runs))
     finals = final_returns(table)
     assert worlds_of_all(finals, METHODS[:1]) == ["shopping-5", "cleaner"]
     assert worlds_of_all(finals, METHODS[:2]) == ["cleaner"]
@@ -106,10 +85,11 @@ def test_worlds_are_put_together_where_all_methods_were_run_for_as_long(tmp_path
     assert aggregates(table.filter(pl.col("world") == "car-flag")) is None
 
 
-def test_a_run_that_was_repeated_for_longer_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_runs_of_one_length_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """What is drawn without a place of its own goes to a folder of figures, and leaves the results alone."""
-    short, long = (curve_cells(["cleaner"], METHODS[:1], range(2), steps) for steps in (1000, 2000))
-    source = made_folder(tmp_path / "source", [*short, *long])
+    short = curve_runs(["cleaner"], METHODS[:1], range(2), 1000)
+    long = curve_runs(["cleaner"], METHODS[:1], range(2, 4), 2000)
+    source = made_store(tmp_path / "source", [*short, *long])
     before = sorted(path.name for path in source.iterdir())
     monkeypatch.chdir(tmp_path)
     assert cli.main(["reproduce", "curves", "--from-results", "source"]) == 0
@@ -124,16 +104,23 @@ def test_what_is_there_is_not_trained_again_and_figures_stay_out_of_the_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    source = made_folder(Path("results/curves"), curve_cells(["cleaner"], METHODS[:2], range(2)))
+    source = made_store(Path("results/curves"), curve_runs(["cleaner"], METHODS[:2], range(2)))
     assert cli.main(["reproduce", "curves", "--env", "cleaner", "--methods", "a2c", "--seeds", "2"]) == 0
-    assert "2 of 2 cells are finished; 0 steps" in capsys.readouterr().out
+    assert "results/curves: already complete" in capsys.readouterr().out
     assert pl.read_csv("figures/curves.csv")["method"].to_list() == ["a2c"]
     assert not list(source.glob("*.csv")) + list(source.glob("*.png"))
 
 
-def test_where_runs_are_kept(monkeypatch: pytest.MonkeyPatch):
+def test_where_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     kept = []
-    monkeypatch.setattr("asymrl.cli.reproduce.run_cells", lambda out, *_, **__: kept.append(out) or 3)
+    monkeypatch.chdir(tmp_path)
+
+    def note(store: Store, *_: object, **__: object) -> int:
+        store.release()
+        kept.append(store.path)
+        return 3
+
+    monkeypatch.setattr("asymrl.cli.reproduce.train_to_the_end", note)
     for arguments in (["curves"], ["critics"], ["grid"], ["curves", "--quick"], ["curves", "--quick", "--out", "mine"]):
         assert cli.main(["reproduce", *arguments]) == 3
     assert list(map(str, kept)) == ["results/curves", "results/curves", "results/grid", "results/quick", "mine"]
@@ -145,7 +132,7 @@ ROW = re.compile(r"^\| ([\w-]+) \| (a2c[\w-]*) \| ([\d.]+) M \| (-?[\d.]+) ± ([
 
 def test_the_numbers_of_the_page_are_those_of_the_shipped_runs():
     page = (SHIPPED / "docs" / "reproduction.md").read_text()
-    table = comparison(with_tuned_settings(read_table(SHIPPED / "results" / "curves")))
+    table = comparison(with_tuned_settings(read_results(SHIPPED / "results" / "curves")))
     found = {(row["world"], row["method"]): row for row in table.to_dicts()}
     written = {(world, method): numbers for world, method, *numbers in ROW.findall(page)}
     assert written.keys() == found.keys()
@@ -157,8 +144,8 @@ def test_the_numbers_of_the_page_are_those_of_the_shipped_runs():
 
 
 def test_critics_from_results(tmp_path: Path):
-    cells = curve_cells(["heaven-hell-4"], METHODS[:3], range(2))
-    source = made_folder(tmp_path, cells, probe=True)
+    runs = curve_runs(["heaven-hell-4"], METHODS[:3], range(2))
+    source = made_store(tmp_path, runs, dict(zip(PAIRS, (0.1, 0.2, 0.3, 0.4), strict=True)))
     assert cli.main(["reproduce", "critics", "--from-results", str(source), "--out", str(source)]) == 0
     table = pl.read_csv(source / "critics.csv")
     assert table["value"].to_list() == pytest.approx([0.1, 0.2, 0.3, 0.4] * 3, abs=1e-4)
@@ -166,7 +153,7 @@ def test_critics_from_results(tmp_path: Path):
 
 
 def test_the_grid_from_results(tmp_path: Path):
-    source = made_folder(tmp_path, grid_cells(["heaven-hell-3"], ["a2c-asym-hs"], range(2), steps=1000))
+    source = made_store(tmp_path, grid_runs(["heaven-hell-3"], ["a2c-asym-hs"], range(2), steps=1000))
     only = ["--env", "heaven-hell-3"]
     assert cli.main(["reproduce", "grid", *only, "--from-results", str(source), "--out", str(source)]) == 0
     table = pl.read_csv(source / "grid.csv")
@@ -178,8 +165,8 @@ def test_the_grid_from_results(tmp_path: Path):
 
 
 def test_a_grid_that_is_not_whole_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    cells = grid_cells(["heaven-hell-3"], ["a2c-asym-hs"], range(1), steps=1000)[:3]
-    source = made_folder(tmp_path, [*cells, *curve_cells(["cleaner"], ["a2c-asym-hs"], range(1), steps=1000)])
+    runs = grid_runs(["heaven-hell-3"], ["a2c-asym-hs"], range(1), steps=1000)[:3]
+    source = made_store(tmp_path, [*runs, *curve_runs(["cleaner"], ["a2c-asym-hs"], range(1), steps=1000)])
     assert cli.main(["reproduce", "grid", "--from-results", str(source), "--out", str(source)]) == 0
     said = capsys.readouterr().out
     assert "heaven-hell-3 a2c-asym-hs: 3 of 45 settings" in said
@@ -191,7 +178,7 @@ def test_a_grid_that_is_not_whole_says_so(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_the_shipped_grid_is_whole_and_says_what_the_page_says():
-    table = read_table(SHIPPED / "results" / "grid")
+    table = read_results(SHIPPED / "results" / "grid")
     runs = table.group_by("actor_rate", "critic_rate", "entropy_weight", "seed").agg(pl.col("timestep").max())
     assert len(runs) == 900
     assert (runs["timestep"] > 1_970_000).all()
@@ -204,9 +191,9 @@ def test_the_shipped_grid_is_whole_and_says_what_the_page_says():
 
 
 def test_quick_is_small_and_can_be_changed():
-    quick = Reproduce(part="curves", quick=True, seeds=1)._complete()
-    assert (len(quick.cells()), quick.steps) == (3, 800_000)
-    assert len(Reproduce(part="grid", quick=True)._complete().cells()) == 45
+    quick = Reproduce(part="curves", quick=True, seeds=1).extent()
+    assert (len(runs_of("curves", quick)), quick.steps) == (3, 800_000)
+    assert len(runs_of("grid", Reproduce(part="grid", quick=True).extent())) == 45
 
 
 @pytest.mark.parametrize(
@@ -215,8 +202,8 @@ def test_quick_is_small_and_can_be_changed():
         (["curves", "--env", "tiger"], "the paper has heaven-hell-3"),
         (["critics", "--env", "heaven-hell-3"], "four histories of heaven-hell-4"),
         (["curves", "--from-results", "nowhere"], "nowhere: there is no such folder"),
-        (["curves", "--from-results", str(SHIPPED)], "no results.parquet; put the results together"),
-        (["grid", "--methods", "sarsa"], "--methods sarsa"),
+        (["curves", "--from-results", str(SHIPPED)], "metrics.parquet: not there yet; have the runs begun?"),
+        (["grid", "--methods", "sarsa"], "sarsa: the paper has a2c"),
         (["grid", "--until", "1000"], "--until: for curves only, not for grid"),
         (["curves", "--from-results", str(SHIPPED / "results" / "curves"), "--until", "0"], "--until 0"),
     ],
@@ -233,9 +220,9 @@ def test_mistakes_are_explained(
     assert message in capsys.readouterr().err
 
 
-def test_results_that_can_not_be_drawn_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    other = grid_cells(["cleaner"], METHODS[:1], range(1), steps=1000)[:1]
-    source = made_folder(tmp_path / "source", other)
+def test_results_that_cannot_be_drawn_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    other = grid_runs(["cleaner"], METHODS[:1], range(1), steps=1000)[:1]
+    source = made_store(tmp_path / "source", other)
 
     def said(*arguments: str) -> str:
         assert cli.main(["reproduce", *arguments, "--from-results", str(source)]) == 2
@@ -248,6 +235,6 @@ def test_results_that_can_not_be_drawn_are_explained(tmp_path: Path, capsys: pyt
     )
     assert "nothing was measured in its runs" in said("critics", *out)
     (tmp_path / "file").write_text("")
-    assert "file/in: can not be written" in said("curves", "--out", str(tmp_path / "file" / "in"))
-    (source / "results.parquet").write_text("no table")
-    assert "results.parquet is damaged" in said("curves", *out)
+    assert "file/in: cannot be written" in said("curves", "--out", str(tmp_path / "file" / "in"))
+    (source / "metrics.parquet").write_text("no table")
+    assert "metrics.parquet: damaged" in said("curves", *out)

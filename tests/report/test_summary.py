@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from asymrl.learning.settings import Settings
-from asymrl.report.summary import comparable, next_commands, summary
+from asymrl.report.summary import comparable, next_commands, ranking_of, summary
 
 
 def runs(world: object = "heaven-hell-3", **changes: object) -> pl.DataFrame:
@@ -57,6 +58,25 @@ def test_the_summary_separates_settings_worlds_and_methods():
     assert "best known" not in text
 
 
+def test_kinds_of_runs_are_ranked_within_their_world():
+    """Two runs of each kind; of the last kind one failed, and a world without a sound run has no number."""
+    four = pl.concat([runs(), runs(critic_rate=0.5, final_return=[0.9, 0.7])])
+    ranked = ranking_of(four)
+    assert ranked.columns == [
+        "world", "method", "critic_rate", "runs", "final_return", "final_return_low", "final_return_high",
+    ]  # fmt: skip
+    assert ranked["critic_rate"].to_list() == [0.5, 0.001]
+    assert ranked["final_return"].to_list() == pytest.approx([0.8, 0.6])
+    assert ranked["final_return_low"].to_list() == pytest.approx([0.7, 0.5])
+    failed = runs("cleaner", status=["complete", "failed"])
+    nothing = runs("tiger", status=["failed", "failed"])
+    ranked = ranking_of(pl.concat([failed, nothing, four]))
+    assert ranked["world"].to_list() == ["cleaner", "tiger", "heaven-hell-3", "heaven-hell-3"]
+    assert ranked["runs"].to_list() == [1, 0, 2, 2]
+    assert ranked["failed"].to_list() == [1, 2, 0, 0]
+    assert ranked["final_return"].to_list() == pytest.approx([0.5, None, 0.8, 0.6])
+
+
 def test_references_hold_for_the_default_time_limit():
     assert comparable(runs())
     assert comparable(pl.DataFrame({"time_limit": [100]}))
@@ -66,3 +86,6 @@ def test_references_hold_for_the_default_time_limit():
 def test_the_next_commands_double_the_steps_in_whole_periods():
     text = next_commands(Path("runs/here"), Settings("tiger", steps=1000, log_points=20))
     assert text.splitlines()[-1] == "asymrl resume runs/here --steps 2000"
+    text = next_commands(Path("runs/here"), Settings("tiger"), {"method": "a2c"})
+    assert text.splitlines()[0] == "asymrl evaluate runs/here --where method=a2c"
+    assert "asymrl evaluate" not in next_commands(Path("runs/here"), Settings("tiger"), has_networks=False)

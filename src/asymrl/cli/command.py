@@ -7,25 +7,21 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Annotated
 
 import tyro
 
 from asymrl import __version__
-from asymrl.cli.check import Check
 from asymrl.cli.compare import Compare
-from asymrl.cli.convert import Convert
 from asymrl.cli.demo import Demo
 from asymrl.cli.doctor import Doctor
-from asymrl.cli.envs import Envs
+from asymrl.cli.envs import Check, Envs
 from asymrl.cli.evaluate import Evaluate
-from asymrl.cli.export import Export
+from asymrl.cli.export import Convert, Export
 from asymrl.cli.render import Render
 from asymrl.cli.reproduce import Reproduce
-from asymrl.cli.resume import Resume
 from asymrl.cli.sweep import Sweep
 from asymrl.cli.theory import Theory
-from asymrl.cli.train import Train
+from asymrl.cli.train import Resume, Train
 from asymrl.cli.usage import UsageError
 from asymrl.engine.cache import use_compilation_cache
 
@@ -50,23 +46,6 @@ DESCRIPTION = (
     "`asymrl COMMAND --help` explains a command; `asymrl --version` prints the version."
 )
 
-Command = (
-    Annotated[Train, tyro.conf.subcommand("train")]
-    | Annotated[Resume, tyro.conf.subcommand("resume")]
-    | Annotated[Sweep, tyro.conf.subcommand("sweep")]
-    | Annotated[Compare, tyro.conf.subcommand("compare")]
-    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
-    | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
-    | Annotated[Render, tyro.conf.subcommand("render")]
-    | Annotated[Export, tyro.conf.subcommand("export")]
-    | Annotated[Convert, tyro.conf.subcommand("convert")]
-    | Annotated[Theory, tyro.conf.subcommand("theory")]
-    | Annotated[Envs, tyro.conf.subcommand("envs")]
-    | Annotated[Check, tyro.conf.subcommand("check")]
-    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
-    | Annotated[Demo, tyro.conf.subcommand("demo")]
-)
-
 USAGE_ERROR, INTERRUPTED, OUTPUT_CLOSED = 2, 130, 141  # as the shell and other commands have it
 
 
@@ -74,10 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv` (by default that of the process) and returns its exit status.
 
     0: done. 1: the command found a fault. 2: the command line was wrong, as a line on stderr says. An exception
-    that is none of the user's making leaves with its traceback.
+    that the user did not cause leaves with its traceback.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    shown_before, warnings.formatwarning = warnings.formatwarning, _as_a_line
+    usual_format, warnings.formatwarning = warnings.formatwarning, _as_a_line
     try:
         status = _run(arguments)
         sys.stdout.flush()
@@ -92,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OUTPUT_CLOSED
     finally:
-        warnings.formatwarning = shown_before
+        warnings.formatwarning = usual_format
 
 
 def _as_a_line(message: Warning | str, *_: object, **__: object) -> str:
@@ -109,7 +88,9 @@ def _run(arguments: list[str]) -> int:
         close = difflib.get_close_matches(first, COMMANDS, n=1, cutoff=0.5)
         hint = f"Did you mean {close[0]!r}? " if close else ""
         raise UsageError(f"unknown command {first!r}. {hint}Commands: {', '.join(COMMANDS)}.")
-    command = tyro.cli(Command, prog="asymrl", description=DESCRIPTION, args=arguments or ["--help"])
+    command = tyro.extras.subcommand_cli_from_dict(
+        COMMANDS, prog="asymrl", description=DESCRIPTION, args=arguments or ["--help"]
+    )
     if isinstance(command, Train):
         command = command.completed(arguments[1:])
     use_compilation_cache()

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from asymrl.cli.running import Running, train_to_the_end
-from asymrl.cli.usage import UsageError
+from asymrl.cli.sweep import axis
+from asymrl.cli.usage import UsageError, WorldName, user_errors
 from asymrl.learning.methods import METHODS
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ class Compare(Running):
     The same command goes on where it was stopped; with more --steps, runs that are finished are made longer.
     """
 
-    world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD")]
-    """Name of the world, a .pomdp file, file.py:Name, or the id of a Gymnasium environment."""
-
+    world: WorldName
     methods: tuple[str, ...] = METHODS
     """Methods to compare."""
     seeds: int = 5
@@ -43,23 +42,19 @@ class Compare(Running):
     """Folder of the comparison. None: runs/compare-WORLD."""
 
     def run(self) -> int:
-        from asymrl.api import compare_folder
-        from asymrl.engine.files import StorageError
+        from asymrl.api.wanted import compare_folder
         from asymrl.engine.store import Store, is_store
 
         options, trackers, out = self.options(), self.trackers(), self.out or compare_folder(self.world)
-        try:
+        with user_errors():
             runs = self._runs()
             if is_store(out):
                 self._check_same(Store.open(out), runs, out)
             store = Store.take_or_create(out, runs)
-        except (ValueError, StorageError) as error:
-            raise UsageError(str(error)) from error
         return train_to_the_end(store, options, trackers, report=self._report)
 
     def _runs(self) -> list[Any]:
-        from asymrl.api import comparison_runs
-        from asymrl.cli.sweep import axis
+        from asymrl.api.wanted import comparison_runs
 
         if self.seeds < 2:
             raise UsageError(f"--seeds {self.seeds}: at least 2 are needed, as one run says nothing about others")
@@ -78,19 +73,20 @@ class Compare(Running):
             raise UsageError(f"{out}: holds runs with other settings or seeds; choose another --out")
 
     def _report(self, store: Store) -> None:
-        from asymrl.api import Runs, compared
+        from asymrl.api import Runs
+        from asymrl.api.training import compared
         from asymrl.engine.wording import thousands
         from asymrl.report.comparison import table
 
-        found = compared(self.world, Runs(store.path))
-        picture, numbers = found.runs.plot(store.path / "curves.png"), store.path / "comparison.json"
-        rows = [_plain(row) for row in found.rows]
-        data = {"world": self.world, "use": found.method, "advice": found.advice, "methods": rows}
+        answer = compared(self.world, Runs(store.path))
+        picture, numbers = answer.runs.plot(store.path / "curves.png"), store.path / "comparison.json"
+        rows = [_plain(row) for row in answer.rows]
+        data = {"world": self.world, "use": answer.method, "advice": answer.advice, "methods": rows}
         numbers.write_text(json.dumps(data, indent=1) + "\n")
         print(f"\n{self.world}: {self.seeds} runs of each method, {thousands(self.steps)} steps each; 95 % intervals")
-        print(f"\n{table(found.rows)}\n\n{textwrap.fill(found.advice, WIDTH, break_on_hyphens=False)}\n")
+        print(f"\n{table(answer.rows)}\n\n{textwrap.fill(answer.advice, WIDTH, break_on_hyphens=False)}\n")
         print(f"learning curves {picture}\nnumbers         {numbers}\n\nnext:")
-        chosen = f"--where method={found.method}"
+        chosen = f"--where method={answer.method}"
         print(f"asymrl evaluate {store.path} {chosen}\nasymrl export {store.path} {chosen} -o policy.npz")
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from asymrl.cli.evaluate import Evaluate
+from asymrl.cli.render import Render
+from asymrl.cli.running import Running, print_results, train_to_the_end
+from asymrl.cli.usage import select_run
+
 WORLD, METHOD = "heaven-hell-3", "a2c-asym-hs"
 SOLVED = 0.999  # mean return of the last 100 episodes: all of them. With less, some hundred is lucky long before
 CHOSEN = {"steps": 4_000_000, "stop_return": SOLVED}  # the rest is the paper's
@@ -21,9 +26,7 @@ class Demo:
     """Seed of the training."""
 
     def run(self) -> int:
-        from asymrl.api import new_store, settings_for
-        from asymrl.cli.evaluate import Evaluate
-        from asymrl.cli.running import Running, print_results, train_to_the_end
+        from asymrl.api.wanted import new_store, settings_for
         from asymrl.engine.runs import Run
         from asymrl.engine.store import free_folder
 
@@ -43,8 +46,6 @@ class Demo:
     def _film(self, run: Path) -> None:
         """Films an episode with heaven in the west and one with heaven in the east."""
         from asymrl.agents.playback import play_back
-        from asymrl.cli.render import Render
-        from asymrl.cli.usage import select_run
 
         chosen = select_run(run, None)
         side_of = chosen.world.signals()["heaven-side"].of

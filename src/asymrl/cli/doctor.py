@@ -1,31 +1,58 @@
-"""`asymrl doctor`: what does this machine have, how fast is it, and what is missing?"""
+"""`asymrl doctor`: what this machine has for training, how fast it is, and what is missing."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import tyro
+from asymrl.cli.usage import Flag
+from asymrl.engine.cache import SWITCH, cache_folder
+from asymrl.engine.wording import thousands
+from asymrl.learning.settings import Settings
+
+if TYPE_CHECKING:
+    from asymrl.engine.pool import Pool
+
+PACKAGES = ("asymrl", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
+# Extra -> the modules that it brings, and what they are for.
+EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
+    "onnx": (("onnx", "onnxruntime"), "policies as .onnx files"),
+    "ray": (("ray",), "sweeps on a cluster"),
+    "tensorboard": (("tensorboardX",), "curves in TensorBoard"),
+    "wandb": (("wandb",), "curves in Weights & Biases"),
+    "gymnax": (("gymnax", "six"), "gymnax environments"),
+    "minigrid": (("minigrid",), "MiniGrid environments"),
+}
+SIZE = 1024  # of the matrices
+SECONDS = 2.0  # for which a training is measured
+TRAINED: dict[str, Any] = {"world": "tiger", "method": "a2c", "memory_size": 32, "hidden": (32,), "time_limit": 20}
+RUNS = 8
+OLDEST_DRIVER = 525  # of NVIDIA's, for CUDA 12
+CUDA_13_DRIVER = 580
 
 
 @dataclass(frozen=True)
 class Doctor:
     """Tell what device, versions and speeds this machine has, and what is missing; the status is 1 if that hurts."""
 
-    quick: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    quick: Flag = False
     """Measure no speeds."""
-    training: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    training: Flag = False
     """Measure a small training, too; compiling it takes up to a minute the first time."""
 
     def run(self) -> int:
-        from asymrl.cli.machine import cache_size, devices, extras, nvidia_gpus, problems, versions
-
         _section("versions", versions())
         _section("devices", devices())
         _section("compilation cache", cache_size())
         if not self.quick or self.training:
-            from asymrl.cli.machine import speeds
-
             _section("speed", speeds(training=self.training))
         _section("optional packages", extras())
         found = problems(nvidia_gpus())
@@ -42,3 +69,150 @@ def _section(title: str, lines: dict[str, str]) -> None:
     for name, value in lines.items():
         print(f"  {name:<{width}}  {value}")
     print()
+
+
+class Gpu(NamedTuple):
+    """A GPU as NVIDIA's driver knows it."""
+
+    name: str
+    driver: str
+
+    @property
+    def driver_number(self) -> int:
+        major = self.driver.partition(".")[0]
+        return int(major) if major.isdigit() else 0
+
+
+def versions() -> dict[str, str]:
+    """Of Python and the packages that everything stands on."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "missing"
+    return found
+
+
+def devices() -> dict[str, str]:
+    """What JAX computes on."""
+    import jax
+
+    found = {f"{each.platform} {each.id}": each.device_kind for each in jax.devices()}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return found | {"cores": str(cores)}
+
+
+def cache_size() -> dict[str, str]:
+    """Where compiled programs are kept, and how large that is."""
+    folder = cache_folder()
+    if folder is None:
+        return {"folder": f"none: every process compiles anew (is {SWITCH} off, or the home not writable?)"}
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    return {"folder": str(folder), "size": f"{len(files)} files, {size / 2**20:.1f} MiB"}
+
+
+def extras() -> dict[str, str]:
+    """Optional packages: there, or how to get them."""
+    found = {}
+    for extra, (modules, purpose) in EXTRAS.items():
+        missing = [name for name in modules if importlib.util.find_spec(name) is None]
+        state = f'missing: pip install "asymrl[{extra}]"' if missing else "installed"
+        found[extra] = f"{purpose}: {state}"
+    return found
+
+
+def nvidia_gpus() -> list[Gpu]:
+    """The NVIDIA GPUs that the driver shows, whether JAX can use them or not."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    asked = [program, "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = [line.split(", ") for line in answer.strip().splitlines()]
+    return [Gpu(row[0], row[1]) for row in rows if len(row) == 2]
+
+
+def problems(gpus: Sequence[Gpu]) -> list[str]:
+    """What keeps this machine from being used well, each with a remedy."""
+    import jax
+
+    found = []
+    platforms = {each.platform for each in jax.devices()}
+    if gpus and not platforms & {"gpu", "cuda"}:
+        found.append(_unused(gpus[0]))
+    if "missing" in (listed := versions()).values():
+        names = ", ".join(name for name, version in listed.items() if version == "missing")
+        found.append(f"{names} cannot be found by pip; install asymrl again")
+    if listed["jax"] != "missing" and listed["jax"].split(".")[:2] != listed["jaxlib"].split(".")[:2]:
+        found.append(f"jax {listed['jax']} and jaxlib {listed['jaxlib']} do not match; pip install -U jax")
+    return found
+
+
+def _unused(gpu: Gpu) -> str:
+    """Why a GPU is there and JAX computes on the CPU."""
+    if gpu.driver_number < OLDEST_DRIVER:
+        return (
+            f"{gpu.name} cannot be used: its driver {gpu.driver} is older than {OLDEST_DRIVER}, which JAX needs; "
+            "install a newer driver"
+        )
+    cuda = "cuda13" if gpu.driver_number >= CUDA_13_DRIVER else "cuda12"
+    if chosen := os.environ.get("JAX_PLATFORMS"):
+        return f"{gpu.name} is not used: the environment variable JAX_PLATFORMS is {chosen!r}; unset it"
+    return f'{gpu.name} is not used: this JAX computes on the CPU only; pip install -U "jax[{cuda}]"'
+
+
+def speeds(*, training: bool) -> dict[str, str]:
+    """What was measured, in words."""
+    product = {"matrix product": f"{thousands(matrix_speed() / 1e9)} GFLOP/s ({SIZE} x {SIZE}, float32)"}
+    if not training:
+        return product | {"training": "not measured; asymrl doctor --training does"}
+    compiled, rate = training_speed()
+    what = f"{TRAINED['world']}, {TRAINED['method']}, {RUNS} small runs"
+    return product | {
+        "compilation": f"{compiled:.1f} s until the first update was done ({what})",
+        "training": f"{thousands(rate)} steps/s ({what})",
+    }
+
+
+def matrix_speed() -> float:
+    """Floating-point operations per second of a compiled product of two square matrices."""
+    import jax
+    import jax.numpy as jnp
+
+    x = jnp.ones((SIZE, SIZE))
+    product = jax.jit(lambda a, b: a @ b)
+    product(x, x).block_until_ready()
+    count, begin = 0, time.perf_counter()
+    while (took := time.perf_counter() - begin) < 0.5:
+        product(x, x).block_until_ready()
+        count += 1
+    return 2 * SIZE**3 * count / took
+
+
+def training_speed() -> tuple[float, float]:
+    """Seconds until the first update is done, and steps per second after that."""
+    import jax
+
+    from asymrl.engine.pool import Assignment, Pool
+    from asymrl.engine.runs import Run
+    from asymrl.learning.factory import program
+
+    begin = time.perf_counter()
+    settings = Settings(**TRAINED)
+    pool = Pool(program(settings), RUNS, jax.local_devices()[0], call_seconds=0.5)
+    pool.admit([Assignment(seed, Run(settings, seed)) for seed in range(RUNS)])
+    pool.advance()
+    compiled = time.perf_counter() - begin
+    before, begin = _steps(pool), time.perf_counter()
+    while time.perf_counter() - begin < SECONDS:
+        pool.advance()
+    return compiled, (_steps(pool) - before) / (time.perf_counter() - begin)
+
+
+def _steps(pool: Pool) -> int:
+    return sum(result.timesteps for result in pool.results().values())

@@ -1,16 +1,17 @@
-"""`asymrl envs`: which worlds there are."""
+"""`asymrl envs`: which worlds there are; and `asymrl check`: does a world keep its promises?"""
 
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from asymrl.adapters.gym.registration import gymnasium_id
-from asymrl.cli.usage import world_named
-from asymrl.paper.tuned import PAPER_WORLDS
+from asymrl.cli.usage import AsJson, UsageError, WorldName, world_named
+from asymrl.paper.hyperparameters import PAPER_WORLDS
 from asymrl.worlds.registry import WORLDS
 
 if TYPE_CHECKING:
@@ -35,8 +36,7 @@ class Envs:
     worlds: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="WORLD")] = ()
     """Only these, of any size and with any options, such as heaven-hell-6. By default those with a name."""
 
-    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Print JSON for other programs instead of a table."""
+    json: AsJson = False
 
     def run(self) -> int:
         worlds = [_describe(name) for name in self.worlds or WORLDS]
@@ -49,6 +49,29 @@ class Envs:
         console.width = max(console.width, NARROWEST)  # a number cut short would be a wrong number
         console.print(_table(worlds, wide=console.width >= WIDE))
         console.print(f"\n{NOTES}", style="dim")
+        return 0
+
+
+@dataclass(frozen=True)
+class Check:
+    """Examine whether a world keeps its promises; the exit status is 1 if not."""
+
+    world: WorldName
+
+    seed: int = 0
+    """Seed of the episodes that are examined."""
+
+    def run(self) -> int:
+        from asymrl.worlds import CheckError, check
+
+        env = world_named(self.world)
+        try:
+            print(check(env, seed=self.seed))
+        except CheckError as error:
+            print(f"asymrl: {error}", file=sys.stderr)
+            return 1
+        except ValueError as error:
+            raise UsageError(str(error)) from error
         return 0
 
 

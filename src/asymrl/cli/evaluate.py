@@ -1,16 +1,15 @@
-"""`asymrl evaluate`: how good a trained run is."""
+"""`asymrl evaluate`: how good trained runs are."""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.cli.usage import UsageError, load_runs
+from asymrl.cli.usage import AsJson, Flag, RunFolder, UsageError, Where, load_runs
 from asymrl.engine.runs import differing, label
 
 if TYPE_CHECKING:
@@ -25,30 +24,27 @@ NARROWEST = 80  # columns that the table needs
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Play episodes with the policies of a run: returns, lengths, how the episodes ended."""
+    """Play episodes with the policies of trained runs: returns, lengths, how the episodes ended."""
 
-    run_folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", name="run")]
-    """Folder of the run."""
+    folder: RunFolder
 
     episodes: Annotated[int, tyro.conf.arg(metavar="N")] = 1000
     """Episodes of each seed."""
 
-    greedy: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    greedy: Flag = False
     """Take the most likely action each time, instead of sampling as in training."""
 
-    where: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """Which runs of the folder, by their settings, such as method=a2c-asym-hs."""
+    where: Where = ()
 
     seed: int = 0
     """Seed of the episodes."""
 
-    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Print JSON for other programs instead of a table."""
+    json: AsJson = False
 
     def run(self) -> int:
         if self.episodes < 1:
             raise UsageError(f"--episodes {self.episodes}: at least 1 is needed")
-        groups = load_runs(self.run_folder, self.where)
+        groups = load_runs(self.folder, self.where)
 
         from asymrl.agents.evaluation import evaluate, over_seeds, yardstick
 
@@ -70,7 +66,7 @@ class Evaluate:
     ) -> dict[str, Any]:
         settings = trained.settings[0]
         return {
-            "run": str(self.run_folder),
+            "run": str(self.folder),
             "world": settings.world,
             "method": settings.method,
             "episodes": self.episodes,

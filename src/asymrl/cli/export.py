@@ -1,4 +1,4 @@
-"""`asymrl export`: a trained policy as a file for other programs."""
+"""`asymrl export`: a trained policy for other programs; and `asymrl convert`: an old sweep for today's commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import Annotated
 
 import tyro
 
-from asymrl.cli.usage import UsageError, check_writable, require_packages, select_run
+from asymrl.cli.usage import (
+    RunFolder,
+    RunSeed,
+    UsageError,
+    Where,
+    check_writable,
+    require_packages,
+    select_run,
+    user_errors,
+)
 
 ENDINGS = (".onnx", ".npz")
 
@@ -17,23 +26,20 @@ ENDINGS = (".onnx", ".npz")
 class Export:
     """Write the policy of a run, with its memory, for programs without JAX."""
 
-    run_folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", name="run")]
-    """Folder of the run."""
+    folder: RunFolder
 
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")]
     """An .onnx model of one step, or .npz arrays for asymrl.export.numpy_policy.NumpyPolicy."""
 
-    run_seed: Annotated[int | None, tyro.conf.arg(metavar="K", help_behavior_hint="(default: the best)")] = None
-    """Which seed of the run; by default the one with the best recent return."""
+    run_seed: RunSeed = None
 
-    where: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """Which runs of the folder, by their settings, such as method=a2c-asym-hs."""
+    where: Where = ()
 
     def run(self) -> int:
         check_writable(self.output, ENDINGS)
         if self.output.suffix.lower() == ".onnx":
             require_packages(("onnx", "onnxruntime"), "onnx", "an .onnx file")
-        chosen = select_run(self.run_folder, self.run_seed, self.where)
+        chosen = select_run(self.folder, self.run_seed, self.where)
 
         from asymrl.export.saving import export_run
 
@@ -41,10 +47,30 @@ class Export:
             difference = export_run(chosen, self.output)
         except (ValueError, OSError) as error:
             raise UsageError(f"{self.output}: cannot be written: {error}") from error
-        settings = chosen.settings
+        what = f"{chosen.settings.world}, {chosen.settings.method}, seed {chosen.seed}"
         why = "" if self.run_seed is not None else ", the one with the best recent return"
-        print(
-            f"{self.output}: {settings.world}, {settings.method}, seed {chosen.seed}{why} ({chosen.recent_return:.3g})"
-        )
+        print(f"{self.output}: {what}{why} ({chosen.recent_return:.3g})")
         print(f"Checked over whole episodes: it agrees with the agent to {difference:.0e}.")
+        return 0
+
+
+@dataclass(frozen=True)
+class Convert:
+    """Convert a sweep that was written by a version before 0.2, so that today's commands read it.
+
+    Folders of single trainings need no conversion.
+    """
+
+    old: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="OLD")]
+    """Folder of the old sweep; it stays as it is."""
+    new: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="NEW")]
+    """Folder to make."""
+
+    def run(self) -> int:
+        from asymrl.engine.conversion import convert_sweep
+        from asymrl.engine.wording import plural
+
+        with user_errors():
+            store = convert_sweep(self.old, self.new)
+        print(f"{store.path}: {plural('run', len(store))}, with learning curves and without networks")
         return 0

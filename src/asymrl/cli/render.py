@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from asymrl.cli.usage import UsageError, check_writable, is_run, select_run, world_named
+from asymrl.cli.usage import (
+    Flag,
+    RunSeed,
+    UsageError,
+    Where,
+    check_writable,
+    holds_runs,
+    select_run,
+    user_errors,
+    world_named,
+)
 
 if TYPE_CHECKING:
     from asymrl.report.films import Film
@@ -23,8 +33,8 @@ class Render:
     Of a trained run, also how likely its actions were and what its critic said.
     """
 
-    world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|RUN")]
-    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7, a .pomdp file, or the folder of a run."""
+    world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|FOLDER")]
+    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7, a .pomdp file, or a folder with runs."""
 
     policy: str = "random"
     """Who acts in a world: 'random', or actions to replay, by name or index, such as S,E,E,E; the episode stops after
@@ -36,13 +46,11 @@ class Render:
     seed: int = 0
     """Seed of the world and of the actions."""
 
-    run_seed: Annotated[int | None, tyro.conf.arg(metavar="K", help_behavior_hint="(default: the best)")] = None
-    """Which seed of a run; by default the one with the best recent return."""
+    run_seed: RunSeed = None
 
-    where: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """Which runs of a folder, by their settings, such as method=a2c-asym-hs."""
+    where: Where = ()
 
-    greedy: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    greedy: Flag = False
     """Let a run take its most likely actions instead of sampling them."""
 
     steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: to its end)")] = None
@@ -58,7 +66,7 @@ class Render:
         self._check_numbers()
         if self.output != "-":
             check_writable(Path(self.output), ENDINGS, ", or - for text")
-        film = self._film_of_run() if is_run(self.world) else self._film_of_world()
+        film = self._film_of_run() if holds_runs(self.world) else self._film_of_world()
         if self.output == "-":
             for text in film.lines():
                 print(text)
@@ -78,10 +86,8 @@ class Render:
 
         from asymrl.report.films import film_of_world
 
-        try:
+        with user_errors():
             return film_of_world(world, self.policy, seed=self.seed, steps=self.steps)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
 
     def _film_of_run(self) -> Film:
         if self.policy != "random":

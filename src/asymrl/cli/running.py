@@ -1,25 +1,25 @@
-"""What the commands that train share: where and for how long, and what is said at the end."""
+"""What the commands that train share: where and for how long, and what they print at the end."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import tyro
-
-from asymrl.cli.usage import UsageError
+from asymrl.cli.usage import Flag, UsageError, user_errors
+from asymrl.engine.options import SETTINGS
 from asymrl.engine.placement import Pace, Placement
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import polars as pl
+
     from asymrl.engine.driver import Outcome
     from asymrl.engine.listeners import Listener
     from asymrl.engine.store import Store
 
-Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 Tracker = Callable[["Path"], "Listener"]
 OUT_OF_TIME = 3
 MOST_SHOWN = 3  # runs that failed for the same reason
@@ -30,7 +30,7 @@ class Running(Placement):
     """How runs are trained; what comes out does not depend on it."""
 
     minutes: float | None = None
-    """Stop after so many minutes, with a checkpoint, to fit into the slots of a queue. None: at the end."""
+    """Stop after this many minutes, with a checkpoint, to fit into the slots of a queue. None: at the end."""
     checkpoint: Literal["auto", "none"] = "auto"
     """Whether runs in training are saved, so that a killed training goes on with them."""
     checkpoint_seconds: float = 60.0
@@ -48,11 +48,9 @@ class Running(Placement):
     def options(self) -> dict[str, Any]:
         """As arguments of `train_store`. Raises UsageError if something is not possible."""
         values = {each.name: getattr(self, each.name) for each in fields(Placement)}
-        try:
+        with user_errors():
             placement = Placement(**values)
             pace = Pace(self.refresh_seconds, self.checkpoint_seconds if self.checkpoint == "auto" else None)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
         return {"placement": placement, "pace": pace, "minutes": self.minutes}
 
     def trackers(self) -> list[Tracker]:
@@ -63,10 +61,8 @@ class Running(Placement):
 
         wanted = [kind for kind, on in ((TensorBoard, self.tensorboard), (WeightsAndBiases, self.wandb)) if on]
         for kind in wanted:
-            try:
+            with user_errors():
                 kind.package()
-            except ValueError as error:
-                raise UsageError(str(error)) from error
         return [*wanted]
 
 
@@ -91,7 +87,7 @@ def train_to_the_end(
 
     listener = Everyone([display(), *(tracker(store.path) for tracker in trackers)])
     try:
-        if not store.unfinished():
+        if not set(store.unfinished()) & set(range(len(store)) if only is None else only):
             print(f"{store.path}: already complete")
         outcome = train_store(store, listener, **options, probes=probes, only=only)
     except RunError as error:
@@ -132,11 +128,48 @@ def print_failures(failures: Mapping[str, str]) -> None:
 def print_results(store: Store) -> None:
     """What the runs have reached, and what to do next."""
     from asymrl.api import Runs
+    from asymrl.engine.runs import differing
     from asymrl.report.summary import next_commands
 
     runs = Runs(store.path)
-    print(f"\n{runs.summary()}\n")
+    where: dict[str, Any] = {}
+    print()
+    if not (names := differing(runs.runs)):
+        print(f"{runs.summary()}\n")
+    else:
+        ranking = runs.ranking()
+        print_table(ranking)
+        print("\nfinal return: interquartile mean of the runs, with its 95 % interval; best first in each world\n")
+        where = {name: value for name in names if (value := ranking[name][0]) is not None}
     if len(runs.metrics):
         print(f"learning curve  {runs.plot()}")
     print(f"metrics         {store.path / 'metrics.parquet'}")
-    print(f"\nnext:\n{next_commands(store.path, store.runs[0].settings)}")
+    print("\nnext:")
+    print(next_commands(store.path, store.runs[0].settings, where, has_networks=store.keeps_networks))
+
+
+def print_table(table: pl.DataFrame) -> None:
+    """A table on the terminal; a number stands together with its bounds, `NAME_low` and `NAME_high`."""
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    own = [name for name in table.columns if not name.endswith(("_low", "_high"))]
+    for name in own:
+        is_number = table[name].dtype.is_numeric()
+        shown.add_column(name.replace("_", " "), justify="right" if is_number else "left")
+    for row in table.to_dicts():
+        shown.add_row(*(_shown(row, name) for name in own))
+    Console(width=200, highlight=False).print(shown)
+
+
+def _shown(row: dict[str, object], name: str) -> str:
+    value, low, high = (row.get(key) for key in (name, f"{name}_low", f"{name}_high"))
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    if name in SETTINGS:
+        return f"{value:g}"
+    text = f"{value:.3f}" if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
+    return text if low is None else f"{text} [{low:.3f}, {high:.3f}]"

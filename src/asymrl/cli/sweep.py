@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from asymrl.cli.running import Running, print_results, train_to_the_end
-from asymrl.cli.usage import UsageError, read_toml
+from asymrl.cli.usage import UsageError, read_toml, user_errors
 
 if TYPE_CHECKING:
     from asymrl.engine.runs import Run
@@ -42,24 +42,21 @@ class Sweep(Running):
     """Whether the networks of finished runs are kept, to evaluate or extend them. None: if there are at most 300."""
 
     def run(self) -> int:
-        from asymrl.api import keeps_networks
-        from asymrl.engine.files import StorageError
+        from asymrl.api.wanted import keeps_networks
         from asymrl.engine.store import Store
 
         wanted = self._with_config()
         if wanted.out is None:
             raise UsageError("--out: say in which folder the sweep is kept")
         options, trackers = wanted.options(), wanted.trackers()
-        try:
+        with user_errors():
             runs = wanted.runs()
             store = Store.take_or_create(wanted.out, runs, keeps_networks=keeps_networks(runs, wanted.keep_networks))
-        except (ValueError, StorageError) as error:
-            raise UsageError(str(error)) from error
         return train_to_the_end(store, options, trackers, report=print_results)
 
     def runs(self) -> list[Run]:
         """The runs that are asked for. Raises ValueError if they are not possible."""
-        from asymrl.api import sweep_runs
+        from asymrl.api.wanted import sweep_runs
 
         if not self.env or not self.methods:
             raise UsageError("name worlds with --env and methods with --methods, or give a --config file")
@@ -72,12 +69,14 @@ class Sweep(Running):
     def _with_config(self) -> Sweep:
         if self.config is None:
             return self
-        found = read_config(self.config)
-        axes = tuple(f"{name}={','.join(map(_text, _listed(values)))}" for name, values in found.pop("set", {}).items())
+        config = read_config(self.config)
+        axes = tuple(
+            f"{name}={','.join(map(_text, _listed(values)))}" for name, values in config.pop("set", {}).items()
+        )
         given = {text.partition("=")[0] for text in self.set}
         changes: dict[str, Any] = {
             name: Path(value) if name == "out" else tuple(value) if isinstance(value, list) else value
-            for name, value in found.items()
+            for name, value in config.items()
             if getattr(self, name) == getattr(Sweep(), name)
         }
         kept = tuple(axis for axis in axes if axis.partition("=")[0] not in given)
@@ -88,7 +87,7 @@ CONFIG = {"env": list, "methods": list, "seeds": int, "first_seed": int, "out": 
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """What a TOML file says about a sweep. Raises UsageError if it can not be read, or says something else."""
+    """What a TOML file says about a sweep. Raises UsageError if it cannot be read, or says something else."""
     values = read_toml(path)
     for name, value in values.items():
         if name not in CONFIG:
@@ -115,9 +114,9 @@ def axis(text: str) -> tuple[str, list[Any]]:
     if not equals or not name:
         raise UsageError(f"--set {text}: write NAME=VALUE or NAME=VALUE,VALUE,...")
     name = name.replace("-", "_")
-    found = [_value(part) for part in values.split(",") if part]
+    parsed = [_value(part) for part in values.split(",") if part]
     # One hidden layer is a list, too.
-    return name, [[value] if name == "hidden" and isinstance(value, int) else value for value in found]
+    return name, [[value] if name == "hidden" and isinstance(value, int) else value for value in parsed]
 
 
 def _value(text: str) -> Any:

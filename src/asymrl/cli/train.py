@@ -1,17 +1,16 @@
-"""`asymrl train`: some runs of one setting, in a folder from which they can go on."""
+"""`asymrl train`: some runs of one setting, in a folder; and `asymrl resume`: goes on with any runs in a folder."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
 
 from asymrl.cli.running import Running, print_results, train_to_the_end
-from asymrl.cli.usage import UsageError, read_toml
-from asymrl.engine.files import RunError, StorageError
+from asymrl.cli.usage import RunFolder, UsageError, WorldName, read_toml, user_errors
 from asymrl.engine.options import checked_values, resolve
 from asymrl.learning.settings import Settings
 from asymrl.paper import tuned
@@ -25,10 +24,7 @@ class Train(Running, Settings):
     (learning rates and entropy weight) or the world's own file says (discount), then the defaults below.
     """
 
-    world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD")] = field()
-    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7 (see asymrl envs); a .pomdp file; a Gymnasium id;
-    gymnax:NAME; MODULE:CLASS or FILE.py:CLASS of your own."""
-
+    world: WorldName = field()
     seeds: int = 5
     """How many runs to train; their seeds are 0, 1, ..."""
     seed_list: tuple[int, ...] | None = None
@@ -49,10 +45,8 @@ class Train(Running, Settings):
         plain = Train(world=self.world)
         config = read_config(self.config) if self.config else {}
         given = _parse(arguments, replace(plain, **config))
-        try:
+        with user_errors():
             known = resolve(given.world, given.method, config, tuned=tuned(given.world, given.method))
-        except ValueError as error:
-            raise UsageError(str(error)) from error
         return _parse(arguments, replace(plain, **known))
 
     def settings(self) -> Settings:
@@ -60,30 +54,51 @@ class Train(Running, Settings):
         return Settings(**{each.name: getattr(self, each.name) for each in fields(Settings)})
 
     def run(self) -> int:
-        from asymrl.api import new_store
+        from asymrl.api.wanted import new_store
         from asymrl.engine.runs import Run
 
-        options, trackers = self.options(), self.trackers()
-        try:
-            seeds = range(self.seeds) if self.seed_list is None else self.seed_list
-            if not seeds:
-                raise UsageError("no seeds: train at least one run")
+        seeds = range(self.seeds) if self.seed_list is None else self.seed_list
+        if not seeds:
+            raise UsageError("no seeds: train at least one run")
+        options = self.options()
+        with user_errors():
             store = new_store([Run(self.settings(), seed) for seed in seeds], self.out)
-        except (ValueError, StorageError) as error:
-            raise UsageError(str(error)) from error
         print(f"{store.path}: {self._origin()}")
-        return train_to_the_end(store, options, trackers, report=print_results)
+        return train_to_the_end(store, options, self.trackers(), report=print_results)
 
     def _origin(self) -> str:
         """Where the settings that the paper tuned come from."""
-        found = tuned(self.world, self.method)
+        paper = tuned(self.world, self.method)
         names = ("actor_rate", "critic_rate", "entropy_weight")
         used = ", ".join(f"{name} {getattr(self, name):g}" for name in names)
-        if found is None:
+        if paper is None:
             return f"{used} (the paper has no settings for this world and method)"
-        if all(getattr(self, name) == value for name, value in found.items()):
+        if all(getattr(self, name) == value for name, value in paper.items()):
             return f"{used} (as tuned in the paper)"
-        return f"{used} (the paper: {', '.join(f'{value:g}' for value in found.values())})"
+        return f"{used} (the paper: {', '.join(f'{value:g}' for value in paper.values())})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resume(Running):
+    """Go on with the runs in a folder, to their end or beyond it.
+
+    For everything that trains: train, sweep, compare and reproduce.
+    """
+
+    folder: RunFolder
+
+    steps: int | None = None
+    """Train each run for this many steps in all, more than it was started with. None: as it was started."""
+
+    def run(self) -> int:
+        from asymrl.api.wanted import take_store
+        from asymrl.paper.parts import probes_from_json
+
+        options, trackers = self.options(), self.trackers()
+        with user_errors():
+            store = take_store(self.folder, self.steps)
+        probes = probes_from_json(store.probes)
+        return train_to_the_end(store, options, trackers, probes=probes, report=print_results)
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -93,10 +108,8 @@ def read_config(path: Path) -> dict[str, Any]:
     for name in values:
         if name in own:
             raise UsageError(f"--config {path}: {name} is not a setting of a run; give it on the command line")
-    try:
+    with user_errors():
         return checked_values(values, f"--config {path}")
-    except RunError as error:
-        raise UsageError(str(error)) from error
 
 
 def _parse(arguments: Sequence[str], default: Train) -> Train:

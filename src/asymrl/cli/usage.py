@@ -1,35 +1,77 @@
-"""Errors of the user, and what several commands ask the user for."""
+"""What several commands share: errors of the user, options, and the worlds and runs that the user names."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
 
 if TYPE_CHECKING:
     from asymrl.agents.trained import TrainedRun, TrainedRuns
+    from asymrl.api import Runs
     from asymrl.worlds import World
+
+WorldName = Annotated[
+    tyro.conf.Positional[str],
+    tyro.conf.arg(
+        metavar="WORLD",
+        help="Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7 (see asymrl envs); a .pomdp file; a "
+        "Gymnasium id; gymnax:NAME; MODULE:CLASS or FILE.py:CLASS of your own.",
+    ),
+]
+RunFolder = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER", help="Folder of the runs.")]
+Where = Annotated[
+    tuple[str, ...],
+    tyro.conf.arg(
+        metavar="NAME=VALUE", help="Which runs of the folder, by their settings, such as method=a2c-asym-hs."
+    ),
+]
+RunSeed = Annotated[
+    int | None,
+    tyro.conf.arg(
+        metavar="K",
+        help="Seed of the run; by default the run with the best return of its last 100 episodes.",
+        help_behavior_hint="(default: the best)",
+    ),
+]
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+AsJson = Annotated[Flag, tyro.conf.arg(help="Print JSON for other programs instead of text.")]
 
 
 class UsageError(ValueError):
-    """The command line asks for something that cannot be. Printed as one line, without a traceback."""
+    """The command line asks for something that is not possible. Printed as one line, without a traceback."""
+
+
+@contextlib.contextmanager
+def user_errors(place: str | Path | None = None) -> Iterator[None]:
+    """Turns errors that the user can put right into `UsageError`. `place`: named in front, unless the error does."""
+    from asymrl.engine.files import StorageError
+
+    try:
+        yield
+    except UsageError:
+        raise
+    except (ValueError, StorageError) as error:
+        said = str(error)
+        raise UsageError(said if place is None or str(place) in said else f"{place}: {said}") from error
 
 
 def world_named(name: str) -> World:
     """The world that the user asked for."""
     from asymrl.worlds import make
 
-    try:
+    with user_errors():
         return make(name)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """What the user's --config file says."""
+    """The contents of the user's --config file."""
     try:
         return tomllib.loads(path.read_text())
     except OSError as error:
@@ -38,13 +80,38 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"--config {path}: not TOML: {error}") from error
 
 
-def is_run(path: str) -> bool:
+def holds_runs(path: str | Path) -> bool:
     """Whether this is a folder with runs."""
     return (Path(path) / "settings.json").is_file()
 
 
-def choices(where: Sequence[str]) -> dict[str, str]:
-    """What `--where NAME=VALUE ...` asks for."""
+def open_runs(folder: str | Path) -> Runs:
+    """The runs in the folder that the user named."""
+    from asymrl.api import Runs
+
+    if not holds_runs(folder):
+        what = "there is no such folder" if not Path(folder).is_dir() else "it holds no settings.json"
+        raise UsageError(f"{folder}: no runs here, {what}; `asymrl train` makes some")
+    with user_errors(folder):
+        return Runs(folder)
+
+
+def load_runs(folder: str | Path, where: Sequence[str] = ()) -> list[TrainedRuns]:
+    """The trained runs that the user asked for, grouped by shape."""
+    runs = open_runs(folder)
+    with user_errors(folder):
+        return runs.load(_settings_of(where))
+
+
+def select_run(folder: str | Path, run_seed: int | None, where: Sequence[str] = ()) -> TrainedRun:
+    """The trained run with this seed and these settings, or the best of them."""
+    runs = open_runs(folder)
+    with user_errors(folder):
+        return runs.best(_settings_of(where), run_seed)
+
+
+def _settings_of(where: Sequence[str]) -> dict[str, str]:
+    """The settings that `--where NAME=VALUE ...` asks for."""
     parts = [text.partition("=") for text in where]
     for name, equals, value in parts:
         if not name or not equals or not value:
@@ -52,37 +119,8 @@ def choices(where: Sequence[str]) -> dict[str, str]:
     return {name.replace("-", "_"): value for name, _, value in parts}
 
 
-def load_runs(folder: str | Path, where: Sequence[str] = ()) -> list[TrainedRuns]:
-    """The trained runs that the user asked for, grouped by shape."""
-    check_is_run(folder)
-    from asymrl.api import Runs
-
-    try:
-        return Runs(folder).load(choices(where))
-    except ValueError as error:
-        raise UsageError(f"{folder}: {error}" if str(folder) not in str(error) else str(error)) from error
-
-
-def select_run(folder: str | Path, run_seed: int | None, where: Sequence[str] = ()) -> TrainedRun:
-    """The trained run with this seed and these settings, or the best of them."""
-    check_is_run(folder)
-    from asymrl.api import Runs
-
-    try:
-        return Runs(folder).best(choices(where), run_seed)
-    except ValueError as error:
-        raise UsageError(f"{folder}: {error}" if str(folder) not in str(error) else str(error)) from error
-
-
-def check_is_run(folder: str | Path) -> None:
-    """Complains if there are no runs in a folder."""
-    if not is_run(str(folder)):
-        what = "there is no such folder" if not Path(folder).is_dir() else "it holds no settings.json"
-        raise UsageError(f"{folder}: no runs here, {what}; `asymrl train` makes some")
-
-
 def check_writable(path: Path, endings: Sequence[str], otherwise: str = "") -> None:
-    """Complains, before any work is done, if this file cannot be written or has another ending."""
+    """Refuses, before any work is done, a file that cannot be written or has another ending."""
     if path.suffix.lower() not in endings:
         raise UsageError(f"{path}: unknown file ending {path.suffix!r}; use {' or '.join(endings)}{otherwise}")
     if not path.parent.is_dir():
@@ -92,7 +130,7 @@ def check_writable(path: Path, endings: Sequence[str], otherwise: str = "") -> N
 
 
 def require_packages(names: Sequence[str], extra: str, purpose: str) -> None:
-    """Complains, before any work is done, if a package of this extra is missing."""
+    """Refuses, before any work is done, if a package of this extra is missing."""
     for name in names:
         if importlib.util.find_spec(name) is None:
             raise UsageError(f'{purpose} needs the package {name}: pip install "asymrl[{extra}]"')

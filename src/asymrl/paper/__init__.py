@@ -1,7 +1,39 @@
-"""The paper as data: what its grid search found, what it searched, and how long it trained."""
+"""The paper: what its grid search chose, what it trained, and its figures and tables from our own runs.
 
-from asymrl.paper.tuned import PAPER_WORLDS as PAPER_WORLDS
-from asymrl.paper.tuned import RATES as RATES
-from asymrl.paper.tuned import budget as budget
-from asymrl.paper.tuned import grid as grid
-from asymrl.paper.tuned import tuned as tuned
+`tuned(world, method)`, `grid(world)`, `budget(world)` and `PAPER_WORLDS` are the paper's numbers. `extent` says how
+much of a part ("curves", "critics" or "grid") is wanted, and `runs_of` which runs that needs; `asymrl.reproduce` trains
+them. `reproduction` makes the part's table and figures from a folder with runs. The tables themselves are `comparison`
+for curves, `final_values` for critics and `ranking` for a grid search.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asymrl.lazy import exports
+
+if TYPE_CHECKING:
+    from asymrl.paper.hyperparameters import PAPER_WORLDS as PAPER_WORLDS
+    from asymrl.paper.hyperparameters import RATES as RATES
+    from asymrl.paper.hyperparameters import budget as budget
+    from asymrl.paper.hyperparameters import grid as grid
+    from asymrl.paper.hyperparameters import tuned as tuned
+    from asymrl.paper.parts import Extent as Extent
+    from asymrl.paper.parts import extent as extent
+    from asymrl.paper.parts import runs_of as runs_of
+    from asymrl.paper.reproduced import Reproduction as Reproduction
+    from asymrl.paper.reproduced import reproduction as reproduction
+    from asymrl.paper.results import comparison as comparison
+    from asymrl.paper.results import final_values as final_values
+    from asymrl.paper.selection import ranking as ranking
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "asymrl.paper.hyperparameters": ["PAPER_WORLDS", "RATES", "budget", "grid", "tuned"],
+        "asymrl.paper.parts": ["Extent", "extent", "runs_of"],
+        "asymrl.paper.reproduced": ["Reproduction", "reproduction"],
+        "asymrl.paper.results": ["comparison", "final_values"],
+        "asymrl.paper.selection": ["ranking"],
+    },
+)

@@ -1,4 +1,4 @@
-"""The tables of a finished sweep, and what a reader of the paper asks them."""
+"""The tables of finished runs, and the numbers that a reader of the paper looks for in them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import polars as pl
 from jaxtyping import Float
 
 from asymrl.engine.files import RunError
-from asymrl.engine.statistics import final_returns, mean_and_error, run_columns
+from asymrl.engine.statistics import final_points, final_returns, mean_and_error, run_columns
 from asymrl.engine.store import METRICS_FILE, PROBES_FILE, read_table
 from asymrl.engine.wording import thousands
 from asymrl.learning.methods import METHODS
-from asymrl.paper.tuned import PAPER_WORLDS, tuned
-from asymrl.report.intervals import bootstrap, improvement_interval, interquartile_mean, normalised
+from asymrl.paper.fork import PAIRS, exact_values
+from asymrl.paper.hyperparameters import PAPER_WORLDS, tuned
+from asymrl.report.intervals import bootstrap, improvement_interval, interquartile_mean, mean, normalised
 
 
 def read_results(folder: Path, name: str = "metrics") -> pl.DataFrame:
@@ -155,3 +156,33 @@ def score_matrix(finals: pl.DataFrame, method: str, worlds: Sequence[str]) -> Fl
     columns = [normalised(scores_of(finals, world, method)[:, 0], world) for world in worlds]
     count = min(len(column) for column in columns)
     return np.stack([column[:count] for column in columns], axis=1)
+
+
+def final_values(probes: pl.DataFrame, n: int = 4) -> pl.DataFrame:
+    """Figure 4 in numbers: the critics' values at the fork of Heaven-Hell-n once training is over.
+
+    The mean value of each pair over the last tenth of training, with an interval over runs, and the optimal value.
+    """
+    per_run = (
+        final_points(probes)
+        .with_columns(pl.col("probe").cast(pl.String))
+        .group_by("method", "probe", "seed", maintain_order=True)
+        .agg(pl.col("value").cast(pl.Float64).mean())
+    )
+    exact, rows = exact_values(n), []
+    for method in in_paper_order(per_run["method"].to_list(), METHODS):
+        for pair in PAIRS:
+            values = per_run.filter(pl.col("method") == method, pl.col("probe") == pair)["value"].to_numpy()
+            found = bootstrap(values[:, None], mean)
+            rows.append(
+                {
+                    "method": method,
+                    "pair": pair,
+                    "runs": len(values),
+                    "value": found.estimate,
+                    "value_low": found.low,
+                    "value_high": found.high,
+                    "optimal": exact[pair],
+                }
+            )
+    return pl.DataFrame(rows)

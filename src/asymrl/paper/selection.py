@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from asymrl.engine.files import RunError
 from asymrl.engine.statistics import FINAL_SHARE, final_returns, mean_and_error
-from asymrl.paper.tuned import grid, tuned
+from asymrl.paper.hyperparameters import grid, tuned
 from asymrl.report.curves import curves
 
 SEARCHED = ("actor_rate", "critic_rate", "entropy_weight")
@@ -98,7 +98,7 @@ def ranking(table: pl.DataFrame) -> pl.DataFrame:
         found = candidates_of(part)
         ours = select(found)
         theirs = tuple((tuned(world, method) or {}).values())
-        for each in sorted(found, key=lambda each: -each.final):
+        for each in sorted(found, key=lambda each: (-each.final, each.setting)):
             rank = 1 + sum(other.final > each.final for other in found)
             by_paper = bool(theirs) and np.allclose(each.setting, theirs)
             choices = {(True, True): "both", (True, False): "us", (False, True): "the paper"}

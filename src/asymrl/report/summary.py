@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from asymrl.engine.statistics import mean_and_error
 from asymrl.engine.wording import plural, plus_minus, thousands
 from asymrl.learning.settings import Settings
+from asymrl.report.intervals import Interval, bootstrap
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 MOST_SEEDS_SHOWN, MOST_FAILURES_SHOWN = 10, 3
@@ -43,6 +47,40 @@ def _differing(runs: pl.DataFrame) -> list[str]:
     """The columns in which runs differ, besides their seed."""
     columns = runs.columns[: runs.columns.index("seed")]
     return [name for name in columns if name != "run" and runs[name].n_unique() > 1]
+
+
+def ranking_of(runs: pl.DataFrame) -> pl.DataFrame:
+    """The final return of each kind of run, best first within each world. Runs of one kind differ in their seed only.
+
+    Args:
+        runs: as for `summary`.
+
+    Returns:
+        `world, method, <settings in which kinds differ>, runs, final_return` (the interquartile mean, with the bounds
+        of its 95 % interval) and, if runs failed, `failed`, how many. Those are left out of the other numbers.
+    """
+    own = [name for name in _differing(runs) if name not in ("world", "method")]
+    kinds, rows = ["world", "method", *own], []
+    for kind, part in runs.group_by(kinds, maintain_order=True):
+        finals = part.filter(pl.col("status") != "failed")["final_return"].drop_nulls().to_numpy()
+        middle = bootstrap(finals[:, None]) if len(finals) else Interval(math.nan, math.nan, math.nan)
+        rows.append(
+            {
+                **dict(zip(kinds, kind, strict=True)),
+                "runs": len(finals),
+                "final_return": middle.estimate,
+                "final_return_low": middle.low,
+                "final_return_high": middle.high,
+                "failed": int((part["status"] == "failed").sum()),
+            }
+        )
+    table = pl.DataFrame(rows, infer_schema_length=None).fill_nan(None)
+    order = {world: i for i, world in enumerate(runs["world"].unique(maintain_order=True))}
+    table = table.sort(
+        pl.col("world").replace_strict(order), "final_return", descending=[False, True], nulls_last=True,
+        maintain_order=True,
+    )  # fmt: skip
+    return table if table["failed"].sum() else table.drop("failed")
 
 
 def _parts(runs: pl.DataFrame, sound: pl.DataFrame) -> list[str]:
@@ -98,13 +136,26 @@ def _references(world: str, reached: float) -> list[str]:
     return lines
 
 
-def next_commands(folder: Path, settings: Settings) -> str:
-    """What one may want to do with the runs in a folder now."""
+def next_commands(
+    folder: Path, settings: Settings, where: Mapping[str, Any] | None = None, *, has_networks: bool = True
+) -> str:
+    """What one may want to do with the runs in a folder now.
+
+    Args:
+        folder: of the store.
+        settings: of one of the runs.
+        where: the settings of the best runs, where runs differ.
+        has_networks: whether their networks were kept.
+    """
+    if not has_networks:
+        return f'asymrl.load("{folder}").metrics in Python; the networks were not kept (--keep-networks keeps them)'
+    chosen = " ".join(f"{name}={value}" for name, value in (where or {}).items())
+    which = f" --where {chosen}" if chosen else ""
     longer = 2 * settings.steps // settings.log_period * settings.log_period
     return "\n".join(
         [
-            f"asymrl evaluate {folder}",
-            f"asymrl render {folder} -o episode.gif",
+            f"asymrl evaluate {folder}{which}",
+            f"asymrl render {folder}{which} -o episode.gif",
             f"asymrl resume {folder} --steps {longer}",
         ]
     )

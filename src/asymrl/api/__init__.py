@@ -1,0 +1,31 @@
+"""Everything that the command does, from Python. These names are those of `asymrl` itself.
+
+>>> import asymrl
+>>> runs = asymrl.train("heaven-hell-3", method="a2c-asym-hs", seeds=5)
+>>> runs.metrics
+>>> runs.evaluate()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asymrl.lazy import exports
+
+if TYPE_CHECKING:
+    from asymrl.api.loaded import Runs as Runs
+    from asymrl.api.loaded import load as load
+    from asymrl.api.training import Comparison as Comparison
+    from asymrl.api.training import compare as compare
+    from asymrl.api.training import reproduce as reproduce
+    from asymrl.api.training import resume as resume
+    from asymrl.api.training import sweep as sweep
+    from asymrl.api.training import train as train
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "asymrl.api.loaded": ["Runs", "load"],
+        "asymrl.api.training": ["Comparison", "compare", "reproduce", "resume", "sweep", "train"],
+    },
+)

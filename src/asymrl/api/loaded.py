@@ -1,0 +1,164 @@
+"""Runs in a folder, to look at and to use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asymrl.api.wanted import take_store
+from asymrl.engine.files import StorageError
+from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.runs import Run
+from asymrl.engine.store import RUNS_FILE, Store, read_table
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+
+    from asymrl.agents.policy import Policy
+    from asymrl.agents.trained import TrainedRun, TrainedRuns
+    from asymrl.engine.listeners import Listener
+
+
+class Runs:
+    """Runs in a folder: their learning curves, their agents, and ways to use both."""
+
+    def __init__(self, folder: str | PathLike[str]):
+        """Raises RunError if there are no runs in this folder."""
+        self.folder = Path(folder)
+        self._store = Store.open(self.folder)
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def __repr__(self) -> str:
+        from asymrl.engine.display import title
+
+        return f"Runs({str(self.folder)!r}: {title(self.runs)})"
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The settings and the seed of each run."""
+        return self._store.runs
+
+    @property
+    def metrics(self) -> pl.DataFrame:
+        """The learning curves, one row per run and point."""
+        return self._store.metrics()
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row per run: its settings, how far it came, and what it reached."""
+        return read_table(self.folder, RUNS_FILE)
+
+    @property
+    def failed(self) -> list[int]:
+        """The numbers of the runs that stopped because a loss, a gradient or a parameter was not finite."""
+        return [number for number, result in self._store.results().items() if result.status == "failed"]
+
+    def load(self, where: Mapping[str, Any] | None = None, seed: int | None = None) -> list[TrainedRuns]:
+        """The runs with their networks, grouped by what can be computed together; all, or those with these settings."""
+        from asymrl.agents.trained import choose_runs, load_trained
+
+        return load_trained(self._store, choose_runs(self.runs, where or {}, seed))
+
+    def best(self, where: Mapping[str, Any] | None = None, seed: int | None = None) -> TrainedRun:
+        """The run with the best return of its last 100 episodes, with its networks."""
+        from asymrl.agents.trained import best_run
+
+        return best_run(self._store, seed, where)
+
+    def policy(self, seed: int | None = None, generator: np.random.Generator | None = None) -> Policy:
+        """The best agent, or that with this seed, ready to act: `reset()`, then `act(observation)`."""
+        from asymrl.agents.policy import Policy
+
+        return Policy(self.folder, run_seed=seed, generator=generator)
+
+    def evaluate(self, episodes: int = 1000, *, greedy: bool = False, seed: int = 0) -> pl.DataFrame:
+        """How good each agent is in so many episodes, a row per run: means and standard errors over episodes."""
+        from asymrl.agents.evaluation import evaluation_table
+
+        return evaluation_table(self.load(), episodes=episodes, greedy=greedy, seed=seed)
+
+    def summary(self) -> str:
+        """The returns that were reached, beside those of a random and the best known policy."""
+        from asymrl.report.summary import summary
+
+        return summary(self.table)
+
+    def ranking(self) -> pl.DataFrame:
+        """The final return of each kind of run with its 95 % interval, best first within each world.
+
+        Runs of one kind differ in their seed only.
+        """
+        from asymrl.report.summary import ranking_of
+
+        return ranking_of(self.table)
+
+    def plot(self, path: str | PathLike[str] | None = None) -> Path:
+        """Draws the learning curves into a file, by default `curve.png` in the folder."""
+        from asymrl.report.curves import save_learning_curve
+        from asymrl.report.summary import comparable
+
+        path = Path(path) if path is not None else self.folder / "curve.png"
+        try:
+            metrics = self.metrics
+            save_learning_curve(metrics, path, references=comparable(metrics))
+        except OSError as error:
+            raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
+        return path
+
+    def render(
+        self, path: str | PathLike[str], *, seed: int = 0, run_seed: int | None = None, greedy: bool = False
+    ) -> Path:
+        """Draws an episode of the best agent, or that with this seed: a .gif film, or a .png of the last moment."""
+        from asymrl.report.films import film_of_run
+
+        film_of_run(self.best(seed=run_seed), seed=seed, greedy=greedy).save(Path(path))
+        return Path(path)
+
+    def export(self, path: str | PathLike[str], *, run_seed: int | None = None) -> Path:
+        """Writes the best policy, or that with this seed, for other programs: an .onnx or .npz file."""
+        from asymrl.export.saving import export_run
+
+        export_run(self.best(seed=run_seed), Path(path))
+        return Path(path)
+
+    def resume(
+        self,
+        *,
+        steps: int | None = None,
+        listener: Listener | None = None,
+        pace: Pace | None = None,
+        placement: Placement | None = None,
+    ) -> Runs:
+        """Goes on with the runs, to their end or for more steps than they were started with; see `asymrl.train`."""
+        from asymrl.paper.parts import probes_from_json
+
+        store = take_store(self.folder, steps)
+        return train_taken(store, listener, pace, placement, probes=probes_from_json(store.probes))
+
+
+def load(folder: str | PathLike[str]) -> Runs:
+    """The runs in a folder, to look at and to use."""
+    return Runs(folder)
+
+
+def train_taken(
+    store: Store, listener: Listener | None, pace: Pace | None, placement: Placement | None, **what: Any
+) -> Runs:
+    """Trains the runs of a store that was taken, and releases it. Raises KeyboardInterrupt if a signal stopped it."""
+    from asymrl.engine.display import display
+    from asymrl.engine.driver import train_store
+
+    try:
+        outcome = train_store(
+            store, listener or display(), pace=pace or Pace(), placement=placement or Placement(), **what
+        )
+    finally:
+        store.release()
+    if outcome.interrupted is not None:
+        raise KeyboardInterrupt(f"{outcome.interrupted.name}: go on with asymrl.resume({str(store.path)!r})")
+    return Runs(store.path)

@@ -1,0 +1,220 @@
+"""Training from Python: train, resume, sweep, compare, reproduce."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from asymrl.api.loaded import Runs, train_taken
+from asymrl.api.wanted import (
+    compare_folder,
+    comparison_runs,
+    keeps_networks,
+    known_by_name,
+    new_store,
+    reproduction_folder,
+    reproduction_store,
+    settings_for,
+    sweep_runs,
+)
+from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.runs import Run
+from asymrl.engine.store import Store
+from asymrl.learning.methods import METHODS
+from asymrl.learning.settings import Settings
+
+if TYPE_CHECKING:
+    from asymrl.engine.listeners import Listener
+    from asymrl.paper.parts import Part
+    from asymrl.report.comparison import MethodRow
+    from asymrl.worlds.world import World
+
+
+def train(
+    world: str | World | Settings | Sequence[Settings],
+    method: str = Settings.method,
+    *,
+    seeds: int | Sequence[int] = 5,
+    out: str | PathLike[str] | None = None,
+    listener: Listener | None = None,
+    pace: Pace | None = None,
+    placement: Placement | None = None,
+    **settings: Any,
+) -> Runs:
+    """Trains runs, one per seed, and keeps them in a folder.
+
+    Args:
+        world: the name of a world, or a world of your own, which is then known by its name in this process; or complete
+            settings, each of which is trained with every seed.
+        method: what the critic reads and how long the memory is.
+        seeds: how many (0, 1, ...), or which.
+        out: the folder; by default `runs/WORLD-METHOD`, with a number if there is one already.
+        listener: follows the training; by default what suits the terminal.
+        pace: how often to look at the runs and to write checkpoints.
+        placement: where to train.
+        **settings: fields of `Settings`; others are as the paper tuned them for this world and method, or the default.
+
+    Raises:
+        ValueError: if a setting is not possible, or `out` already holds runs.
+        KeyboardInterrupt: on Ctrl-C, after a checkpoint; `resume` goes on from there.
+    """
+    if not isinstance(world, str | Settings | Sequence):
+        world, settings = known_by_name(world, settings)
+    if isinstance(world, str):
+        chosen: Sequence[Settings] = [settings_for(world, method, **settings)]
+    elif settings or method != Settings.method:
+        raise ValueError("these settings are complete; change them with dataclasses.replace")
+    else:
+        chosen = [world] if isinstance(world, Settings) else list(world)
+    runs = [Run(each, int(seed)) for each in chosen for seed in _seeds(seeds)]
+    return train_taken(new_store(runs, out), listener, pace, placement)
+
+
+def resume(
+    folder: str | PathLike[str],
+    *,
+    steps: int | None = None,
+    listener: Listener | None = None,
+    pace: Pace | None = None,
+    placement: Placement | None = None,
+) -> Runs:
+    """Goes on with the runs in a folder, to their end or for more steps than they were started with."""
+    return Runs(folder).resume(steps=steps, listener=listener, pace=pace, placement=placement)
+
+
+def sweep(
+    worlds: str | Sequence[str],
+    methods: str | Sequence[str] = Settings.method,
+    *,
+    out: str | PathLike[str],
+    seeds: int | Sequence[int] = 5,
+    axes: Mapping[str, Sequence[Any]] | None = None,
+    listener: Listener | None = None,
+    pace: Pace | None = None,
+    placement: Placement | None = None,
+    keep_networks: bool | None = None,
+    **settings: Any,
+) -> Runs:
+    """Trains every world with every method, every combination of `axes` and every seed. Again, it does what is missing.
+
+    Args:
+        worlds: names of worlds.
+        methods: names of methods.
+        out: the folder.
+        seeds: how many (0, 1, ...), or which.
+        axes: values to try, by the names of `Settings`.
+        listener: follows the training; by default what suits the terminal.
+        pace: how often to look at the runs and to write checkpoints.
+        placement: where to train.
+        keep_networks: whether the networks of finished runs are kept; by default if there are at most 300.
+        **settings: other settings of all runs.
+    """
+    wanted = {**{name: [value] for name, value in settings.items()}, **(axes or {})}
+    runs = sweep_runs(_listed(worlds), _listed(methods), wanted, _seeds(seeds))
+    store = Store.take_or_create(Path(out), runs, keeps_networks=keeps_networks(runs, keep_networks))
+    return train_taken(store, listener, pace, placement)
+
+
+def compare(
+    world: str,
+    methods: Sequence[str] = METHODS,
+    *,
+    seeds: int | Sequence[int] = 5,
+    steps: int = 200_000,
+    out: str | PathLike[str] | None = None,
+    listener: Listener | None = None,
+    pace: Pace | None = None,
+    placement: Placement | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Trains methods side by side in a world and says which critic to use there.
+
+    Args:
+        world: its name.
+        methods: to compare; those that need a latent state are left out where there is none.
+        seeds: how many (0, 1, ...), or which; at least two.
+        steps: of each run.
+        out: the folder; by default `runs/compare-WORLD`. Runs that are there are not trained again.
+        listener: follows the training; by default what suits the terminal.
+        pace: how often to look at the runs and to write checkpoints.
+        placement: where to train.
+        **settings: other settings of all runs.
+    """
+    folder = Path(out) if out is not None else compare_folder(world)
+    runs, _ = comparison_runs(world, methods, _seeds(seeds), {**settings, "steps": steps})
+    return compared(world, train_taken(Store.take_or_create(folder, runs), listener, pace, placement))
+
+
+def reproduce(
+    part: Part = "curves",
+    worlds: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    *,
+    seeds: int | None = None,
+    steps: int | None = None,
+    quick: bool = False,
+    out: str | PathLike[str] | None = None,
+    keep_networks: bool = False,
+    listener: Listener | None = None,
+    pace: Pace | None = None,
+    placement: Placement | None = None,
+) -> Runs:
+    """Trains the runs of a part of the paper; `asymrl.paper.reproduction` makes its table and figures of them.
+
+    Args:
+        part: "curves" (figure 3), "critics" (figure 4) or "grid" (the search for settings).
+        worlds: some of the paper's. None: all that the part has.
+        methods: some of the paper's. None: all that the part has.
+        seeds: how many. None: 20, as in the paper.
+        steps: of each run. None: as many as in the paper.
+        quick: a version for a quarter of an hour on a laptop.
+        out: the folder; by default in `results`. Runs that are there are not trained again.
+        keep_networks: whether the networks of finished runs are kept.
+        listener: follows the training; by default what suits the terminal.
+        pace: how often to look at the runs and to write checkpoints.
+        placement: where to train.
+    """
+    from asymrl.paper.parts import extent, probes_of
+
+    wanted = extent(part, worlds, methods, seeds, steps, quick=quick)
+    folder = Path(out) if out is not None else reproduction_folder(part, quick=quick)
+    store, only = reproduction_store(part, wanted, folder, keep_networks=keep_networks)
+    return train_taken(store, listener, pace, placement, probes=probes_of(part, wanted), only=only)
+
+
+class Comparison(NamedTuple):
+    """Methods that were trained side by side in a world."""
+
+    world: str
+    runs: Runs
+    rows: list[MethodRow]
+    """What each method has reached, with 95 % intervals."""
+    method: str
+    """The one to use."""
+    advice: str
+    """Why."""
+
+
+def compared(world: str, runs: Runs) -> Comparison:
+    """What runs of several methods in one world say about them."""
+    from asymrl.report.comparison import choose, on_privilege, rows_of, scores_of
+    from asymrl.report.reasons import reasons
+    from asymrl.worlds.registry import make
+
+    scores = scores_of(runs.metrics)
+    choice = choose(scores)
+    sentences = [choice.reason, on_privilege(scores), reasons(make(world))]
+    return Comparison(world, runs, rows_of(scores), choice.method, " ".join(filter(None, sentences)))
+
+
+def _seeds(seeds: int | Sequence[int]) -> Sequence[int]:
+    chosen = range(seeds) if isinstance(seeds, int) else seeds
+    if not len(chosen):
+        raise ValueError("no seeds: train at least one run")
+    return chosen
+
+
+def _listed(names: str | Sequence[str]) -> Sequence[str]:
+    return [names] if isinstance(names, str) else names

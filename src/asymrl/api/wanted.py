@@ -1,0 +1,126 @@
+"""Which runs to train, and the stores that hold them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asymrl.engine.options import checked_values, resolve
+from asymrl.engine.runs import Run, product
+from asymrl.engine.store import Store, free_folder
+from asymrl.learning.settings import Settings
+from asymrl.paper import tuned
+
+if TYPE_CHECKING:
+    from asymrl.paper.parts import Extent, Part
+    from asymrl.worlds.world import World
+
+NETWORKS_KEPT = 300  # runs of a store whose networks are kept, unless something else is asked for; each has some MB
+
+
+def comparison_runs(
+    world: str, methods: Sequence[str], seeds: Sequence[int], settings: Mapping[str, Any]
+) -> tuple[list[Run], dict[str, str]]:
+    """The runs of a comparison, and why methods are left out.
+
+    Raises:
+        ValueError: if no method is left, a method stands twice, or one seed is all there is.
+    """
+    from asymrl.worlds.registry import make
+    from asymrl.worlds.stepped_world import SteppedWorld
+
+    if len(seeds) < 2:
+        raise ValueError(f"{len(seeds)} seeds: at least 2 are needed, as one run says nothing about others")
+    if len(set(methods)) < len(methods):
+        raise ValueError("methods: the same method is named twice")
+    env = make(world)
+    no_state = env.without_latent if isinstance(env, SteppedWorld) else None
+    chosen = {method: settings_for(world, method, **settings) for method in methods}
+    left_out = {method: no_state for method, each in chosen.items() if no_state and "s" in each.how.reads}
+    runs = [Run(each, seed) for method, each in chosen.items() if method not in left_out for seed in seeds]
+    if not runs:
+        raise ValueError(f"no method is left to train: their critics need a latent state; a2c needs none. {no_state}")
+    return runs, left_out
+
+
+def compare_folder(world: str) -> Path:
+    return Path("runs") / re.sub(r"[^\w.-]+", "-", f"compare-{world}")
+
+
+def settings_for(world: str, method: str, **settings: Any) -> Settings:
+    """The given settings, then those that the paper tuned or the world brings along, then the defaults."""
+    return Settings(**resolve(world, method, settings, tuned=tuned(world, method)))
+
+
+def sweep_runs(
+    worlds: Sequence[str], methods: Sequence[str], axes: Mapping[str, Sequence[Any]], seeds: Sequence[int]
+) -> list[Run]:
+    """The runs of a sweep; settings that are not in `axes` are as in `settings_for`."""
+    return product(
+        worlds, methods, axes, seeds, lambda world, method: resolve(world, method, tuned=tuned(world, method))
+    )
+
+
+def keeps_networks(runs: Sequence[Run], wanted: bool | None) -> bool:
+    """Whether a new store keeps the networks of its runs."""
+    return len(runs) <= NETWORKS_KEPT if wanted is None else wanted
+
+
+def new_store(runs: Sequence[Run], out: str | PathLike[str] | None) -> Store:
+    """A store for these runs, whose worlds are known to exist."""
+    from asymrl.learning.state import training_world
+
+    for shape in {run.settings.shape() for run in runs}:
+        training_world(shape)
+    first = runs[0].settings
+    return Store.create(Path(out) if out is not None else free_folder(first.world, first.method), runs)
+
+
+def take_store(folder: str | PathLike[str], steps: int | None = None) -> Store:
+    """The store in a folder, to go on with its runs; `steps` makes them longer.
+
+    Raises:
+        RunError: if there is none, another process trains it, or its runs cannot be made longer.
+    """
+    store = Store.take(Path(folder))
+    try:
+        store.check_world_files()
+        if steps is not None:
+            store.extend(steps)
+    except BaseException:
+        store.release()
+        raise
+    return store
+
+
+def reproduction_folder(part: Part, *, quick: bool = False) -> Path:
+    """Where the runs of a part of the paper are kept: those of figures 3 and 4 together."""
+    return Path("results") / ("quick" if quick else "grid" if part == "grid" else "curves")
+
+
+def reproduction_store(
+    part: Part, wanted: Extent, out: Path, *, keep_networks: bool = False
+) -> tuple[Store, list[int]]:
+    """The store for a part of the paper, which may hold other runs too; and the numbers of those that are wanted."""
+    from asymrl.paper.parts import probes_of, runs_of
+
+    runs = runs_of(part, wanted)
+    probes = {world: probe.to_json() for world, probe in probes_of(part, wanted).items()}
+    store = Store.take_or_create(out, runs, keeps_networks=keep_networks, probes=probes)
+    keys = {run.key for run in runs}
+    return store, [number for number, run in enumerate(store.runs) if run.key in keys]
+
+
+def known_by_name(world: World, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Registers a world under its own name; the name, and the settings with the world's time limit and discount."""
+    from asymrl.adapters.sources import register
+    from asymrl.worlds.world import World
+
+    if not isinstance(world, World):
+        raise TypeError(f"{world!r} is not a world; give a name such as 'heaven-hell-3', a World, or Settings")
+    register(world.name, lambda time_limit=world.time_limit: world.with_time_limit(time_limit))
+    own = {"discount": world.discount} | ({} if world.time_limit is None else {"time_limit": world.time_limit})
+    return world.name, own | checked_values(settings, "settings")

@@ -1,0 +1,117 @@
+"""The parts of the paper's evaluation: which runs each of them needs, and what is measured in these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from asymrl.engine.runs import Run, product
+from asymrl.learning.methods import METHODS
+from asymrl.paper.hyperparameters import PAPER_WORLDS, budget, grid, tuned
+
+if TYPE_CHECKING:
+    from asymrl.paper.fork import ForkProbe
+
+Part = Literal["curves", "critics", "grid"]
+CRITIC_WORLD = "heaven-hell-4"
+POINTS = 200  # of a learning curve, and measurements of a critic
+GRID_STEPS = 2_000_000
+
+
+class Extent(NamedTuple):
+    """How much of a part is wanted."""
+
+    worlds: tuple[str, ...]
+    methods: tuple[str, ...]
+    seeds: int
+    steps: int | None = None
+    """Of each run. None: as many as in the paper."""
+
+
+WHOLE = {
+    "curves": Extent(PAPER_WORLDS, METHODS, 20),
+    "critics": Extent((CRITIC_WORLD,), METHODS[:3], 20),
+    "grid": Extent(PAPER_WORLDS, ("a2c-asym-hs",), 20),
+}
+# What fits into a quarter of an hour on two cores: the three critics in the world where they differ most.
+QUICK = {
+    "curves": Extent(("heaven-hell-3",), METHODS[:3], 2, 800_000),
+    "critics": Extent((CRITIC_WORLD,), METHODS[:3], 2, 800_000),
+    "grid": Extent(("heaven-hell-3",), ("a2c-asym-hs",), 1, 50_000),
+}
+
+
+def extent(
+    part: Part,
+    worlds: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    seeds: int | None = None,
+    steps: int | None = None,
+    *,
+    quick: bool = False,
+) -> Extent:
+    """What is wanted of a part of the paper; what is None is as in the paper, or as in its quick version.
+
+    Raises:
+        ValueError: if it is not in the paper.
+    """
+    if part not in WHOLE:
+        raise ValueError(f"{part}: the parts are {', '.join(WHOLE)}")
+    given = {"worlds": worlds, "methods": methods, "seeds": seeds, "steps": steps}
+    chosen = {name: tuple(v) if isinstance(v, Sequence) else v for name, v in given.items() if v is not None}
+    wanted = (QUICK if quick else WHOLE)[part]._replace(**chosen)
+    for world in wanted.worlds:
+        if world not in PAPER_WORLDS:
+            raise ValueError(f"{world}: the paper has {', '.join(PAPER_WORLDS)}")
+    for method in wanted.methods:
+        if method not in METHODS:
+            raise ValueError(f"{method}: the paper has {', '.join(METHODS)}")
+    if wanted.seeds < 1:
+        raise ValueError("no seeds: train at least one run")
+    if part == "critics" and wanted.worlds != (CRITIC_WORLD,):
+        raise ValueError(f"{wanted.worlds[0]}: the critics' values are those of four histories of {CRITIC_WORLD}")
+    return wanted
+
+
+def runs_of(part: Part, wanted: Extent) -> list[Run]:
+    """The runs of a part."""
+    make = grid_runs if part == "grid" else curve_runs
+    return make(wanted.worlds, wanted.methods, range(wanted.seeds), wanted.steps)
+
+
+def curve_runs(
+    worlds: Sequence[str], methods: Sequence[str], seeds: Sequence[int], steps: int | None = None
+) -> list[Run]:
+    """Figure 3: the tuned settings, trained for as long as in the paper, or for this many steps."""
+    runs: list[Run] = []
+    for world in worlds:
+        axes = {"steps": [budget(world) if steps is None else steps], "log_points": [POINTS]}
+        runs += product([world], methods, axes, seeds, lambda world, method: tuned(world, method) or {})
+    return runs
+
+
+def grid_runs(
+    worlds: Sequence[str], methods: Sequence[str], seeds: Sequence[int], steps: int | None = None
+) -> list[Run]:
+    """The grid search: 3 x 3 x 5 settings for every world and method."""
+    runs: list[Run] = []
+    for world in worlds:
+        axes = {**grid(world), "steps": [GRID_STEPS if steps is None else steps], "log_points": [POINTS]}
+        runs += product([world], methods, axes, seeds, lambda world, method: {})
+    return runs
+
+
+def probes_of(part: Part, wanted: Extent) -> dict[str, ForkProbe]:
+    """What is measured during training: the critics' values at the fork of Heaven-Hell-4. Nothing in a grid search."""
+    from asymrl.paper.fork import ForkProbe
+
+    if part == "grid":
+        return {}
+    return {CRITIC_WORLD: ForkProbe(n=4, every=max(1, (wanted.steps or budget(CRITIC_WORLD)) // POINTS))}
+
+
+def probes_from_json(data: Mapping[str, Any]) -> dict[str, ForkProbe]:
+    """The probes that a store says its runs are measured with."""
+    from asymrl.paper.fork import ForkProbe
+
+    return {world: ForkProbe(n=int(each["n"]), every=int(each["every"])) for world, each in data.items()}
