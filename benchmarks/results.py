@@ -1,9 +1,9 @@
-"""How large the table of a whole grid search is, and how long questions to it take.
+"""How large the tables of a whole grid search are, how long they take to write, and how long questions to them take.
 
     python benchmarks/results.py [--runs 36000] [--points 200] [--folder FOLDER]
 
 Nothing is trained: the curves are random walks, whose digits compress no better than those of real ones. Everything
-else, files of finished cells and the table made from them, is what a sweep leaves behind.
+else is what `asymrl reproduce grid` leaves behind.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib.util
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import tyro
-from asymrl.sweeps.cells import batch_of, by_shape
-from asymrl.sweeps.ledger import SweepFolder
-from asymrl.sweeps.results import Results
-from asymrl.sweeps.table import collect_folder
 
+from asymrl.engine.runs import Run
+from asymrl.engine.store import METRICS_FILE, RUNS_FILE, SETTINGS_FILE, Store
+from asymrl.engine.tables import COMPLETE, RunResult
 from asymrl.learning.methods import METHODS
 from asymrl.learning.state import METRICS
-from asymrl.paper.evaluation import grid_cells
 from asymrl.paper.hyperparameters import PAPER_WORLDS
+from asymrl.paper.parts import GRID_STEPS, grid_runs
 
 GRID = 45  # settings per world and method
 
@@ -42,27 +41,25 @@ class Options:
     points: int = 200
     """Of each learning curve."""
     folder: Path | None = None
-    """Where to leave the table. None: nowhere."""
+    """Where to leave the store. None: nowhere."""
 
 
-def write_cells(folder: SweepFolder, seeds: int, points: int) -> int:
-    """Finished cells of the whole grid. Returns how many."""
-    generator, count = np.random.default_rng(0), 0
-    for group in by_shape(grid_cells(PAPER_WORLDS, METHODS, range(seeds))).values():
-        curve = np.full((len(group), points, len(METRICS)), np.nan, np.float32)
-        steps = np.linspace(0, 2e6, points, endpoint=False)
-        curve[..., 0] = steps + generator.integers(200, size=(len(group), points))
+def random_results(runs: Sequence[Run], points: int) -> dict[int, RunResult]:
+    """Finished runs with random learning curves."""
+    generator, results = np.random.default_rng(0), {}
+    for number in range(len(runs)):
+        curve = np.full((points, len(METRICS)), np.nan, np.float32)
+        steps = np.linspace(0, GRID_STEPS, points, endpoint=False)
+        curve[:, 0] = steps + generator.integers(200, size=points)
         # Episodes of 20 to 100 steps, whose returns are means over the last hundred.
-        lengths = generator.uniform(20, 100, size=(len(group), points))
-        curve[..., 1] = np.cumsum(2e6 / points / lengths, axis=1).round()
-        curve[..., 2] = curve[..., 1] / 2
-        curve[..., 3] = (100 * generator.normal(size=(len(group), points)).cumsum(axis=1)).round() / 100
-        curve[..., 4] = lengths.round(2)
-        curve[..., 5:11] = generator.lognormal(size=(len(group), points, 6))
-        done = np.full(len(group), points)
-        folder.write(Results(batch_of(group), curve, done, np.full(len(group), 2_000_000)))
-        count += len(group)
-    return count
+        lengths = generator.uniform(20, 100, size=points)
+        curve[:, 1] = np.cumsum(GRID_STEPS / points / lengths).round()
+        curve[:, 2] = curve[:, 1] / 2
+        curve[:, 3] = (100 * generator.normal(size=points).cumsum()).round() / 100
+        curve[:, 4] = lengths.round(2)
+        curve[:, 5:11] = generator.lognormal(size=(points, 6))
+        results[number] = RunResult(COMPLETE, GRID_STEPS, int(curve[-1, 1]), int(curve[-1, 2]), curve=curve)
+    return results
 
 
 QUERY = """
@@ -83,7 +80,7 @@ def ask_pandas(path: Path) -> int:
     keys = ["world", "method", "actor_rate", "critic_rate", "entropy_weight"]
     table = pd.read_parquet(path, columns=[*keys, "timestep", "return"])
     rows = table[table["timestep"] >= 1_800_000]
-    return len(rows.groupby(keys, observed=True)["return"].mean())
+    return rows.groupby(keys, observed=True)["return"].mean().size
 
 
 def ask_duckdb(path: Path) -> int:
@@ -99,24 +96,31 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def measure(options: Options, place: Path) -> None:
-    folder = SweepFolder.take(place)
     seeds = max(1, round(options.runs / (len(PAPER_WORLDS) * len(METHODS) * GRID)))
-    took, count = timed(lambda: write_cells(folder, seeds, options.points))
-    cells = sum(path.stat().st_size for path in folder.result_files())
-    print(f"finished cells   {count} runs in {len(folder.result_files())} files, {cells / 1e6:.0f} MB, {took:.1f} s")
-    took, done = timed(folder.finished)
-    print(f"what is finished {len(done)} cells, {took:.1f} s")
-    took, (path, rows, _) = timed(lambda: collect_folder(place))
+    runs = grid_runs(PAPER_WORLDS, METHODS, range(seeds))
+    took, store = timed(lambda: Store.create(place, runs, keeps_networks=False))
+    print(f"runs listed      {len(runs)} in {size(place / SETTINGS_FILE)}, {took:.1f} s")
+    results = random_results(runs, options.points)
+    took, _ = timed(lambda: store.write_tables(results))
+    store.release()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"collected        {rows} rows, {path.stat().st_size / 1e6:.0f} MB, {took:.1f} s, {memory:.1f} GB of memory")
+    rows = len(runs) * options.points
+    sizes = f"{size(place / METRICS_FILE)} and {size(place / RUNS_FILE)}"
+    print(f"tables written   {rows} rows, {sizes}, {took:.1f} s, {memory:.1f} GB of memory")
+    took, unfinished = timed(lambda: Store.open(place).unfinished())
+    print(f"opened           {len(unfinished)} runs left to train, {took:.1f} s")
     for name, needs, ask in (
         ("polars", "polars", ask_polars),
         ("pandas", "pyarrow", ask_pandas),
         ("duckdb", "duckdb", ask_duckdb),
     ):
         if importlib.util.find_spec(name) and importlib.util.find_spec(needs):
-            took, groups = timed(lambda ask=ask: ask(path))
+            took, groups = timed(lambda ask=ask: ask(place / METRICS_FILE))
             print(f"{name:16} final return of {groups} settings in {took:.2f} s")
+
+
+def size(path: Path) -> str:
+    return f"{path.stat().st_size / 1e6:.1f} MB"
 
 
 def main(options: Options) -> None:
