@@ -118,13 +118,12 @@ def side_by_side(env: World) -> int:
 def yardstick(settings: Settings) -> Yardstick | None:
     """The reference returns of a run's world, or None where none are known.
 
-    They hold for episodes of at most 100 steps. Of a best return that is known between two bounds, the lower one is
-    what some policy is known to reach.
+    They hold for episodes of at most 100 steps.
     """
     known = scores(settings.world)
     if known is None or settings.time_limit != DEFAULT_TIME_LIMIT:
         return None
-    return Yardstick(known.undiscounted["random"].low, known.undiscounted["best"].low)
+    return Yardstick(*known.random_and_best)
 
 
 def evaluate_runs(outcomes: Outcomes, reference: Yardstick | None) -> list[Evaluation]:

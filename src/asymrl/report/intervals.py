@@ -134,14 +134,11 @@ def profile_band(
 def normalised(returns: np.ndarray, world: str) -> np.ndarray:
     """Undiscounted returns on a scale from a random policy, 0, to the best known one, 1.
 
-    If the best return is only known by bounds, the lower one counts, which some policy reaches.
-
     Raises:
         ValueError: if no reference returns are known.
     """
     known = reference_scores(world)
     if known is None:
         raise ValueError(f"{world}: no reference returns are known, so its scores cannot be normalised")
-    random, best = known.undiscounted["random"], known.undiscounted["best"]
-    zero = (random.low + random.high) / 2
-    return (returns - zero) / (best.low - zero)
+    random, best = known.random_and_best
+    return (returns - random) / (best - random)

@@ -128,9 +128,9 @@ def _references(world: str, reached: float) -> list[str]:
     random, best = known.undiscounted["random"], known.undiscounted["best"]
     how = " (proven bounds)" if best.low < best.high else ""
     lines = [f"random policy   {random}", f"best known      {best}{how}"]
-    low = (random.low + random.high) / 2
-    if best.low > low:
-        share = (reached - low) / (best.low - low)
+    zero, one = known.random_and_best
+    if one > zero:
+        share = (reached - zero) / (one - zero)
         against = "the lower bound of the best" if best.low < best.high else "the best known"
         lines.append(f"reached         {share:.0%} of the way from random to {against}")
     return lines

@@ -38,6 +38,15 @@ class ReferenceScores:
     undiscounted: dict[str, Score]
     discounted: dict[str, Score]
 
+    @property
+    def random_and_best(self) -> tuple[float, float]:
+        """The undiscounted returns that count as 0 and 1 of a normalised return.
+
+        If the best return is only known by bounds, the lower one counts, which some policy reaches.
+        """
+        random, best = self.undiscounted["random"], self.undiscounted["best"]
+        return (random.low + random.high) / 2, best.low
+
 
 @functools.cache
 def _table() -> dict[str, ReferenceScores]:
