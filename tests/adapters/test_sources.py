@@ -10,7 +10,7 @@ import pytest
 from gymnasium.envs import registration
 
 from asymrl.adapters import register, user_code
-from asymrl.api import _known_by_name
+from asymrl.api.wanted import known_by_name
 from asymrl.worlds.finite_worlds import Tiger
 from asymrl.worlds.registry import make, source_of, split_options
 from asymrl.worlds.stepped_world import SteppedWorld
@@ -121,13 +121,13 @@ def test_what_is_wrong_is_named(file: str, name: str, message: str):
 
 
 def test_a_world_from_python_is_known_by_its_name():
-    name, settings = _known_by_name(Tiger(time_limit=9), {"steps": 5})
+    name, settings = known_by_name(Tiger(time_limit=9), {"steps": 5})
     assert (name, settings) == ("tiger", {"discount": 0.95, "time_limit": 9, "steps": 5})
     register("my tiger", lambda time_limit=3: Tiger(time_limit=time_limit))
     assert make("my tiger").time_limit == 3
     assert make("my tiger", time_limit=4).time_limit == 4
     with pytest.raises(TypeError, match="is not a world"):
-        _known_by_name(3, {})  # pyright: ignore[reportArgumentType]
+        known_by_name(3, {})  # pyright: ignore[reportArgumentType]
 
 
 def test_another_limit_leaves_the_world_alone():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asymrl.adapters.pomdp_files import to_text
-from asymrl.api import settings_for
+from asymrl.api.wanted import settings_for
 from asymrl.cli import main
 from asymrl.engine.files import RunError
 from asymrl.engine.options import world_settings
