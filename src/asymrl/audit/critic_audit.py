@@ -31,7 +31,7 @@ from asymrl.worlds.finite import FiniteWorld
 
 MASS = 0.99
 NEGLIGIBLE = 1e-9  # uncertainty of true values that needs no mention
-PARTS = {"error": "error", "bias": "  bias of what it is taught", "fit": "  fitting error"}
+PARTS = {"error": "error", "bias": "  bias of its targets", "fit": "  fitting error"}
 WRAP = textwrap.TextWrapper(100, initial_indent="    ", subsequent_indent="    ")
 
 

@@ -1,4 +1,4 @@
-"""`asymrl theory`: would a privileged critic help in this problem, and which?"""
+"""`asymrl theory`: would a privileged critic help in this world, and which?"""
 
 from __future__ import annotations
 
@@ -149,13 +149,13 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     yield f"Expected return: {verdict.expected_return:.4f}{exact}" + (
         f" (histories with {100 * verdict.followed:.1f} % of the probability followed)" if verdict.followed < 1 else ""
     )
-    yield "To compare with: " + ", ".join(f"{name} {value}" for name, value in verdict.returns.items())
+    yield "Reference returns: " + ", ".join(f"{name} {value}" for name, value in verdict.returns.items())
     yield ""
     yield from textwrap.wrap(
         f"Is V(s) defined? {'Yes.' if verdict.V_s_defined else 'No.'} {verdict.V_s_explanation}", WIDTH
     )
     yield ""
-    yield f"{'critic V(s) from':<18}{'actor listens':<16}{'value bias':>11}{'gradient error':>16}{'cosine':>9}"
+    yield f"{'targets of V(s)':<18}{'actor uses':<16}{'value bias':>11}{'gradient error':>16}{'cosine':>9}"
     for critic in verdict.critics:
         yield _row(critic)
     yield ""
@@ -165,7 +165,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         v = verdict.variance
         yield (
             f"Variance of one episode's gradient estimate: V(h) {v.h:.4g}, V(h, s) {v.hs:.4g}, "
-            f"V(h, s) with s drawn again {v.resampled:.4g}"
+            f"V(h, s) with s resampled {v.resampled:.4g}"
         )
         yield f"Mean variance of V(h, s) given h: {v.state_variance:.4g}"
     yield ""

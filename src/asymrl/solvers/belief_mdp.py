@@ -195,7 +195,9 @@ def belief_graph(pomdp: Pomdp, depth: int | None = None, limit: int = LIMIT) -> 
     first = model.first()
     first_belief, fresh = numbering.add(first.beliefs)
     layer = first.beliefs[fresh]
-    layers, sizes, edges = [layer], [fresh.size], []
+    layers, sizes = [layer], [fresh.size]
+    none = np.zeros(0, int)
+    edges = [(none, none, none, np.zeros(0), none)]
     while count(layer) and (depth is None or len(layers) <= depth):
         offset, found = len(numbering) - count(layer), []
         for block in _blocks(layer, pomdp.actions):
@@ -203,25 +205,21 @@ def belief_graph(pomdp: Pomdp, depth: int | None = None, limit: int = LIMIT) -> 
             following, fresh = numbering.add(after.beliefs)
             if len(numbering) > limit:
                 raise TooManyBeliefsError(pomdp.name, limit, len(layers) - 1, sum(sizes))
-            edges.append((after.belief + block.start + offset, after.action, after.observation, after.probability))
-            edges[-1] += (following,)
+            belief = after.belief + block.start + offset
+            edges.append((belief, after.action, after.observation, after.probability, following))
             found.append(after.beliefs[fresh])
         layer = sparse.csr_array(sparse.vstack(found, "csr"))
         layers.append(layer)
         sizes.append(count(layer))
     beliefs = sparse.csr_array(sparse.vstack(layers, "csr"))
-    columns = zip(*edges, strict=True) if edges else [[np.zeros(0, int)]] * 3 + [[np.zeros(0)], [np.zeros(0, int)]]
-    belief, action, observation, probability, following = (np.concatenate(column) for column in columns)
+    names = ("belief", "action", "observation", "probability", "following")
+    columns = zip(names, zip(*edges, strict=True), strict=True)
     return BeliefGraph(
         pomdp=pomdp,
         beliefs=beliefs,
         depth=np.repeat(np.arange(len(sizes)), sizes),
         rewards=model.rewards(beliefs),
-        belief=belief,
-        action=action,
-        observation=observation,
-        probability=probability,
-        following=following,
+        **{name: np.concatenate(column) for name, column in columns},
         first_observation=first.observation,
         first_probability=first.probability,
         first_belief=first_belief,

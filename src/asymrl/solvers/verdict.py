@@ -121,8 +121,8 @@ def examine(analysis: Analysis, policy: str, returns: dict[str, Reference], dept
 
 
 def _critic(analysis: Analysis, targets: str, estimator: str, depth: int | None) -> StateCritic:
-    true, told = analysis.gradient(), analysis.gradient(targets, estimator)
-    error, rounding = told.error(true), ROUNDING * _scale(analysis)
+    true, estimate = analysis.gradient(), analysis.gradient(targets, estimator)
+    error, rounding = estimate.error(true), ROUNDING * _scale(analysis)
     relative = error / true.norm if true.norm > rounding else 0.0 if error <= rounding else math.inf
     mean, worst_value, worst_gradient = None, None, None
     if analysis.graph.merged != BY_MEMORY:
@@ -131,7 +131,7 @@ def _critic(analysis: Analysis, targets: str, estimator: str, depth: int | None)
         mean = float(np.sum(weight * np.abs(np.nan_to_num(bias))) / weight.sum())
         worst_value = _largest(analysis, bias[:, None], depth, named=False)
         worst_gradient = _largest(analysis, analysis.gradient_bias(targets, estimator), depth, named=True)
-    return StateCritic(targets, estimator, mean, worst_value, relative, told.cosine(true), worst_gradient)
+    return StateCritic(targets, estimator, mean, worst_value, relative, estimate.cosine(true), worst_gradient)
 
 
 def _scale(analysis: Analysis) -> float:

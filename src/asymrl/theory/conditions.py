@@ -91,7 +91,7 @@ def _reactive(graph: HistoryGraph) -> tuple[Condition, Float64[np.ndarray, "O1 A
     one, other = (_words(graph, int(node[i]), int(edge[i])) for i in (first[seen[worst]], worst))
     why = (
         f"The policy remembers more than the last observation: after {o!r} it acts differently in [{one}] and "
-        f"[{other}], so that Pr(a | s) depends on the history and V(s) is not well defined."
+        f"[{other}], so Pr(a | s) depends on the history and V(s) is not well defined."
     )
     return Condition(name, False, why), acts
 
@@ -130,7 +130,7 @@ def _same_everywhere(
     why = (
         f"What the agent sees in state {state!r}, and so what it does there, depends on how it came there"
         + (" (it is different at the start)" if at_first else "")
-        + ", so that Pr(a | s) changes with time and V(s) is not well defined."
+        + ", so Pr(a | s) changes with time and V(s) is not well defined."
     )
     return Condition(name, False, why), pi_s
 
@@ -155,7 +155,7 @@ def _timeless(graph: HistoryGraph) -> Condition:
     if share <= SAME:
         return Condition(name, True, "")
     why = (
-        f"The time limit of {graph.horizon} ends {100 * share:.3g} % of the episodes, so that the return from a state "
+        f"The time limit of {graph.horizon} ends {100 * share:.3g} % of the episodes, so the return from a state "
         f"depends on the time left and V(s) is not well defined."
     )
     return Condition(name, False, why)

@@ -66,13 +66,13 @@ def beginning(pomdp: Pomdp, policy: HistoryPolicy) -> Root:
     O = pomdp.observations
     if pomdp.first_observation is None:
         state = np.flatnonzero(pomdp.start)
-        seen, probability = np.full(len(state), O), pomdp.start[state]
+        observation, probability = np.full(len(state), O), pomdp.start[state]
     else:
-        state, seen = np.nonzero(pomdp.start[:, None] * pomdp.first_observation)
-        probability = pomdp.start[state] * pomdp.first_observation[state, seen]
-    first, node = np.unique(seen, return_inverse=True)
-    shown = first if pomdp.first_observation is not None else np.full_like(first, -1)
-    return Root(policy.begin(first), shown, node, state, probability)
+        state, observation = np.nonzero(pomdp.start[:, None] * pomdp.first_observation)
+        probability = pomdp.start[state] * pomdp.first_observation[state, observation]
+    first, node = np.unique(observation, return_inverse=True)
+    in_history = first if pomdp.first_observation is not None else np.full_like(first, -1)
+    return Root(policy.begin(first), in_history, node, state, probability)
 
 
 def following(
