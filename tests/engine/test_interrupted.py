@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM end a training in an orderly way."""
+"""A training that is stopped or killed at any moment loses nothing but time, whichever command began it."""
 
 from __future__ import annotations
 
+import random
 import signal
 import subprocess
 import sys
@@ -9,9 +10,101 @@ import time
 from pathlib import Path
 
 import pytest
-from asymrl.runs.signals import StopRequests
 
-from tests.engine.conftest import OPTIONS, WORLD, Commands, Uninterrupted, assert_same_result
+from asymrl.engine.signals import StopRequests
+from tests.engine.conftest import OPTIONS, PACE, WORLD, Commands, Uninterrupted, assert_same_result
+
+SMALL = ["memory_size=4", "hidden=4", "time_limit=4", "log_points=20"]
+# Two shapes, each with two learning rates and two seeds: eight runs.
+SWEEP = [
+    *("sweep", "--env", WORLD, "--methods", "a2c-asym-s", "a2c", "--seeds", "2", *PACE),
+    *("--set", *SMALL, "steps=6000", "actor_rate=0.001,0.0003"),
+]
+COMPARISON = [
+    *("compare", WORLD, "--methods", "a2c-asym-s", "a2c", "--seeds", "2", "--steps", "6000", *PACE),
+    *("--set", *SMALL),
+]
+
+
+def go_on(asymrl: Commands, folder: Path, begin: list[str]) -> subprocess.Popen[str]:
+    """What a user would do: begin, or go on with what is there."""
+    if (folder / "settings.json").exists():
+        return asymrl.start("resume", str(folder), *PACE)
+    return asymrl.start(*begin, "--out", str(folder))
+
+
+def kill_after(process: subprocess.Popen[str], seconds: float) -> bool:
+    """Whether the process was still there to be killed."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+def wait_for_a_checkpoint(process: subprocess.Popen[str], folder: Path) -> None:
+    """Waits until this process has written a checkpoint."""
+    before = set(folder.glob("checkpoint/*.json"))
+    while process.poll() is None and not set(folder.glob("checkpoint/*.json")) - before:
+        time.sleep(0.005)
+
+
+def kill_once_saved(asymrl: Commands, folder: Path, begin: list[str], times: int) -> list[bool]:
+    """Begins or goes on so often, and kills each process a moment after its first checkpoint."""
+    moments = random.Random(1)
+    killed = []
+    for _ in range(times):
+        process = go_on(asymrl, folder, begin)
+        wait_for_a_checkpoint(process, folder)
+        killed.append(kill_after(process, moments.uniform(0, 0.3)))
+    return killed
+
+
+def finish(asymrl: Commands, folder: Path, begin: list[str]) -> str:
+    process = go_on(asymrl, folder, begin)
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, err) == (0, "")
+    return out
+
+
+def test_a_killed_training_ends_like_one_that_was_not(
+    asymrl: Commands, uninterrupted: Uninterrupted, tmp_path: Path
+):
+    folder, begin = tmp_path / "killed", ["train", WORLD, *OPTIONS]
+    assert kill_once_saved(asymrl, folder, begin, 1) == [True]
+    finish(asymrl, folder, begin)
+    assert_same_result(folder, uninterrupted.folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("begin", [SWEEP, COMPARISON], ids=["sweep", "compare"])
+def test_one_resume_for_everything(asymrl: Commands, tmp_path: Path, begin: list[str]):
+    """Several shapes: some runs are over, some are in their lanes, some have not begun when it is killed."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    finish(asymrl, whole, begin)
+    assert kill_once_saved(asymrl, killed, begin, 2) == [True] * 2
+    out = finish(asymrl, killed, begin)
+    assert "already complete" not in out
+    assert_same_result(killed, whole)
+    assert "already complete" in finish(asymrl, killed, begin)
+    assert_same_result(killed, whole)
+
+
+@pytest.mark.slow
+def test_a_training_killed_at_twenty_random_moments_ends_like_one_that_was_not(
+    asymrl: Commands, uninterrupted: Uninterrupted, tmp_path: Path
+):
+    # Also while it starts, before there is anything to resume, and while it writes its last files.
+    folder, begin, moments = tmp_path / "killed", ["train", WORLD, *OPTIONS], random.Random(2)
+    started = time.monotonic()
+    status, *_ = asymrl.train(tmp_path / "timed")
+    lifetime = time.monotonic() - started
+    assert status == 0
+    killed = sum(kill_after(go_on(asymrl, folder, begin), moments.uniform(0, lifetime)) for _ in range(20))
+    assert killed > 5
+    finish(asymrl, folder, begin)
+    assert_same_result(folder, uninterrupted.folder)
 
 
 @pytest.mark.parametrize(("which", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -19,7 +112,7 @@ def test_a_signal_makes_a_checkpoint_and_says_how_to_go_on(
     asymrl: Commands, uninterrupted: Uninterrupted, tmp_path: Path, which: signal.Signals, status: int
 ):
     folder = tmp_path / "stopped"
-    # Without this option the only checkpoint is the one that the signal causes.
+    # With this option the only checkpoints are those that the signal causes.
     process = asymrl.start("train", WORLD, *OPTIONS, "--checkpoint-seconds", "1000", "--out", str(folder))
     while not (folder / "metrics.parquet").exists():
         assert process.poll() is None
@@ -29,7 +122,7 @@ def test_a_signal_makes_a_checkpoint_and_says_how_to_go_on(
     assert (process.returncode, err) == (status, "")
     assert f"{which.name}: will stop with a checkpoint" in out
     assert f"To go on: asymrl resume {folder}" in out
-    assert len(list(folder.glob("checkpoint/*.json"))) == 1
+    assert list(folder.glob("checkpoint/*.json"))
     assert not (folder / "curve.png").exists()
     if which == signal.SIGINT:  # how it was stopped makes no difference any more
         status, out, err = asymrl("resume", str(folder))
@@ -39,7 +132,7 @@ def test_a_signal_makes_a_checkpoint_and_says_how_to_go_on(
 
 BUSY = """
 import hashlib
-from asymrl.runs.signals import StopRequests
+from asymrl.engine.signals import StopRequests
 with StopRequests(lambda which: print("first", which.name, flush=True)) as stop:
     print("ready", flush=True)
     # As in a compilation, no Python code runs for a long time, so Python's own handlers do not either.
