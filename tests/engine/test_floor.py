@@ -269,6 +269,18 @@ def test_a_stopped_floor_gives_out_nothing():
     assert floor.pick("a", 0) is None
 
 
+def test_what_nobody_can_train_any_more_is_broken():
+    floor = Floor(assignments(2, *SHAPES), lambda *_: 1, one_pool_per_shape=False)
+    floor.pick("a", 0)
+    floor.take("a", 1)
+    floor.fail("a", "the device is gone", out_of_memory=False)
+    floor.give_up()
+    assert events(floor) == [Broken((0,), "the device is gone"), Broken((1, 2, 3), "the device is gone")]
+    floor.give_up()
+    assert events(floor) == []
+    assert floor.pick("a", 0) is None
+
+
 def test_short_memory_is_no_lost_device():
     for message in ("RESOURCE_EXHAUSTED: CUDA_ERROR_OUT_OF_MEMORY: out of memory", "CUDA_ERROR_OUT_OF_MEMORY"):
         assert is_out_of_memory(RuntimeError(message))

@@ -163,6 +163,8 @@ class _Driver:
             if assignments:
                 workers.start(floor)
                 self._listen(floor, workers, stop)
+                if not floor.is_stopped():
+                    floor.give_up()
         finally:
             floor.stop()
             workers.end()

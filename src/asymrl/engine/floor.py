@@ -63,6 +63,7 @@ class Floor:
         self._most_lanes: dict[Settings, int] = {}
         self._holdings: dict[str, _Holding] = {}
         self._losses: collections.Counter[int] = collections.Counter()
+        self._last_failure = "nothing is left to train it on"
         self._stopped = False
         self._changed = threading.Condition(threading.RLock())
 
@@ -141,6 +142,7 @@ class Floor:
         with self._changed:
             order, runs = self._holdings[pool].order, list(self._holdings[pool].runs.values())
             assert order is not None
+            self._last_failure = reason
             self.close(pool)
             if out_of_memory and order.lanes > 1:
                 self._most_lanes[order.shape] = min(order.lanes // 2, self._most_lanes.get(order.shape, order.lanes))
@@ -173,6 +175,18 @@ class Floor:
             if broken:
                 count = MOST_LOSSES + 1
                 self.events.put(Told(pool, Broken(broken, f"lost {count} times, the last time: {reason}")))
+
+    def give_up(self) -> None:
+        """No pool is left, as every device is gone: what they have not trained is broken."""
+        with self._changed:
+            runs = [each for holding in self._holdings.values() for each in holding.runs.values()]
+            for pool in self._holdings:
+                self.close(pool)
+            for waiting in self._waiting.values():
+                runs += waiting
+                waiting.clear()
+            if runs:
+                self.events.put(Told("", Broken(tuple(each.number for each in runs), self._last_failure)))
 
 
 class Desk(Protocol):

@@ -1,0 +1,208 @@
+"""The training of a store in this process: what is written, said and tried again, whatever goes wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asymrl.api import sweep_runs
+from asymrl.engine import floor as floor_module
+from asymrl.engine.driver import Outcome, train_store
+from asymrl.engine.files import StorageError
+from asymrl.engine.listeners import Everyone
+from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.runs import Run
+from asymrl.engine.sessions import sessions
+from asymrl.engine.store import Store
+from asymrl.learning.factory import program
+from asymrl.learning.settings import Settings
+from tests.engine.conftest import Recorder, assert_same_curves, assert_same_result, curves, tiny
+
+SHORT = tiny(steps=2000, log_points=10)
+RUNS = [Run(replace(SHORT, steps=steps), seed) for seed, steps in enumerate((700, 2000, 450, 900))]
+BROKEN = Run(Settings("good-bad", "a2c"), 0)
+OFTEN = Pace(refresh_seconds=0.02)
+ALONE = Placement(workers=1)
+
+
+def train(folder: Path, runs: Sequence[Run], recorder: Recorder | None = None, **how: Any) -> Outcome:
+    """Trains what is missing of these runs in a store."""
+    store = Store.take_or_create(folder, runs)
+    try:
+        return train_store(store, recorder or Recorder(), **{"pace": OFTEN, "placement": ALONE, **how})
+    finally:
+        store.release()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stores") / "undisturbed"
+    outcome = train(folder, RUNS)
+    assert outcome.is_complete
+    assert (outcome.runs, outcome.over, outcome.failures, outcome.interrupted) == (4, 4, {}, None)
+    assert sum(run.settings.steps for run in RUNS) <= outcome.steps < sum(run.settings.steps + 8 for run in RUNS)
+    return folder
+
+
+class Narrow:
+    """A machine on which pools of more than one lane do not fit, and one world cannot be compiled."""
+
+    def __init__(self, shape: Settings):
+        self._program = program(shape)
+
+    def open(self, lanes: int, device: Any) -> Any:
+        if lanes > 1:
+            raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1 byte")
+        if self._program.settings.world == "good-bad":
+            raise RuntimeError("INTERNAL: the compiler\ngave up")
+        return self._program.open(lanes, device)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._program, name)
+
+
+def test_a_pool_that_does_not_fit_is_halved_and_a_broken_shape_is_recorded(
+    undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(floor_module, "program", Narrow)
+        recorder = Recorder()
+        outcome = train(tmp_path, [BROKEN, *RUNS], recorder, placement=Placement(lanes=3, workers=1))
+    assert (outcome.over, outcome.runs, outcome.is_out_of_time, outcome.is_complete) == (4, 5, False, False)
+    reason = "RuntimeError: INTERNAL: the compiler gave up"
+    assert outcome.failures == {"good-bad a2c seed=0": reason}
+    assert recorder.said == [
+        f"good-bad a2c seed=0 failed: {reason}",
+        "3 runs of tiger:episodic=true a2c-asym-s do not fit; trying half of them",
+    ]
+    assert [lanes for shape, lanes in recorder.compiled if shape == SHORT.shape()] == [3, 1]
+    # The other runs are what they are elsewhere.
+    assert_same_curves(curves(tmp_path), curves(undisturbed))
+    store = Store.open(tmp_path)
+    assert (store.results()[0].status, store.results()[0].failure) == ("error", reason)
+    assert store.unfinished() == [0]  # it is tried again the next time
+
+
+def test_a_world_that_does_not_exist_breaks_its_runs_only(undisturbed: Path, tmp_path: Path):
+    axes = {name: [getattr(SHORT, name)] for name in ("memory_size", "hidden", "time_limit", "log_points")}
+    runs = sweep_runs(["nowhere-3", SHORT.world], [SHORT.method], {**axes, "steps": [450]}, [2])
+    recorder = Recorder()
+    outcome = train(tmp_path, runs, recorder)
+    ((label, reason),) = outcome.failures.items()
+    assert label.startswith("nowhere-3 a2c-asym-s")
+    assert "unknown world 'nowhere-3'" in reason
+    assert outcome.over == 1
+    assert_same_curves(curves(tmp_path), {RUNS[2]: curves(undisturbed)[RUNS[2]]})
+
+
+def test_only_what_is_missing_is_trained(undisturbed: Path, tmp_path: Path):
+    folder = tmp_path / "grown"
+    outcome = train(folder, RUNS[:3], only=[0, 2])
+    assert (outcome.over, outcome.runs) == (2, 3)
+    before = curves(folder)
+    outcome = train(folder, RUNS)
+    assert (outcome.over, outcome.runs) == (4, 4)
+    assert 2900 <= outcome.steps < 2900 + 16  # the two that were missing
+    assert_same_curves({run: curve for run, curve in curves(folder).items() if run in before}, before)
+    assert_same_result(folder, undisturbed)
+    # Complete: nothing is compiled, trained or written.
+    files = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.name != ".lock"}
+    recorder = Recorder()
+    outcome = train(folder, RUNS, recorder)
+    assert (outcome.is_complete, outcome.steps) == (True, 0)
+    assert (recorder.compiled, recorder.seen) == ([], [])
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+
+
+def test_when_time_is_over_everything_is_kept(undisturbed: Path, tmp_path: Path):
+    outcome = train(tmp_path, RUNS, minutes=0)
+    assert (outcome.over, outcome.is_out_of_time, outcome.is_complete) == (0, True, False)
+
+    class Hurry(Recorder):
+        """Takes the time away when the first run is over."""
+
+        def progress(self, progress: Any) -> None:
+            super().progress(progress)
+            if progress.over:
+                patch.setattr("asymrl.engine.driver._Driver._is_out_of_time", lambda self: True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        outcome = train(tmp_path, RUNS, Hurry())
+    assert outcome.is_out_of_time
+    assert 0 < outcome.over < 4
+    rest = train(tmp_path, RUNS)
+    assert rest.is_complete
+    assert outcome.steps + rest.steps == pytest.approx(sum(run.settings.steps for run in RUNS), abs=4 * 8)
+    assert_same_result(tmp_path, undisturbed)
+    first, second, third = sessions(tmp_path)
+    assert (first["runs_finished"], first["runs_left"], first["steps"]) == (0, 4, 0)
+    assert second["runs_finished"] + third["runs_finished"] == 4
+    assert third["runs_left"] == 0
+    assert second["steps"] == outcome.steps
+
+
+def test_progress_shows_what_trains_and_ends_with_all(tmp_path: Path):
+    recorder = Recorder()
+    train(tmp_path, RUNS, recorder, placement=Placement(workers=2))
+    assert recorder.compiled[0] == (SHORT.shape(), 1)
+    for progress in recorder.seen:
+        over = {number for number, result in progress.results.items() if result.is_over}
+        assert not over & progress.training  # a run that is over has left its lane
+        assert len(progress.training) <= 2
+    last = recorder.seen[-1]
+    assert (last.over, last.share, last.training) == (4, 1.0, frozenset())
+    assert max(len(progress.training) for progress in recorder.seen) == 2  # one for each core
+
+
+def test_points_are_passed_on_once(undisturbed: Path, tmp_path: Path):
+    class Points(Recorder):
+        def points(self, run: int, table: Any) -> None:
+            told.extend((run, timestep) for timestep in table["timestep"])
+
+    told: list[tuple[int, int]] = []
+    train(tmp_path, RUNS, Points(), minutes=0)
+    train(tmp_path, RUNS, Everyone([Points()]))  # pyright: ignore[reportArgumentType]
+    metrics = Store.open(undisturbed).metrics()
+    assert sorted(told) == sorted(metrics.select("run", "timestep").rows())
+
+
+def test_networks_that_are_not_wanted_are_not_kept(undisturbed: Path, tmp_path: Path):
+    store = Store.create(tmp_path / "store", RUNS, keeps_networks=False)
+    train_store(store, Recorder(), pace=Pace(0.02, 0), placement=ALONE)
+    store.release()
+    assert not list((tmp_path / "store" / "checkpoint").iterdir())
+    assert_same_curves(curves(tmp_path / "store"), curves(undisturbed))
+
+
+def test_a_device_that_is_gone_breaks_what_it_would_have_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fault(*_: Any) -> None:
+        raise RuntimeError("INTERNAL: CUDA error: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure")
+
+    monkeypatch.setattr(floor_module, "open_pool", fault)
+    outcome = train(tmp_path, [*RUNS, BROKEN])
+    assert (outcome.over, outcome.is_out_of_time) == (0, False)
+    assert len(outcome.failures) == 5
+    assert all("CUDA_ERROR_LAUNCH_FAILED" in reason for reason in outcome.failures.values())
+    assert Store.open(tmp_path).unfinished() == [0, 1, 2, 3, 4]
+
+
+def test_what_cannot_be_written_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(*_: Any) -> None:
+        raise StorageError(f"{tmp_path}: cannot be written: No space left on device")
+
+    monkeypatch.setattr(Store, "write_tables", full)
+    before = threading.active_count()
+    with pytest.raises(StorageError, match=f"No space left on device.*go on with `asymrl resume {tmp_path}`"):
+        train(tmp_path, RUNS)
+    assert threading.active_count() == before
+
+
+def test_threads_end_with_the_training(tmp_path: Path):
+    before = threading.active_count()
+    train(tmp_path, RUNS[:3], placement=Placement(lanes=1, workers=2))
+    assert threading.active_count() == before
