@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from asymrl.engine import driver
 from asymrl.engine import floor as floor_module
 from asymrl.engine.checkpoint import SavedRuns
 from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Retired
@@ -22,7 +23,7 @@ from asymrl.engine.floor import (
     open_pool,
     reason_of,
 )
-from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Assignment
 from asymrl.engine.runs import Run
 from asymrl.engine.tables import COMPLETE, RunResult
@@ -72,7 +73,7 @@ class PoolsOnAFloor(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.all = assignments(4, *SHAPES)
-        self.floor = Floor(self.all, lambda shape, waiting: min(3, waiting), one_pool_per_shape=True)
+        self.floor = Floor(self.all, lambda shape, waiting, of_all: min(3, waiting), one_pool_per_shape=True)
         self.floor._changed = Impatient(threading.RLock())
         self.place = {"a": 0, "b": 0, "c": 1}
         self.orders: dict[str, Any] = {}
@@ -205,7 +206,7 @@ def test_runs_that_have_begun_come_first_then_the_longest():
 
 
 def test_a_pool_that_does_not_fit_is_halved():
-    floor = Floor(assignments(5, SHAPES[0]), lambda _, waiting: waiting, one_pool_per_shape=True)
+    floor = Floor(assignments(5, SHAPES[0]), lambda _, waiting, of_all: waiting, one_pool_per_shape=True)
     for lanes in (5, 2, 1):
         order = floor.pick("a", 0)
         assert order is not None
@@ -219,7 +220,7 @@ def test_a_pool_that_does_not_fit_is_halved():
 
 
 def test_a_shape_that_cannot_be_compiled_is_broken_once_and_others_go_on():
-    floor = Floor(assignments(2, *SHAPES), lambda _, waiting: waiting, one_pool_per_shape=False)
+    floor = Floor(assignments(2, *SHAPES), lambda _, waiting, of_all: waiting, one_pool_per_shape=False)
     for pool in ("a", "b"):  # two cores, with the same program
         order = floor.pick(pool, pool)
         assert order is not None
@@ -324,11 +325,16 @@ def test_a_pool_that_needs_more_than_there_is_is_not_begun(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("platform", "devices", "waiting", "lanes"),
-    [("cpu", 2, 100, 1), ("gpu", 1, 100, 100), ("gpu", 1, 321, 161), ("gpu", 4, 100, 25), ("gpu", 2, 1, 1)],
+    ("platform", "places", "waiting", "of_all", "lanes"),
+    [
+        ("cpu", 2, 100, 100, 1),
+        ("gpu", 1, 5, 5, 5),
+        ("gpu", 1, 10_000, 10_000, driver.MOST_LANES),
+        ("gpu", 4, 20, 100, 20),
+        ("gpu", 10, 100, 100, driver.FEW_LANES),
+        ("gpu", 1, 400, 400, math.ceil(400 * driver.LANES_SHARE)),  # some wait for the lanes of those that end
+    ],
 )
-def test_how_many_lanes_a_pool_has(platform: str, devices: int, waiting: int, lanes: int):
-    from asymrl.engine.driver import lanes_for
-
-    assert lanes_for(platform, Placement(), devices)(SHAPES[0], waiting) == lanes
-    assert lanes_for(platform, Placement(lanes=3), devices)(replace(SHAPES[0]), waiting) == min(3, waiting)
+def test_how_many_lanes_a_pool_has(platform: str, places: int, waiting: int, of_all: int, lanes: int):
+    assert driver.lanes_for(platform, None, places)(SHAPES[0], waiting, of_all) == lanes
+    assert driver.lanes_for(platform, 3, places)(SHAPES[0], waiting, of_all) == 3
