@@ -2,8 +2,8 @@
 
     python examples/cart_pole.py [STEPS]
 
-The agent sees where the cart is and how the pole leans, and must remember to know how fast they move. The critic is
-told all four numbers: `env.unwrapped.state` is found by itself. One or two minutes on two cores.
+The agent sees where the cart is and how the pole leans, and must remember to know how fast they move. The critic reads
+all four numbers, which asymrl takes from `env.unwrapped.state`. One or two minutes on two cores.
 """
 
 import sys
@@ -14,7 +14,6 @@ import gymnasium
 import numpy as np
 
 import asymrl
-from asymrl import cli
 from asymrl.export.numpy_policy import NumpyPolicy
 
 LIMIT = 100  # steps of an episode
@@ -23,7 +22,7 @@ SETTINGS = {"episodes": 8, "memory_size": 64, "hidden": (64,), "estimator": "td-
 
 
 class HiddenVelocities(gymnasium.ObservationWrapper):
-    """Shows the two places of CartPole's four numbers."""
+    """Shows the two positions among CartPole's four numbers."""
 
     def __init__(self, env):
         super().__init__(env)
@@ -34,12 +33,12 @@ class HiddenVelocities(gymnasium.ObservationWrapper):
 
 
 def hidden_velocities():
-    """The environment; `asymrl train examples/cart_pole.py:hidden_velocities` trains in it, too."""
+    """The environment. From the command line: `asymrl train examples/cart_pole.py:hidden_velocities`."""
     return HiddenVelocities(gymnasium.make("CartPole-v1", max_episode_steps=LIMIT))
 
 
 def play(policy, episodes=20):
-    """Steps for which the pole stays up, on average; the loop is Gymnasium's own, and needs no JAX."""
+    """How many steps the pole stays up on average, in a plain Gymnasium loop without JAX."""
     env, total = hidden_velocities(), 0
     for seed in range(episodes):
         observation, _ = env.reset(seed=seed)
@@ -52,13 +51,12 @@ def play(policy, episodes=20):
 
 
 def main(steps=100_000, **settings):
-    """Trains and exports; the mean length of episodes at the beginning of training and of the exported policy."""
+    """Trains, exports and plays. Returns the mean length of episodes at the start of training and after it."""
     with tempfile.TemporaryDirectory() as folder:
-        run, file = Path(folder) / "run", Path(folder) / "policy.npz"
-        result = asymrl.train(f"{__file__}:hidden_velocities", "a2c-asym-hs", seeds=1, steps=steps, out=run,
-                              **{**SETTINGS, **settings})  # fmt: skip
-        cli.main(["export", str(run), "-o", str(file)])
-        before, after = result.metrics["return"][0], play(NumpyPolicy(file))
+        runs = asymrl.train(f"{__file__}:hidden_velocities", "a2c-asym-hs", seeds=1, steps=steps,
+                            out=Path(folder) / "run", **{**SETTINGS, **settings})  # fmt: skip
+        file = runs.export(Path(folder) / "policy.npz")
+        before, after = runs.metrics["return"][0], play(NumpyPolicy(file))
     print(f"the pole stayed up for {before:.0f} steps before training and {after:.0f} of {LIMIT} after it")
     return before, after
 

@@ -3,8 +3,8 @@
     pip install "asymrl[minigrid]"
     python examples/minigrid_memory.py [STEPS]
 
-The critic is told the whole grid, with where the agent stands and looks. Choosing right earns nearly 1, choosing wrong
-or nothing at all within 245 steps earns 0.
+The critic reads the whole grid, with the agent's position and direction. The right choice earns nearly 1; a wrong
+choice, or none within 245 steps, earns 0.
 """
 
 import sys
@@ -17,12 +17,12 @@ SETTINGS = {"episodes": 8, "memory_size": 64, "hidden": (64,), "estimator": "td-
 
 
 def main(steps=100_000, **settings):
-    """Trains, and tells what was reached."""
-    result = asymrl.train(WORLD, "a2c-asym-hs", seeds=1, steps=steps, **{**SETTINGS, **settings})
-    first, last = (result.metrics.row(i, named=True) for i in (0, -1))
+    """Trains, and prints the first and the last point of the learning curve."""
+    runs = asymrl.train(WORLD, "a2c-asym-hs", seeds=1, steps=steps, **{**SETTINGS, **settings})
+    first, last = (runs.metrics.row(i, named=True) for i in (0, -1))
     for name, row in (("at the beginning", first), (f"after {last['timestep']:,} steps", last)):
         print(f"{name}: return {row['return']:.2f}, episodes of {row['length']:.0f} steps")
-    return result
+    return runs
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ from asymrl.worlds import Discrete, Step, World
 
 
 class Corridor(World):
-    """Find the door of a dark corridor: it is at the left or the right end, and only the middle shows where."""
+    """Find the door of a dark corridor. It is at the left or the right end, and only the middle shows which."""
 
     name: str = eqx.field(static=True, default="corridor")
     discount: float = eqx.field(static=True, default=0.95)
     time_limit: int | None = eqx.field(static=True, default=20)
     action_names = ("left", "right")
     observation_space = Discrete(4)  # a wall, nothing, "the door is left", "the door is right"
-    latent_space = Discrete(10)  # five places, two doors
+    latent_space = Discrete(10)  # five places times two doors
 
     def reset(self, key):
         return jax.random.randint(key, (), 0, 10)  # 2 * place + door

@@ -1,10 +1,10 @@
-"""A vector of actions: gymnax's pendulum swings up and stands, with any of the five methods.
+"""Continuous actions: gymnax's pendulum swings up and stays up, with any of the five methods.
 
     pip install "asymrl[gymnax]"
     python examples/pendulum.py [METHOD ...]
 
-The pendulum is compiled together with the learning, so that half a million steps take a minute or two on two cores.
-It begins with a return of about -1300; one that swings up and stands has about -170.
+The pendulum is compiled together with the learner: half a million steps take a minute or two on two cores. The return
+starts at about -1300; a pendulum that swings up and stays up earns about -170.
 """
 
 import sys
@@ -18,15 +18,15 @@ SETTINGS = {"memory_size": 64, "hidden": (64,), "discount": 0.95, "actor_rate": 
 
 
 def main(*methods, steps=1_000_000, seeds=1, out="runs/pendulum", **settings):
-    """Trains with the methods one after the other; the first and the last return of each on the learning curve."""
+    """Trains with one method after the other. Returns the first and the last return of each learning curve."""
     reached = {}
     for method in methods or ("a2c-asym-hs",):
-        result = asymrl.train(WORLD, method, seeds=seeds, steps=steps, out=Path(out) / method,
-                              **{**SETTINGS, **settings})  # fmt: skip
-        curve = result.metrics["return"]
+        runs = asymrl.train(WORLD, method, seeds=seeds, steps=steps, out=Path(out) / method,
+                            **{**SETTINGS, **settings})  # fmt: skip
+        curve = runs.metrics["return"]
         reached[method] = curve[0], curve[-1]
         print(f"{method}: return {curve[0]:.0f} at the beginning, {curve[-1]:.0f} after "
-              f"{result.metrics['timestep'][-1]:,} steps")  # fmt: skip
+              f"{runs.metrics['timestep'][-1]:,} steps")  # fmt: skip
     return reached
 
 

@@ -4,7 +4,7 @@
     python examples/recurrent_ppo.py [STEPS]
 
 Importing asymrl registers the worlds with Gymnasium; `info["state"]` holds the latent state. A random policy earns
-about 0 here and the best one 1; how far RecurrentPPO comes within STEPS is printed.
+about 0 here and the best one 1. Prints what RecurrentPPO earns before and after STEPS steps.
 """
 
 import sys
@@ -30,7 +30,7 @@ def play(model, env, episodes):
 
 
 def main(steps=10_000, episodes=20, **options):
-    """Trains; the mean return of episodes before and after."""
+    """Trains. Returns the mean return of episodes before and after."""
     from sb3_contrib import RecurrentPPO
 
     env = gymnasium.make(WORLD)

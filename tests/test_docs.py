@@ -137,8 +137,9 @@ def test_the_python_about_training_runs(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(asymrl, "train", train_small)
     monkeypatch.setattr(asymrl, "resume", lambda path, steps: resume(path, steps=steps // 1000, listener=Silent()))
+    names: dict[str, Any] = {}
     for block in [*blocks("how-to/train.md", "python"), *blocks("how-to/resume.md", "python")]:
-        exec(compile(block, "page", "exec"), {})
+        exec(compile(block, "page", "exec"), names)
     assert capsys.readouterr().out.count("shape: ") == 2
     text = (PAGES / "reference/store.md").read_text()
     for path in (tmp_path / "runs" / "heaven-hell-3-a2c-asym-hs").iterdir():

@@ -1,4 +1,4 @@
-"""The scripts in `examples/` do what they say, on a small scale."""
+"""The scripts in `examples/` do what they say: their worlds exactly, their trainings on a small scale."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import asymrl
 from asymrl import cli
 from asymrl.learning.methods import METHODS
+from asymrl.worlds.spaces import Box
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SMALL: dict[str, Any] = {"memory_size": 4, "hidden": (4,), "log_points": 2}
+LEFT, RIGHT = 0, 1
 
 
 def example(name: str) -> Any:
@@ -24,9 +31,40 @@ def example(name: str) -> Any:
     return module
 
 
-def test_a_world_in_a_file_can_be_checked(capsys: pytest.CaptureFixture[str]):
+def test_the_corridor_keeps_the_rules_of_a_world(capsys: pytest.CaptureFixture[str]):
     assert cli.main(["check", f"{EXAMPLES / 'my_world.py'}:Corridor"]) == 0
-    assert "the latent determines the future" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "10 states, 20 state-action pairs" in out
+    assert out.count("  ok  ") == len(out.splitlines()) - 1
+
+
+def test_the_corridor_ends_at_its_door_and_shows_it_in_the_middle():
+    world, key = example("my_world").Corridor(), jax.random.key(0)
+    for place in range(5):
+        for door in (LEFT, RIGHT):
+            state = jnp.int32(2 * place + door)
+            seen = 2 + door if place == 2 else 0 if place in (0, 4) else 1
+            assert world.first_observation(key, state) == seen
+            for action in (LEFT, RIGHT):
+                step = world.step(key, state, jnp.int32(action))
+                leaves = place == 4 * door and action == door
+                assert bool(step.terminated) == leaves
+                assert float(step.reward) == pytest.approx(1.0 if leaves else -0.05)
+
+
+def test_cart_pole_shows_positions_and_its_critic_reads_velocities():
+    env = example("cart_pole").hidden_velocities()
+    observation, _ = env.reset(seed=0)
+    observations = [observation]
+    for action in (0, 1, 1, 0):
+        observation, *_ = env.step(action)
+        observations.append(observation)
+    assert env.observation_space.shape == (2,)
+    np.testing.assert_allclose(observations[-1], np.asarray(env.unwrapped.state)[::2], rtol=1e-6)
+    world = asymrl.make(f"{EXAMPLES / 'cart_pole.py'}:hidden_velocities")
+    assert isinstance(world.observation_space, Box)
+    assert isinstance(world.latent_space, Box)
+    assert (world.observation_space.shape, world.latent_space.shape, world.time_limit) == ((2,), (4,), 100)
 
 
 @pytest.mark.slow
@@ -38,18 +76,29 @@ def test_cart_pole_is_learned_exported_and_played():
 
 
 @pytest.mark.slow
-def test_a_world_in_a_file_can_be_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_corridor_can_be_trained_from_its_file(tmp_path: Path):
+    world = f"{EXAMPLES / 'my_world.py'}:Corridor"
     small = ("--memory-size", "4", "--hidden", "4", "--steps", "200", "--seeds", "2", "--out", str(tmp_path / "run"))
-    assert cli.main(["train", f"{EXAMPLES / 'my_world.py'}:Corridor", *small]) == 0
-    assert "trained" in capsys.readouterr().out
+    assert cli.main(["train", world, *small]) == 0
+    runs = asymrl.load(tmp_path / "run")
+    assert runs.table["status"].to_list() == ["complete"] * 2
+    assert min(runs.table["timesteps"].to_list()) >= 200
+    # The door is worth 1; twenty steps in the dark cost 0.05 each.
+    assert runs.metrics["return"].drop_nans().is_between(-1.001, 1).all()
+    assert runs.runs[0].settings.time_limit == 20
+    assert (tmp_path / "run" / "curve.png").is_file()
 
 
 @pytest.mark.slow
 def test_minigrid_is_trained(tmp_path: Path):
     pytest.importorskip("minigrid")
-    result = example("minigrid_memory").main(steps=200, out=tmp_path / "run", time_limit=20, **SMALL)
-    assert len(result.metrics) > 0
-    assert not result.failed
+    runs = example("minigrid_memory").main(steps=200, out=tmp_path / "run", time_limit=20, **SMALL)
+    assert not runs.failed
+    assert runs.table["timesteps"][0] >= 200
+    last = runs.metrics.row(-1, named=True)
+    assert 0 <= last["return"] <= 1
+    assert 0 < last["length"] <= 20
+    assert runs.best().world.latent_space.size > runs.best().world.observation_space.size  # the whole grid, not a view
 
 
 @pytest.mark.slow
@@ -59,6 +108,15 @@ def test_the_pendulum_is_trained_with_every_method(tmp_path: Path):
     assert tuple(reached) == METHODS
     # A step costs at most pi^2 + 0.1 * 8^2 + 0.001 * 2^2.
     assert all(-20 * 16.3 < value < 0 for both in reached.values() for value in both)
+    assert {asymrl.load(tmp_path / method).runs[0].settings.method for method in METHODS} == {*METHODS}
+
+
+def test_the_world_for_another_framework_has_its_spaces():
+    env = gymnasium.make(example("recurrent_ppo").WORLD)
+    _, info = env.reset(seed=0)
+    assert isinstance(env.action_space, gymnasium.spaces.Discrete)
+    assert env.action_space.n == 4
+    assert "state" in info
 
 
 @pytest.mark.slow
