@@ -14,7 +14,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import PRNGKeyArray
 
 from asymrl.worlds.spaces import Box, Discrete, Record, Space
-from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Step, World
+from asymrl.worlds.stepped_world import WrappedWorld
+from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Step
 
 
 class GymnaxState(NamedTuple):
@@ -24,19 +25,14 @@ class GymnaxState(NamedTuple):
     observation: Any
 
 
-class GymnaxWorld(World):
+class GymnaxWorld(WrappedWorld):
     """A gymnax environment, with `reset_env`, `step_env` and spaces, as a world.
 
     The latent state is the environment's state, all its numbers in one vector.
     """
 
-    name: str = eqx.field(static=True)
-    discount: float = eqx.field(static=True)
-    time_limit: int | None = eqx.field(static=True)
     env: Any = eqx.field(static=True)
     params: Any
-    actions: Discrete | Box = eqx.field(static=True)
-    observations: Space = eqx.field(static=True)
     size: int = eqx.field(static=True)
     restore: Any = eqx.field(static=True)
 
@@ -63,20 +59,6 @@ class GymnaxWorld(World):
                 raise ValueError(f"{self.name}: its state holds a random key, which cannot be part of a latent state")
         vector, self.restore = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), state))
         self.size = int(vector.size)
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        if isinstance(self.actions, Discrete):
-            return tuple(map(str, range(self.actions.n)))
-        return tuple(f"a{i}" for i in range(math.prod(self.actions.shape)))
-
-    @property
-    def action_space(self) -> Discrete | Box:
-        return self.actions
-
-    @property
-    def observation_space(self) -> Space:
-        return self.observations
 
     @property
     def latent_space(self) -> Box:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol
 
@@ -47,18 +48,36 @@ class Conversion(NamedTuple):
     scale: float = 1.0
 
 
-class SteppedWorld(World):
+class WrappedWorld(World):
+    """A world made from an environment of another library, with the spaces that the environment declares."""
+
+    name: str = eqx.field(static=True)
+    discount: float = eqx.field(static=True)
+    time_limit: int | None = eqx.field(static=True)
+    actions: Discrete | Box = eqx.field(static=True)
+    observations: Space = eqx.field(static=True)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        if isinstance(self.actions, Discrete):
+            return tuple(map(str, range(self.actions.n)))
+        return tuple(f"a{i}" for i in range(math.prod(self.actions.shape)))
+
+    @property
+    def action_space(self) -> Discrete | Box:
+        return self.actions
+
+    @property
+    def observation_space(self) -> Space:
+        return self.observations
+
+
+class SteppedWorld(WrappedWorld):
     """A world that is stepped in Python. It has spaces and signals like any other, but no compiled functions.
 
     Its states are its latent states; the dynamics are known to the environments only.
     """
 
-    name: str = eqx.field(static=True)
-    discount: float = eqx.field(static=True)
-    time_limit: int | None = eqx.field(static=True)
-    names_of_actions: tuple[str, ...] = eqx.field(static=True)
-    actions: Discrete | Box = eqx.field(static=True)
-    observations: Space = eqx.field(static=True)
     latents: Space = eqx.field(static=True)
     make: Callable[[], Any] = eqx.field(static=True)
     """Makes one environment, as a `gymnasium.Env`."""
@@ -72,18 +91,6 @@ class SteppedWorld(World):
     """Turns an action into one of the environment."""
     without_latent: str | None = eqx.field(static=True, default=None)
     """Why there is no latent state, if there is none; only critics that read the history can be trained then."""
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        return self.names_of_actions
-
-    @property
-    def action_space(self) -> Discrete | Box:
-        return self.actions
-
-    @property
-    def observation_space(self) -> Space:
-        return self.observations
 
     @property
     def latent_space(self) -> Space:

@@ -66,7 +66,7 @@ def from_gymnasium(
         if observation is None:
             raise ValueError(f"{title}: the observation is a text, which is not supported")
         latent_state = find_latent(probe, info, function)
-        actions, names, act = _actions(probe.action_space, title)
+        actions, act = _actions(probe.action_space, title)
         limit = own_limit(probe)
     finally:
         probe.close()
@@ -75,7 +75,6 @@ def from_gymnasium(
         name=title,
         discount=discount,
         time_limit=time_limit or limit or DEFAULT_TIME_LIMIT,
-        names_of_actions=names,
         actions=actions,
         observations=observation.space,
         latents=latent_state.encoding.space,
@@ -136,21 +135,20 @@ def _make(spec: EnvSpec, time_limit: int | None) -> gymnasium.Env:
     return gymnasium.make(spec, max_episode_steps=time_limit if is_longer else None, disable_env_checker=True)
 
 
-def _actions(space: gymnasium.Space[Any], title: str) -> tuple[Discrete | Box, tuple[str, ...], Callable[[Any], Any]]:
-    """The action space, names of actions, and a function that turns an action into one of the environment."""
+def _actions(space: gymnasium.Space[Any], title: str) -> tuple[Discrete | Box, Callable[[Any], Any]]:
+    """The action space, and a function that turns an action into one of the environment."""
     if isinstance(space, spaces.Discrete):
         first = int(space.start)
-        return Discrete(int(space.n)), tuple(map(str, range(int(space.n)))), lambda action: int(action) + first
+        return Discrete(int(space.n)), lambda action: int(action) + first
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         shape, dtype, least, most = space.shape, space.dtype, space.low, space.high
         low, high = (tuple(map(float, end.ravel())) for end in (space.low, space.high))
-        names = tuple(f"a{i}" for i in range(len(low)))
 
         def act(action: Any) -> np.ndarray:
             # Rounded to float32, an action on the bound may lie outside a float64 bound.
             return np.clip(np.asarray(action, dtype).reshape(shape), least, most)
 
-        return Box((len(low),), low, high), names, act
+        return Box((len(low),), low, high), act
     raise ValueError(f"{title}: the action space {space} is not supported; it must be Discrete or a Box of floats")
 
 
