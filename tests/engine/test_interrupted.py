@@ -68,9 +68,7 @@ def finish(asymrl: Commands, folder: Path, begin: list[str]) -> str:
     return out
 
 
-def test_a_killed_training_ends_like_one_that_was_not(
-    asymrl: Commands, uninterrupted: Uninterrupted, tmp_path: Path
-):
+def test_a_killed_training_ends_like_one_that_was_not(asymrl: Commands, uninterrupted: Uninterrupted, tmp_path: Path):
     folder, begin = tmp_path / "killed", ["train", WORLD, *OPTIONS]
     assert kill_once_saved(asymrl, folder, begin, 1) == [True]
     finish(asymrl, folder, begin)
