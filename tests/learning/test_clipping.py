@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from asymrl.learning.a2c import SMALL, clipped, norm_of
+from asymrl.learning.optimiser import SMALL, clipped, norm_of
 
 
 @pytest.mark.parametrize("sizes", [[3], [3, 5], [SMALL], [3, 2 * SMALL, 7, SMALL - 1]])

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Bool, Float, Int, Num
 
-from asymrl.learning.adam import adam
 from asymrl.learning.losses import critic_loss, negentropy_loss, policy_loss
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.returns import add_bootstrap, estimate
 from asymrl.learning.rollout import Episodes
 from asymrl.learning.schedules import scheduled
 from asymrl.learning.settings import Settings
-from asymrl.learning.state import Optimiser
 from asymrl.models.agent import Actor, Critic
 from asymrl.worlds.world import World
-
-Model = TypeVar("Model", Actor, Critic)
-SMALL = 10_000  # entries of a part of a model
 
 
 class Lesson(NamedTuple):
@@ -117,44 +111,3 @@ def negentropy_weight(timesteps: Int[Array, ""], settings: Settings, numbers: Nu
         end=numbers.entropy_end,
         steps=numbers.entropy_steps,
     )
-
-
-def optimiser(rate: Float[Array, ""], numbers: Numbers) -> optax.GradientTransformation:
-    """Adam. Its state has the form that `run` gives it, with a place for clipping first: see `clipped`."""
-    return optax.chain(optax.identity(), adam(rate, numbers.adam_eps))
-
-
-def norm_of(gradient: Any) -> Float[Array, ""]:
-    """The norm of all entries together."""
-    leaves = jax.tree.leaves(gradient)
-    # On a GPU every sum is a kernel, or two; those over few numbers are one.
-    small = [leaf.ravel() for leaf in leaves if leaf.size < SMALL]
-    large = [leaf for leaf in leaves if leaf.size >= SMALL]
-    return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in [*large, *([jnp.concatenate(small)] if small else [])]))
-
-
-def clipped(gradient: Any, norm: Float[Array, ""], most: Float[Array, ""]) -> Any:
-    """The gradient, shortened to the norm `most` if it is longer."""
-    return jax.tree.map(lambda leaf: jnp.where(norm < most, leaf, leaf / norm * most), gradient)
-
-
-def descend(
-    model: Model,
-    gradient: Any,
-    memory: Optimiser,
-    rate: Float[Array, ""],
-    sound: Bool[Array, ""],
-    numbers: Numbers,
-) -> tuple[Model, Optimiser, Float[Array, ""], Bool[Array, ""]]:
-    """A step of the optimiser, unless something is not `sound`; then everything stays as it is.
-
-    Also returns the norm of the gradient before clipping, and whether all was sound, this norm included.
-    """
-    norm = norm_of(gradient)
-    sound = sound & jnp.isfinite(norm)
-    arrays, static = eqx.partition(model, eqx.is_array)
-    gradient = clipped(gradient, norm, numbers.clip_norm)
-    change, after = optimiser(rate, numbers).update(gradient, memory, arrays)
-    moved = optax.apply_updates(arrays, change)
-    arrays, memory = jax.tree.map(lambda new, old: jnp.where(sound, new, old), (moved, after), (arrays, memory))
-    return eqx.combine(arrays, static), memory, norm, sound

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,16 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.learning.a2c import actor_gradient, critic_gradient, descend, lesson, negentropy_weight
+from asymrl.learning.a2c import actor_gradient, critic_gradient, lesson, negentropy_weight
 from asymrl.learning.counting import RUN_AXIS, Losses, count, means, write_point
 from asymrl.learning.numbers import Numbers, numbers_of
+from asymrl.learning.optimiser import descend
 from asymrl.learning.program import ProgramBase, bytes_of, compiler_options, placed, precision
 from asymrl.learning.rollout import Episodes, roll_out
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RunState
 from asymrl.worlds.world import World
 
-SHORTEST = 16  # the learning pass is compiled for this length and its doubles, up to the time limit
+SHORTEST = 16  # steps of the least length that the learning pass is compiled for
+RATIO = 2.5  # of each such length to the next: each adds a fifth to the time of compilation
 
 
 def update(env: World, settings: Settings, numbers: Numbers, runs: RunState) -> RunState:
@@ -131,11 +134,10 @@ def which_fits(longest: Int[Array, ""], lengths: Sequence[int]) -> Int[Array, ""
 
 def lengths_compiled(time_limit: int) -> tuple[int, ...]:
     """The episode lengths that the learning pass is compiled for. Short episodes need not pay for long ones."""
-    lengths, length = [], SHORTEST
-    while length < time_limit:
-        lengths.append(length)
-        length *= 2
-    return (*lengths, time_limit)
+    lengths = [time_limit]
+    while (shorter := math.ceil(lengths[0] / RATIO)) >= SHORTEST:
+        lengths.insert(0, shorter)
+    return tuple(lengths)
 
 
 def _follow_critic(runs: RunState, settings: Settings, numbers: Numbers, active: Bool[Array, "run"]) -> RunState:

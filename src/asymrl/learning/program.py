@@ -69,7 +69,11 @@ class ProgramBase:
         self._template = eqx.filter_eval_shape(lambda: new_run(self.world, self.settings, 0))
         # What is not an array is the same in all runs of a program.
         self.shapes, self.static = eqx.partition(self._template, _is_shape)
-        self._start = jax.jit(jax.vmap(lambda seed: eqx.filter(new_run(self.world, self.settings, seed), eqx.is_array)))
+        self._start = jax.jit(
+            jax.vmap(lambda seed: eqx.filter(new_run(self.world, self.settings, seed), eqx.is_array)),
+            # What runs once need not be fast: optimised, it takes twice as long to compile and as long to run.
+            compiler_options={"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else {},
+        )
         self._made: dict[Any, Any] = {}
         self._locks: dict[Any, threading.Lock] = {}
         self._lock = threading.Lock()

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from typing import TypeVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from asymrl.learning.optimiser import AdamState, new_adam
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
 from asymrl.worlds.registry import make
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
-Optimiser = optax.OptState
+T = TypeVar("T")
 
 RECENT = 100  # episodes whose mean return is the learning curve, as in the paper
 
@@ -42,8 +45,8 @@ class RunState(eqx.Module):
     actor: Actor
     critic: Critic
     target: Critic
-    actor_adam: Optimiser
-    critic_adam: Optimiser
+    actor_adam: AdamState
+    critic_adam: AdamState
     key: PRNGKeyArray
     updates: Int[Array, "*run"]
     timesteps: Int[Array, "*run"]
@@ -93,8 +96,8 @@ def new_run(env: World, settings: Settings, seed: Int[Array, ""] | int) -> RunSt
         actor=actor,
         critic=critic,
         target=jax.tree.map(lambda x: x, critic),
-        actor_adam=_adam(actor),
-        critic_adam=_adam(critic),
+        actor_adam=new_adam(actor),
+        critic_adam=new_adam(critic),
         key=train_key,
         updates=zero,
         timesteps=zero,
@@ -110,12 +113,11 @@ def new_run(env: World, settings: Settings, seed: Int[Array, ""] | int) -> RunSt
     )
 
 
-def _adam(model: eqx.Module) -> Optimiser:
-    # The state has the same form whatever the numbers: those come with each step, in `learn.optimiser`.
-    adam = optax.chain(optax.identity(), optax.adam(1.0))
-    return adam.init(eqx.filter(model, eqx.is_array))
-
-
 def parameters(model: PyTree) -> int:
     """How many numbers a model learns."""
     return sum(leaf.size for leaf in jax.tree.leaves(model) if eqx.is_array_like(leaf) or hasattr(leaf, "size"))
+
+
+def upgrade_array_names(arrays: dict[str, T]) -> dict[str, T]:
+    """The arrays of a saved run by their names today: those of the optimisers used to stand two levels deeper."""
+    return {re.sub(r"^(actor|critic)_adam\.1\.0\.", r"\1_adam.", name): array for name, array in arrays.items()}

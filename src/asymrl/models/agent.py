@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Num, PRNGKeyArray
 from asymrl.models.attention import Attention
 from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, Gaussian, distribution
 from asymrl.models.features import action_features, kind_of, observation_features, state_features
-from asymrl.models.layers import Features, Mlp
+from asymrl.models.layers import Features, Mlp, product
 from asymrl.models.memory import Carry, Gru, Lstm, Memory, Rnn, Stack, Window
 from asymrl.worlds.spaces import Space
 
@@ -65,8 +65,9 @@ class History(eqx.Module):
         The features of NO_ACTION are zeros.
         """
         weight, bias = self.memory.projection()
-        taken = self.phi_a.project(_some_action(before), weight[: self.phi_a.size])
-        seen = self.phi_o.project(observations, weight[self.phi_a.size :])
+        of_action, of_observation = jnp.split(weight, [self.phi_a.size])
+        taken = self.phi_a.project(_some_action(before), of_action)
+        seen = self.phi_o.project(observations, of_observation)
         return _taken_in(before, taken, seen, bias)
 
     def step(
@@ -223,10 +224,12 @@ class Critic(eqx.Module):
         first, *rest = self.head.layers
         seen = 0 if self.history is None else self.history.memory.size
         read = jnp.broadcast_to(first.bias, (*batch, first.bias.shape[0]))
+        # Split, not sliced: the gradient of a split is put together without additions.
+        of_history, of_signal = jnp.split(first.weight, [seen])
         if features is not None:
-            read = read + features @ first.weight[:seen]
+            read = read + product(features, of_history)
         if self.phi_s is not None:
-            read = read + self.phi_s.project(signal, first.weight[seen:])
+            read = read + self.phi_s.project(signal, of_signal)
         for layer in rest:
             read = layer(jax.nn.relu(read))
         return read[..., 0]

@@ -16,6 +16,31 @@ from asymrl.models.kernels import hidden_layer, last_layer
 LARGE_VOCABULARY = 256  # beyond this, a table of products is more to read than the matrix itself
 
 
+@jax.custom_vjp
+def product(x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "*batch outputs"]:
+    """`x @ weight`. The usual gradient would transpose that of the weight after it was computed."""
+    return x @ weight
+
+
+def _product_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
+    return x @ weight, (x, weight)
+
+
+def _product_backward(saved: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
+    x, weight = saved
+    rows, of_rows = x.reshape(-1, x.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
+    of_x = jax.lax.platform_dependent(of_rows, weight, cpu=_transposed_twice, default=lambda g, w: g @ w.T)
+    return of_x.reshape(x.shape), rows.T @ of_rows
+
+
+def _transposed_twice(gradient: Array, weight: Array) -> Array:
+    # On a CPU the compiler copies what is transposed: better the few rows than the matrix.
+    return jax.lax.dot_general(weight, gradient, (((1,), (1,)), ((), ()))).T
+
+
+product.defvjp(_product_forward, _product_backward)
+
+
 class Linear(eqx.Module):
     """`x @ weight + bias`, initialised as in the authors' code: Xavier normal weights, zero bias."""
 
@@ -28,7 +53,7 @@ class Linear(eqx.Module):
         self.bias = jnp.zeros(outputs)
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        y = x @ self.weight
+        y = product(x, self.weight)
         return y + jnp.broadcast_to(self.bias, y.shape)
 
 

@@ -124,6 +124,8 @@ def _walk_back(
     gradient: Array, reset: Array, update: Array, new: Array, hidden_new: Array, before: Array, weight: Array
 ) -> Array:
     """The gradient of the projected inputs, step by step from the end."""
+    # Behind a barrier, since the compiler would transpose anew in each step.
+    transposed = jax.lax.optimization_barrier(weight.T)
 
     def step(dh: Array, at: tuple[Array, ...]) -> tuple[Array, Array]:
         from_above, r, z, n, h_n, h = at
@@ -131,7 +133,7 @@ def _walk_back(
         d_new = dh * (1 - z) * (1 - n * n)
         d_update = dh * (h - n) * z * (1 - z)
         d_reset = d_new * h_n * r * (1 - r)
-        through = jnp.concatenate([d_reset, d_update, d_new * r], axis=-1) @ weight.T
+        through = jnp.concatenate([d_reset, d_update, d_new * r], axis=-1) @ transposed
         return dh * z + through, jnp.concatenate([d_reset, d_update, d_new], axis=-1)
 
     steps = (gradient, reset, update, new, hidden_new, before)

@@ -1,0 +1,28 @@
+"""The arrays of a run and their names."""
+
+from __future__ import annotations
+
+import jax
+
+from asymrl.learning.compiled import CompiledProgram
+from asymrl.learning.state import upgrade_array_names
+from tests.learning.small import tiny
+
+# As checkpoints had them while the optimiser was a chain of two parts.
+OLD_NAMES = {
+    "actor_adam.1.0.count": "actor_adam.count",
+    "actor_adam.1.0.mu.head.layers.0.bias": "actor_adam.mu.head.layers.0.bias",
+    "critic_adam.1.0.nu.history.memory.hidden_weight": "critic_adam.nu.history.memory.hidden_weight",
+    "critic.history.memory.hidden_weight": "critic.history.memory.hidden_weight",
+    "curve": "curve",
+}
+
+
+def test_old_names_of_arrays_become_those_of_today():
+    assert upgrade_array_names({old: i for i, old in enumerate(OLD_NAMES)}) == {
+        new: i for i, new in enumerate(OLD_NAMES.values())
+    }
+    paths = jax.tree_util.tree_leaves_with_path(CompiledProgram(tiny(world="heaven-hell-1")).shapes)
+    names = {jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths}
+    assert set(OLD_NAMES.values()) <= names
+    assert upgrade_array_names(dict.fromkeys(names)) == dict.fromkeys(names)
