@@ -126,6 +126,10 @@ def test_a_world_from_python_is_known_by_its_name():
     register("my tiger", lambda time_limit=3: Tiger(time_limit=time_limit))
     assert make("my tiger").time_limit == 3
     assert make("my tiger", time_limit=4).time_limit == 4
+    with pytest.raises(ValueError, match="'tiger' is the name of a world of asymrl"):
+        register("tiger", Tiger)
+    with pytest.raises(ValueError, match="its name 'tiger' means a world of asymrl"):
+        known_by_name(Tiger(episodic=True), {})
     with pytest.raises(TypeError, match="is not a world"):
         known_by_name(3, {})  # pyright: ignore[reportArgumentType]
 

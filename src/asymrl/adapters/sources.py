@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from asymrl.adapters.user_code import load_attribute, user_path
-from asymrl.worlds.registry import Source, check_options, split_options
+from asymrl.worlds.registry import Source, check_options, is_built_in, split_options
 
 if TYPE_CHECKING:
     from asymrl.worlds.world import World
@@ -22,7 +22,13 @@ _REGISTERED: dict[str, Callable[..., World]] = {}
 
 
 def register(name: str, build: Callable[..., World]) -> None:
-    """Makes a world known by a name in this process; `build` takes its options, at least `time_limit`."""
+    """Makes a world known by a name in this process; `build` takes its options, at least `time_limit`.
+
+    Raises:
+        ValueError: if it is the name of a world of this package.
+    """
+    if is_built_in(name):
+        raise ValueError(f"{name!r} is the name of a world of asymrl; give your world another name")
     _REGISTERED[name] = build
 
 

@@ -116,11 +116,20 @@ def reproduction_store(
 
 def known_by_name(world: World, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Registers a world under its own name; the name, and the settings with the world's time limit and discount."""
+    import equinox as eqx
+
     from asymrl.adapters.sources import register
+    from asymrl.worlds.registry import is_built_in, make
     from asymrl.worlds.world import World
 
     if not isinstance(world, World):
         raise TypeError(f"{world!r} is not a world; give a name such as 'heaven-hell-3', a World, or Settings")
-    register(world.name, lambda time_limit=world.time_limit: world.with_time_limit(time_limit))
+    if not is_built_in(world.name):
+        register(world.name, lambda time_limit=world.time_limit: world.with_time_limit(time_limit))
+    elif not eqx.tree_equal(world, make(world.name, time_limit=world.time_limit, discount=world.discount)):
+        raise ValueError(
+            f"this world has options or code of its own, but its name {world.name!r} means a world of asymrl; "
+            "give it another name, or train it by name with its options"
+        )
     own = {"discount": world.discount} | ({} if world.time_limit is None else {"time_limit": world.time_limit})
     return world.name, own | checked_values(settings, "settings")

@@ -103,6 +103,11 @@ def source_of(name: str) -> Source | None:
     return None if _family(base) else next((source for source in _SOURCES if source.matches(base)), None)
 
 
+def is_built_in(name: str) -> bool:
+    """Whether a name, without options, is that of a world of this package."""
+    return _family(name) is not None
+
+
 def split_options(name: str) -> tuple[str, str]:
     """A name without its options, which may contain colons, and the text of the options."""
     first, _, rest = name.partition(":")

@@ -1,4 +1,4 @@
-"""Worlds that are stepped in Python instead of being compiled: other people's environments."""
+"""Worlds made from other people's environments, and those of them that are stepped in Python, not compiled."""
 
 from __future__ import annotations
 
