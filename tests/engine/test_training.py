@@ -1,9 +1,10 @@
-"""A whole training by the command line and from Python: what it leaves behind, and how it goes wrong."""
+"""A whole training by the command and from Python: what it leaves behind, and how it goes wrong."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,18 +12,41 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from asymrl.runs.folder import RunFolder
 from PIL import Image
 
+from asymrl import api, cli
+from asymrl.engine.runs import Run
+from asymrl.engine.store import Store
 from asymrl.learning.state import METRICS
-from tests.engine.conftest import OPTIONS, WORLD, Commands, Uninterrupted, assert_same_result, last_arrays, tiny
+from tests.engine.conftest import (
+    OPTIONS,
+    WORLD,
+    Commands,
+    Recorder,
+    Uninterrupted,
+    assert_same_result,
+    final_states,
+    tiny,
+)
 
 
-def test_the_folder_holds_settings_metrics_and_a_picture(uninterrupted: Uninterrupted):
+def test_the_store_holds_settings_metrics_networks_and_a_picture(uninterrupted: Uninterrupted):
     folder = uninterrupted.folder
-    assert RunFolder.open(folder).batch.settings == (tiny(), tiny())
-    metrics = pl.read_parquet(folder / "metrics.parquet")
-    assert metrics.columns == ["world", "method", "seed", *METRICS]
+    store = Store.open(folder)
+    assert store.runs == (Run(tiny(), 0), Run(tiny(), 1))
+    assert store.unfinished() == []
+    metrics = store.metrics()
+    shown = [
+        "steps",
+        "actor_rate",
+        "critic_rate",
+        "entropy_weight",
+        "time_limit",
+        "memory_size",
+        "hidden",
+        "log_points",
+    ]
+    assert metrics.columns == ["run", "world", "method", *shown, "seed", *METRICS]
     for (seed,), run in metrics.group_by("seed", maintain_order=True):
         # A point is due every 400 steps and written with the next update, of two episodes of at most 4 steps.
         steps = run["timestep"].to_numpy()
@@ -31,23 +55,27 @@ def test_the_folder_holds_settings_metrics_and_a_picture(uninterrupted: Uninterr
         assert 11_400 <= steps[-1] < 12_000
         assert ((np.diff(steps) >= 400) & (np.diff(steps) < 408)).all()
     assert metrics["evaluation_return"].null_count() == len(metrics)
+    assert set(final_states(folder)) == set(store.runs)
     with Image.open(folder / "curve.png") as picture:
         assert picture.size == (1120, 700)
     assert not list(folder.rglob("*.unfinished"))
+    written = json.loads((folder / "settings.json").read_text())
+    assert set(written["versions"]) == {"asymrl", "jax"}
 
 
-def test_the_summary_says_what_was_reached_and_what_to_do_next(uninterrupted: Uninterrupted):
-    arrays, out = last_arrays(uninterrupted.folder), uninterrupted.out
-    means = arrays["recent_returns"].mean(axis=1)
-    assert f"last episodes   return {means.mean():.2f} ± {abs(means[0] - means[1]) / 2:.2f}" in out
-    metrics = pl.read_parquet(uninterrupted.folder / "metrics.parquet").filter(pl.col("timestep") >= 0.9 * 12_000)
-    finals = metrics.group_by("seed", maintain_order=True).agg(pl.col("return").mean())["return"]
+def test_the_output_says_what_was_reached_and_what_to_do_next(uninterrupted: Uninterrupted):
+    folder, out = uninterrupted.folder, uninterrupted.out
+    states = final_states(folder)
+    first, second = (states[run]["recent_returns"].mean() for run in Store.open(folder).runs)
+    assert f"last episodes   return {(first + second) / 2:.2f} ± {abs(first - second) / 2:.2f}" in out
+    finals = api.load(folder).table["final_return"]
     assert f"each run        {finals[0]:.2f}  {finals[1]:.2f}" in out
     assert "(the paper has no settings for this world and method)" in out
     for command in ("evaluate", "render", "resume"):
-        assert f"asymrl {command} {uninterrupted.folder}" in out
-    trained = f"{int(arrays['timesteps'].sum()):,}".replace(",", " ")
-    assert f"100%  {trained} steps" in out
+        assert f"asymrl {command} {folder}" in out
+    steps = sum(int(state["timesteps"]) for state in states.values())
+    assert f"100%  {f'{steps:,}'.replace(',', ' ')} steps  2 of 2 runs over" in out
+    assert out.count("compiling") == 1  # both cores use one program
 
 
 def test_tensorboard_gets_the_same_points(uninterrupted: Uninterrupted):
@@ -66,105 +94,61 @@ def test_tensorboard_gets_the_same_points(uninterrupted: Uninterrupted):
     assert points == list(expected.select("timestep", "return").iter_rows())
 
 
-def test_a_complete_run_has_nothing_left_to_do(asymrl: Commands, uninterrupted: Uninterrupted, tmp_path: Path):
-    subprocess.run(["cp", "-r", uninterrupted.folder, tmp_path / "copy"], check=True)
-    status, out, err = asymrl("resume", str(tmp_path / "copy"))
+def test_a_complete_store_has_nothing_left_to_do(asymrl: Commands, uninterrupted: Uninterrupted, tmp_path: Path):
+    copy = shutil.copytree(uninterrupted.folder, tmp_path / "copy")
+    status, out, err = asymrl("resume", str(copy))
     assert (status, err) == (0, "")
+    assert out.startswith(f"{copy}: already complete\n")
+    assert "compiling" not in out
     assert "final return" in out
-    assert_same_result(tmp_path / "copy", uninterrupted.folder)
+    assert_same_result(copy, uninterrupted.folder)
 
 
-SHORTER_THEN_LONGER = """
-import sys
-from dataclasses import replace
-import asymrl
-from asymrl.runs.listeners import Silent
-from tests.engine.conftest import tiny
-
-folder = sys.argv[1]
-asymrl.train(tiny(steps=4000, log_points=10), seeds=2, out=folder, listener=Silent())
-asymrl.resume(folder, steps=12_000, listener=Silent())
-"""
+def test_damaged_tables_are_written_anew(uninterrupted: Uninterrupted, tmp_path: Path):
+    copy = shutil.copytree(uninterrupted.folder, tmp_path / "copy")
+    (copy / "runs.parquet").write_bytes(b"PAR1")
+    api.resume(copy, listener=Recorder())
+    assert_same_result(copy, uninterrupted.folder)
+    columns = ["run", "status", "timesteps", "episodes", "updates", "final_return", "recent_return", "seconds"]
+    tables = (pl.read_parquet(folder / "runs.parquet").select(columns) for folder in (copy, uninterrupted.folder))
+    assert next(tables).equals(next(tables))
 
 
 @pytest.mark.slow
-def test_a_run_that_was_made_longer_is_the_run_that_it_would_have_been(
-    asymrl: Commands, uninterrupted: Uninterrupted, tmp_path: Path
-):
-    asymrl.python(SHORTER_THEN_LONGER, str(tmp_path / "longer"))
+def test_a_run_that_was_made_longer_equals_one_started_with_that_length(uninterrupted: Uninterrupted, tmp_path: Path):
+    runs = api.train(tiny(steps=4000, log_points=10), seeds=2, out=tmp_path / "longer", listener=Recorder())
+    runs.resume(steps=12_000, listener=Recorder())
     assert_same_result(tmp_path / "longer", uninterrupted.folder)
-
-
-ONE_FAILS = """
-import sys
-import asymrl
-from asymrl.runs.listeners import Silent
-from tests.engine.conftest import tiny
-
-class Told(Silent):
-    def say(self, message):
-        print(message)
-
-result = asymrl.train([tiny(), tiny(critic_rate=1e30)], seeds=[0], out=sys.argv[1], listener=Told())
-assert result.failed == [1], result.failed
-print(result.summary())
-"""
 
 
 def test_a_run_that_fails_is_named_and_leaves_the_others_alone(
     asymrl: Commands, uninterrupted: Uninterrupted, tmp_path: Path
 ):
-    out = asymrl.python(ONE_FAILS, str(tmp_path / "failed"))
-    arrays = last_arrays(tmp_path / "failed")
-    update, step = arrays["updates"][1], arrays["timesteps"][1]
+    recorder, folder = Recorder(), tmp_path / "failed"
+    runs = api.train([tiny(), tiny(critic_rate=1e30)], seeds=[0], out=folder, listener=recorder)
+    assert runs.failed == [1]
+    sound, failed = (final_states(folder)[run] for run in runs.runs)
+    update, step = int(failed["updates"]), int(failed["timesteps"])
     assert update < 100
-    assert f"seed 0 stopped at update {update} (step {step}): a loss, a gradient or a parameter was not finite" in out
-    assert "critic_rate=1e+30" in out
-    assert "failed          seed 0, critic_rate=1e+30: a number was not finite; left out above" in out
-    assert all(np.isfinite(array[1]).all() for name, array in arrays.items() if name != "curve")
-    columns = ["timestep", "return", "critic_loss"]
-    metrics = pl.read_parquet(tmp_path / "failed" / "metrics.parquet")
-    sound = metrics.filter(critic_rate=1e-3).select(columns)
-    alone = pl.read_parquet(uninterrupted.folder / "metrics.parquet").filter(seed=0).select(columns)
-    assert sound.equals(alone)
-    status, out, err = asymrl("resume", str(tmp_path / "failed"))
+    reason = f"a loss, a gradient or a parameter was not finite at update {update} (step {step})"
+    (said,) = recorder.said
+    assert "critic_rate=1e+30" in said
+    assert f"stopped: {reason}" in said
+    assert "failed          seed 0, critic_rate=1e+30" in runs.summary()
+    # It keeps the last numbers that were finite.
+    assert all(np.isfinite(array).all() for name, array in failed.items() if name != "curve")
+    alone = final_states(uninterrupted.folder)[Run(tiny(), 0)]
+    assert all(np.array_equal(sound[name], array, equal_nan=True) for name, array in alone.items())
+    status, out, err = asymrl("resume", str(folder))
     assert (status, err) == (1, "")
-    assert f"stopped at update {update}" in out
-
-
-TWO_DEVICES = """
-import sys
-import jax
-import asymrl
-from asymrl.runs.listeners import Silent
-from tests.engine.conftest import tiny
-
-assert jax.device_count() == 2
-result = asymrl.train(tiny(), seeds=3, out=sys.argv[1], listener=Silent())
-print(len(result.runs.updates.sharding.device_set))
-"""
-
-
-@pytest.mark.slow
-def test_several_devices_share_the_runs(asymrl: Commands, uninterrupted: Uninterrupted, tmp_path: Path):
-    flags = asymrl.environment["XLA_FLAGS"] + " --xla_force_host_platform_device_count=2"
-    assert asymrl.python(TWO_DEVICES, str(tmp_path / "shared"), XLA_FLAGS=flags) == "2\n"
-    shared = pl.read_parquet(tmp_path / "shared" / "metrics.parquet")
-    alone = pl.read_parquet(uninterrupted.folder / "metrics.parquet")
-    assert shared["seed"].unique().sort().to_list() == [0, 1, 2]
-    assert last_arrays(tmp_path / "shared")["updates"].shape == (3,)
-    shared, alone = (table.filter((pl.col("seed") < 2) & (pl.col("timestep") < 4000)) for table in (shared, alone))
-    assert len(shared) == 20
-    exact = ["seed", "timestep", "episode", "update", "return", "length"]
-    assert shared.select(exact).equals(alone.select(exact))
-    np.testing.assert_allclose(shared["critic_loss"], alone["critic_loss"], rtol=1e-3)
+    assert reason in out
 
 
 WITH_WANDB = """
 import sys
 from pathlib import Path
 import asymrl
-from asymrl.runs.trackers import WeightsAndBiases
+from asymrl.engine.trackers import WeightsAndBiases
 from tests.engine.conftest import tiny
 
 folder = Path(sys.argv[1])
@@ -198,17 +182,17 @@ def test_on_a_full_disk_the_training_stops_and_can_go_on(
     asymrl: Commands, uninterrupted: Uninterrupted, small_disk: Path
 ):
     folder, ballast = small_disk / "runs", small_disk / "ballast"
-    checkpoint = max(uninterrupted.folder.glob("checkpoint/*.safetensors")).stat().st_size
-    room = 2 * checkpoint + 60 * 1024  # enough to begin with, but not for a third checkpoint beside the two kept
+    checkpoint = max(path.stat().st_size for path in uninterrupted.folder.glob("checkpoint/*"))
+    room = 2 * checkpoint + 40 * 1024  # enough to begin with, but not for two checkpoints of each run and one more
     ballast.write_bytes(b"x" * (1024 * 1024 - room))
     status, out, err = asymrl.train(folder)
     assert status == 1
     assert err.startswith(f"asymrl: {folder}/")
-    assert "can not be written: No space left on device. The training stopped" in err
+    assert "cannot be written: No space left on device. The training stopped" in err
     assert f"go on with `asymrl resume {folder}`" in err
     assert err.count("\n") == 1
-    assert "return   " not in out
-    assert len(list(folder.glob("checkpoint/*.json"))) == 2
+    assert "final return" not in out
+    assert list(folder.glob("checkpoint/*.json"))
     ballast.unlink()
     status, out, err = asymrl("resume", str(folder), "--checkpoint-seconds", "1000")
     assert (status, err) == (0, "")
@@ -216,30 +200,42 @@ def test_on_a_full_disk_the_training_stops_and_can_go_on(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_can_not_be_written_is_named(asymrl: Commands, tmp_path: Path):
+def test_a_folder_that_cannot_be_written_is_named(asymrl: Commands, tmp_path: Path):
     tmp_path.chmod(0o500)
     status, _, err = asymrl.train(tmp_path / "runs")
-    assert (status, err) == (2, f"asymrl: {tmp_path / 'runs'}: can not be made a folder: Permission denied\n")
+    assert (status, err) == (2, f"asymrl: {tmp_path / 'runs'}: cannot be made a folder: Permission denied\n")
 
 
-def test_a_folder_in_use_is_refused_by_the_command(asymrl: Commands, uninterrupted: Uninterrupted):
-    taken = RunFolder.take(uninterrupted.folder)
-    status, out, err = asymrl("resume", str(uninterrupted.folder))
+def test_a_store_in_use_is_refused_by_the_command(uninterrupted: Uninterrupted, capsys: pytest.CaptureFixture[str]):
+    taken = Store.take(uninterrupted.folder)
+    assert cli.main(["resume", str(uninterrupted.folder)]) == 2
     taken.release()
-    assert (status, out) == (2, "")
-    assert err == (f"asymrl: {uninterrupted.folder}: in use by process {os.getpid()}; wait for it to end, or stop it\n")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"asymrl: {uninterrupted.folder}: in use by process {os.getpid()}; wait for it to end, or stop it\n"
 
 
-def test_a_folder_with_a_run_is_refused_by_the_command(asymrl: Commands, uninterrupted: Uninterrupted):
+def test_a_folder_with_runs_is_refused_by_the_command(uninterrupted: Uninterrupted, capsys: pytest.CaptureFixture[str]):
     before = {path: path.stat().st_mtime_ns for path in uninterrupted.folder.rglob("*") if path.name != ".lock"}
-    status, out, err = asymrl("train", WORLD, *OPTIONS, "--out", str(uninterrupted.folder))
-    assert (status, out) == (2, "")
-    assert "already holds a run" in err
+    assert cli.main(["train", WORLD, *OPTIONS, "--out", str(uninterrupted.folder)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "already holds runs" in err
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-def test_the_versions_are_written_down(uninterrupted: Uninterrupted):
-    import jax
-
-    written = json.loads((uninterrupted.folder / "settings.json").read_text())
-    assert written["versions"]["jax"] == jax.__version__
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--env", "tiger", "--methods", "a2c", "--set", "actor_rate"], "NAME=VALUE"),
+        (["--env", "tiger", "--methods", "a2c", "--set", "actor_rat=1"], "did you mean 'actor_rate'"),
+        (["--env", "tiger", "--methods", "a2c", "--set", "steps=no"], "steps is 'no', expected a whole number"),
+        (["--env", "tiger", "--methods", "sarsa"], "unknown method 'sarsa'"),
+        (["--env", "tiger"], "name worlds with --env and methods with --methods"),
+    ],
+)
+def test_mistakes_in_a_sweep_are_explained(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert cli.main(["sweep", *arguments, "--out", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
