@@ -15,7 +15,7 @@ CONVERGED = 1e-10  # relative change of the values at which the iteration stops
 def critic_inputs(graph: HistoryGraph, reads: str, signal: np.ndarray) -> Int[np.ndarray, "pairs"]:
     """Numbers that are equal where the critic reads the same: the history, the privileged signal, or both.
 
-    Critic and actor remember alike, so histories that are equal to one are equal to the other.
+    Critic and actor have the same kind of memory, so they do not distinguish the same histories.
     """
     columns = [np.zeros(graph.pairs, int)]
     if "h" in reads:
@@ -39,7 +39,7 @@ def taught_values(
     weight = np.divide(visits, total[inputs], out=np.zeros(graph.pairs), where=visits > 0)
 
     def critic(table: Float64[np.ndarray, "inputs"]) -> Float64[np.ndarray, "pairs"]:
-        # Where no action ever follows nothing is learned, and the true value stands in.
+        # Where the agent never acts nothing is learned; the true value stands in.
         return np.where(total[inputs] > 0, table[inputs], values.V_hs)
 
     table = np.bincount(inputs, weight * values.V_hs)

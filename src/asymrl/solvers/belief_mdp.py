@@ -199,7 +199,7 @@ def belief_graph(pomdp: Pomdp, depth: int | None = None, limit: int = LIMIT) -> 
     none = np.zeros(0, int)
     edges = [(none, none, none, np.zeros(0), none)]
     while count(layer) and (depth is None or len(layers) <= depth):
-        offset, found = len(numbering) - count(layer), []
+        offset, new = len(numbering) - count(layer), []
         for block in _blocks(layer, pomdp.actions):
             after = model.successors(layer[block])
             following, fresh = numbering.add(after.beliefs)
@@ -207,8 +207,8 @@ def belief_graph(pomdp: Pomdp, depth: int | None = None, limit: int = LIMIT) -> 
                 raise TooManyBeliefsError(pomdp.name, limit, len(layers) - 1, sum(sizes))
             belief = after.belief + block.start + offset
             edges.append((belief, after.action, after.observation, after.probability, following))
-            found.append(after.beliefs[fresh])
-        layer = sparse.csr_array(sparse.vstack(found, "csr"))
+            new.append(after.beliefs[fresh])
+        layer = sparse.csr_array(sparse.vstack(new, "csr"))
         layers.append(layer)
         sizes.append(count(layer))
     beliefs = sparse.csr_array(sparse.vstack(layers, "csr"))

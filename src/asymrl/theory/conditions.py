@@ -67,28 +67,28 @@ def _arrivals(graph: HistoryGraph) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray
     """All arrivals at a node where the agent acts: the last observation, the node, and the edge (-1: the start)."""
     on = np.flatnonzero((graph.target >= 0) & graph.acting[graph.target])
     begins = np.flatnonzero((graph.start > 0) & graph.acting)
-    shown = graph.parent_observation[graph.node[begins]]
-    seen = np.concatenate(
-        [graph.pomdp.observation[graph.outcome[on]], np.where(shown < 0, graph.pomdp.observations, shown)]
+    first = graph.parent_observation[graph.node[begins]]
+    observation = np.concatenate(
+        [graph.pomdp.observation[graph.outcome[on]], np.where(first < 0, graph.pomdp.observations, first)]
     )
     node = np.concatenate([graph.node[graph.target[on]], graph.node[begins]])
-    return seen, node, np.concatenate([on, np.full(len(begins), -1)])
+    return observation, node, np.concatenate([on, np.full(len(begins), -1)])
 
 
 def _reactive(graph: HistoryGraph) -> tuple[Condition, Float64[np.ndarray, "O1 A"]]:
     """Whether pi(a; h) is a function of the last observation, and that function."""
     name = "the policy is reactive"
-    seen, node, edge = _arrivals(graph)
+    observation, node, edge = _arrivals(graph)
     acts = np.full((graph.pomdp.observations + 1, graph.pomdp.actions), np.nan)
     first = np.full(len(acts), -1)  # the first arrival with each observation
-    first[seen[::-1]] = np.arange(len(seen))[::-1]
+    first[observation[::-1]] = np.arange(len(observation))[::-1]
     acts[first >= 0] = graph.pi[node[first[first >= 0]]]
-    apart = np.abs(graph.pi[node] - acts[seen]).max(1, initial=0.0)
+    apart = np.abs(graph.pi[node] - acts[observation]).max(1, initial=0.0)
     if not apart.size or apart.max() <= SAME:
         return Condition(name, True, ""), acts
     worst = int(apart.argmax())
-    o = graph.pomdp.name_of_observation(int(seen[worst]))
-    one, other = (_words(graph, int(node[i]), int(edge[i])) for i in (first[seen[worst]], worst))
+    o = graph.pomdp.name_of_observation(int(observation[worst]))
+    one, other = (_words(graph, int(node[i]), int(edge[i])) for i in (first[observation[worst]], worst))
     why = (
         f"The policy remembers more than the last observation: after {o!r} it acts differently in [{one}] and "
         f"[{other}], so Pr(a | s) depends on the history and V(s) is not well defined."

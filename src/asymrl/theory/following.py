@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from asymrl.theory.histories import NODES, TooLargeError, count_histories
 from asymrl.theory.history_graph import BY_BELIEF, BY_MEMORY, HistoryGraph
 from asymrl.theory.policies import HistoryPolicy
-from asymrl.theory.stationary import close, close_from
+from asymrl.theory.stationary import stationary_graph, stationary_graph_from
 from asymrl.theory.time_layers import Root
 from asymrl.theory.unrolling import follow_likeliest, unroll
 from asymrl.theory.values import Values, state_bounds
@@ -76,19 +76,19 @@ def _all(pomdp: Pomdp, policy: HistoryPolicy, steps: int, beyond: bool, root: Ro
 
 def _forgets(pomdp: Pomdp, policy: HistoryPolicy) -> bool:
     """Whether the policy may treat different histories as the same."""
-    shown = 0 if pomdp.first_observation is not None else pomdp.observations
-    return policy.keys(policy.begin(np.array([shown]))) is not None
+    first = 0 if pomdp.first_observation is not None else pomdp.observations
+    return policy.keys(policy.begin(np.array([first]))) is not None
 
 
 def _endless(pomdp: Pomdp, policy: HistoryPolicy, merge: str | None, root: Root | None) -> HistoryGraph:
     if not _forgets(pomdp, policy):
         return _cut(pomdp, policy, root)
     if merge is not None:
-        return close(pomdp, policy, merge=merge, root=root)
+        return stationary_graph(pomdp, policy, merge=merge, root=root)
     try:
-        return close(pomdp, policy, merge=BY_BELIEF, root=root, limit=ENDLESS_NODES)
+        return stationary_graph(pomdp, policy, merge=BY_BELIEF, root=root, limit=ENDLESS_NODES)
     except TooLargeError:
-        return close(pomdp, policy, merge=BY_MEMORY, root=root)
+        return stationary_graph(pomdp, policy, merge=BY_MEMORY, root=root)
 
 
 def _cut(pomdp: Pomdp, policy: HistoryPolicy, root: Root | None) -> HistoryGraph:
@@ -135,7 +135,7 @@ def _beyond(graph: HistoryGraph, policy: HistoryPolicy) -> Float64[np.ndarray, "
         return None
     none = np.full(nodes, -1)
     root = Root(graph.end_memory, none, graph.node[pairs] - last, graph.state[pairs], graph.mass[pairs])
-    closed, place = close_from(graph.pomdp, policy, root)
+    closed, place = stationary_graph_from(graph.pomdp, policy, root)
     return Values(closed).V_hs[place]
 
 

@@ -101,6 +101,6 @@ def describe(pomdp: Pomdp, h: tuple[tuple[int | None, int], ...]) -> str:
         return "the start"
     words = []
     for a, o in h:
-        seen = pomdp.name_of_observation(o)
-        words.append(seen if a is None else f"{pomdp.action_names[a]}→{seen}")
+        observation = pomdp.name_of_observation(o)
+        words.append(observation if a is None else f"{pomdp.action_names[a]}→{observation}")
     return " ".join(words)

@@ -9,13 +9,13 @@ from asymrl.theory.beliefs import outcomes_of
 from asymrl.theory.histories import History, TooLargeError, describe
 from asymrl.theory.history_graph import BY_BELIEF, BY_MEMORY, HistoryGraph, trace_history
 from asymrl.theory.policies import HistoryPolicy
-from asymrl.theory.time_layers import Layer, Root, beginning, following, probabilities
+from asymrl.theory.time_layers import Layer, Root, episode_start, probabilities, successor_layer
 from asymrl.worlds.pomdp import Pomdp
 
 STATIONARY_NODES = 100_000
 
 
-def close(
+def stationary_graph(
     pomdp: Pomdp,
     policy: HistoryPolicy,
     *,
@@ -35,13 +35,13 @@ def close(
     Raises:
         TooLargeError: if there are more nodes, as for a policy that remembers everything.
     """
-    return close_from(pomdp, policy, root or beginning(pomdp, policy), merge=merge, limit=limit)[0]
+    return stationary_graph_from(pomdp, policy, root or episode_start(pomdp, policy), merge=merge, limit=limit)[0]
 
 
-def close_from(
+def stationary_graph_from(
     pomdp: Pomdp, policy: HistoryPolicy, start: Root, *, merge: str = BY_MEMORY, limit: int = STATIONARY_NODES
 ) -> tuple[HistoryGraph, Int[np.ndarray, "pairs"]]:
-    """`close`, and the pair of the graph for each pair of the root."""
+    """`stationary_graph`, and the pair of the graph for each pair of the root."""
     closing = _Closing(pomdp, policy, merge, limit)
     pair = closing.add(Layer.first(start))
     closing.start = np.bincount(pair, start.probability, minlength=closing.pairs)
@@ -134,7 +134,8 @@ class _Closing:
         if goes_on.size:
             p, j = pair[goes_on], k[goes_on]
             weight = self.belief[p] * self.pomdp.probability[j]
-            layer, place = following(self.pomdp, self.policy, self.memory, self.node[p], self.action_of[j], j, weight)
+            layer, place = successor_layer(self.pomdp, self.node[p], self.action_of[j], j, weight)
+            layer.memory = self.policy.advance(self.memory, layer.parent, layer.action, layer.observation)
             target[goes_on] = self.add(layer)[place]
         self.edges.append(np.stack([pair, k, target]))
         return True

@@ -61,7 +61,7 @@ class Layer:
         return fingerprint(self.node, self.state, self.mass / self.weights()[self.node], self.nodes)
 
 
-def beginning(pomdp: Pomdp, policy: HistoryPolicy) -> Root:
+def episode_start(pomdp: Pomdp, policy: HistoryPolicy) -> Root:
     """The root at the start of an episode."""
     O = pomdp.observations
     if pomdp.first_observation is None:
@@ -75,25 +75,17 @@ def beginning(pomdp: Pomdp, policy: HistoryPolicy) -> Root:
     return Root(policy.begin(first), in_history, node, state, probability)
 
 
-def following(
+def successor_layer(
     pomdp: Pomdp,
-    policy: HistoryPolicy,
-    memory: Any,
     z: Int[np.ndarray, "edges"],
     a: Int[np.ndarray, "edges"],
     k: Int[np.ndarray, "edges"],
     weight: Float64[np.ndarray, "edges"],
 ) -> tuple[Layer, Int[np.ndarray, "edges"]]:
-    """The layer of nodes (z, a, o) after outcomes k of actions a in nodes z, and the target pair of each edge."""
-    layer, target = reached(pomdp, z, a, k, weight)
-    layer.memory = policy.advance(memory, layer.parent, layer.action, layer.observation)
-    return layer, target
+    """The layer of nodes (z, a, o) after outcomes k of actions a in nodes z, and the target pair of each edge.
 
-
-def reached(
-    pomdp: Pomdp, z: np.ndarray, a: np.ndarray, k: np.ndarray, weight: np.ndarray
-) -> tuple[Layer, Int[np.ndarray, "edges"]]:
-    """Like `following`, without the policy's memories."""
+    The memories of the policy are left out.
+    """
     A, O, S = pomdp.actions, pomdp.observations, pomdp.states
     triples, child = np.unique((z * A + a) * O + pomdp.observation[k], return_inverse=True)
     rows, observation = np.divmod(triples, O)
@@ -104,7 +96,7 @@ def reached(
     return Layer(None, None, rows, action, observation, node, state, mass, len(rows)), target
 
 
-def gathered(
+def merge_nodes(
     layer: Layer, states: int, place: Int[np.ndarray, "nodes"], representative: Int[np.ndarray, "classes"]
 ) -> tuple[Layer, Int[np.ndarray, "pairs"]]:
     """The layer with node z merged into node `place[z]`, and the new number of each pair. Memories are left out.
@@ -119,7 +111,7 @@ def gathered(
     return Layer(None, keys, parent, action, observation, node, state, mass, len(representative)), moved
 
 
-def classes(
+def equivalence_classes(
     keys: Int[np.ndarray, "nodes k"], mass: Float64[np.ndarray, "nodes"]
 ) -> tuple[Int[np.ndarray, "nodes"], Int[np.ndarray, "classes"]]:
     """The class of each node, and the likeliest node of each class, its representative."""

@@ -12,7 +12,15 @@ from asymrl.theory.beliefs import outcomes_of
 from asymrl.theory.histories import EDGES, NODES, History, TooLargeError, describe, needed
 from asymrl.theory.history_graph import BY_BELIEF, BY_HISTORY, BY_MEMORY, HistoryGraph, trace_history
 from asymrl.theory.policies import HistoryPolicy, as_policy
-from asymrl.theory.time_layers import Layer, Root, beginning, classes, gathered, probabilities, reached
+from asymrl.theory.time_layers import (
+    Layer,
+    Root,
+    episode_start,
+    equivalence_classes,
+    merge_nodes,
+    probabilities,
+    successor_layer,
+)
 from asymrl.worlds.pomdp import Pomdp
 
 
@@ -49,7 +57,7 @@ def unroll(
     if horizon < 1:
         raise ValueError(f"{pomdp.name}: horizon is {horizon}, expected at least 1 action")
     growing = _Growing(pomdp, policy, merge, horizon, beyond, threshold)
-    layer: Layer | None = growing.merged(Layer.first(root or beginning(pomdp, policy)))[0]
+    layer: Layer | None = growing.merged(Layer.first(root or episode_start(pomdp, policy)))[0]
     for t in range(horizon):
         if layer is None:
             break
@@ -125,7 +133,7 @@ class _Growing:
         """The next layer, and the pair of it that each edge leads to."""
         z = layer.node[pair]
         weight = layer.mass[pair] * pi[z, self.action_of[k]] * self.pomdp.probability[k]
-        after, target = reached(self.pomdp, z, self.action_of[k], k, weight)
+        after, target = successor_layer(self.pomdp, z, self.action_of[k], k, weight)
         if layer.keys is None and self.merge == BY_BELIEF and not last:
             after, moved = self._without_unlikely(after)
             target = moved[target]
@@ -147,10 +155,10 @@ class _Growing:
         kept, unlikely = np.flatnonzero(mass >= self.threshold), np.flatnonzero(mass < self.threshold)
         if not unlikely.size:
             return layer, np.arange(len(layer.node))
-        class_of, first = classes(layer.beliefs()[unlikely], mass[unlikely])
+        class_of, first = equivalence_classes(layer.beliefs()[unlikely], mass[unlikely])
         place = np.empty(layer.nodes, int)
         place[kept], place[unlikely] = np.arange(kept.size), kept.size + class_of
-        layer, moved = gathered(layer, self.pomdp.states, place, np.concatenate([kept, unlikely[first]]))
+        layer, moved = merge_nodes(layer, self.pomdp.states, place, np.concatenate([kept, unlikely[first]]))
         layer.remembered = kept.size
         return layer, moved
 
@@ -160,9 +168,9 @@ class _Growing:
         if self.merge == BY_HISTORY or layer.keys is None:
             return layer, np.arange(len(layer.node))
         keys = np.concatenate([layer.keys, layer.beliefs()], axis=1) if self.merge == BY_BELIEF else layer.keys
-        place, representative = classes(keys, layer.weights())
+        place, representative = equivalence_classes(keys, layer.weights())
         memory = self.policy.rows(layer.memory, representative)
-        layer, moved = gathered(layer, self.pomdp.states, place, representative)
+        layer, moved = merge_nodes(layer, self.pomdp.states, place, representative)
         layer.memory = memory
         return layer, moved
 
