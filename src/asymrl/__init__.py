@@ -1,7 +1,12 @@
 """asymrl: agents that act on what they have seen, with critics that train on what is true.
 
     >>> import asymrl
-    >>> env = asymrl.make("heaven-hell-3")
+    >>> runs = asymrl.train("heaven-hell-3", method="a2c-asym-hs", seeds=5)
+    >>> runs.evaluate()
+
+`train`, `sweep`, `compare` and `reproduce` train runs and keep them in a folder; `load(folder)` gives them as `Runs`,
+`resume(folder)` goes on with them. `make` gives a world by its name, `from_gymnasium` and `from_gymnax` make worlds of
+other environments, and `register` names a world of your own. Every subpackage lists its public names in its docstring.
 
 Importing this package is cheap and registers the worlds with Gymnasium; JAX is imported when it is first needed.
 """
@@ -16,6 +21,16 @@ from asymrl.lazy import exports
 from asymrl.worlds.registry import add_source
 
 if TYPE_CHECKING:
+    from asymrl import agents as agents
+    from asymrl import audit as audit
+    from asymrl import engine as engine
+    from asymrl import export as export
+    from asymrl import learning as learning
+    from asymrl import models as models
+    from asymrl import paper as paper
+    from asymrl import render as render
+    from asymrl import report as report
+    from asymrl import solvers as solvers
     from asymrl import theory as theory
     from asymrl import worlds as worlds
     from asymrl.adapters import gym as gym
@@ -49,5 +64,8 @@ __getattr__, __dir__ = exports(
         "asymrl.api": ["Comparison", "Runs", "compare", "load", "reproduce", "resume", "sweep", "train"],
         "asymrl.worlds.registry": ["make"],
     },
-    modules=["theory", "worlds"],
+    modules=[
+        *("agents", "audit", "engine", "export", "learning", "models", "paper", "render", "report", "solvers"),
+        *("theory", "worlds"),
+    ],
 )

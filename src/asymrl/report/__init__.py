@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from asymrl.report.intervals import performance_profile as performance_profile
     from asymrl.report.intervals import probability_of_improvement as probability_of_improvement
     from asymrl.report.intervals import profile_band as profile_band
+    from asymrl.report.summary import ranking_of as ranking_of
 
 __getattr__, __dir__ = exports(
     __name__,
@@ -36,5 +37,6 @@ __getattr__, __dir__ = exports(
             *("Interval", "bootstrap", "improvement_interval", "interquartile_mean", "normalised"),
             *("performance_profile", "probability_of_improvement", "profile_band"),
         ],
+        "asymrl.report.summary": ["ranking_of"],
     },
 )
