@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from functools import cache
+
 import numpy as np
 import pytest
 
 from asymrl.solvers import analyse_what_fits, policy_by_name, solve
-from asymrl.theory import TooLargeError, analyse, as_pomdp, unrolling
+from asymrl.theory import EpsilonSoft, History, TooLargeError, analyse, as_pomdp, unrolling
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
+from tests.oracles.trajectories import trajectories
+from tests.solvers.oracles import expected_return
 from tests.theory.worlds import problem
 
 
@@ -48,13 +53,32 @@ def test_outcomes_are_counted_before_they_are_laid_out(drifting: Pomdp, monkeypa
     assert caught.value.depth == 3
 
 
-@pytest.mark.parametrize("name", ["uniform", "optimal", "eps-optimal:0.25", "window:2"])
-def test_policies_by_name(name: str) -> None:
+def test_returns_of_policies_by_name() -> None:
     pomdp = problem("heaven-hell-1")
     best = solve(pomdp, 20)
-    analysis = analyse(pomdp, policy_by_name(pomdp, name, best, 20), horizon=20)
-    expected = {"uniform": 0.0, "optimal": best.value}
-    if name in expected:
-        assert pytest.approx(expected[name], abs=1e-12) == analysis.J
-    else:
-        assert -1 < analysis.J < best.value
+    soft = expected_return(pomdp, EpsilonSoft(best.policy(timed=False), 0.25), 20, pomdp.discount)
+    expected = {"uniform": 0.0, "optimal": 0.99**6, "eps-optimal:0": 0.99**6, "eps-optimal:0.25": soft}
+    for name, value in expected.items():
+        analysis = analyse(pomdp, policy_by_name(pomdp, name, best, 20), horizon=20)
+        assert pytest.approx(value, abs=1e-12) == analysis.J, name
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_window_does_what_the_expert_does_on_average(k: int) -> None:
+    """Against the mean of the expert's action probabilities over all its trajectories, by their last k pairs."""
+    pomdp = problem("heaven-hell-1")
+    best = solve(pomdp, 4)
+    expert = analyse(pomdp, EpsilonSoft(best.policy(timed=False), 0.5), horizon=4)
+    total: dict[History, np.ndarray] = defaultdict(lambda: np.zeros(pomdp.actions))
+    for path in trajectories(pomdp, cache(expert.pi), 4):
+        for h in path.histories[: len(path.actions)]:
+            total[h[-k:]] += path.probability * expert.pi(h)
+    window = analyse(pomdp, policy_by_name(pomdp, f"window:{k}", best, 4), horizon=4)
+    for pairs, mass in total.items():
+        if not pairs or len(pairs) == k:
+            np.testing.assert_allclose(window.policy.act(_memory(k, pairs))[0], mass / mass.sum(), atol=1e-12)
+
+
+def _memory(k: int, pairs: History) -> np.ndarray:
+    """The memory of a window policy that holds these pairs."""
+    return np.array([[(-1, -1)] * (k - len(pairs)) + list(pairs)])
