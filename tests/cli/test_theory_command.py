@@ -38,8 +38,8 @@ def test_command_with_a_trained_run(capsys: pytest.CaptureFixture[str], tmp_path
     assert all(at["history"].count("→") <= 1 for at in found["audit"]["worst"])
     assert main(["theory", "tiger", "--policy", f"run:{folder}", "--depth", "1"]) == 0
     text = capsys.readouterr().out
-    told = next(line for line in text.splitlines() if "fitting error" in line)
-    assert float(told.split()[2]) == pytest.approx(rms["fit"], abs=1e-4)
+    line = next(line for line in text.splitlines() if "fitting error" in line)
+    assert float(line.split()[2]) == pytest.approx(rms["fit"], abs=1e-4)
     assert "in state tiger-left after listen→" in text
     assert main(["theory", "good-bad", "--policy", f"run:{folder}"]) == 2
     assert "was trained in tiger, not in good-bad" in capsys.readouterr().err

@@ -37,5 +37,5 @@ def test_known_state_needs_no_privilege() -> None:
     pomdp = problem("heaven-hell-1")
     known = theory.analyse(pomdp, "uniform", horizon=3)
     assert "always knows the state" not in examine(known, "uniform", {}).advice
-    told = dataclasses.replace(pomdp, start=np.eye(pomdp.states)[0])
-    assert "always knows the state" in examine(theory.analyse(told, "uniform", horizon=3), "uniform", {}).advice
+    known_start = dataclasses.replace(pomdp, start=np.eye(pomdp.states)[0])
+    assert "always knows the state" in examine(theory.analyse(known_start, "uniform", horizon=3), "uniform", {}).advice

@@ -1,4 +1,4 @@
-"""Critics that are told a part of the state."""
+"""Critics that read a part of the state."""
 
 import numpy as np
 import pytest

@@ -142,14 +142,14 @@ def test_td0_on_states_pushes_away_from_the_priest(n: int, towards: tuple, cosin
     way = [(0, south)] + [(cell, east) for cell in range(3 * n + 1, 4 * n + 1)]
     for critic, push, cosine in zip(("hs", "timed-mc", "mc", "td0"), towards, cosines, strict=True):
         followed = analysis.gradient(critic)
-        told = sum(followed.table[analysis.graph.parameter[rows[cell]], a] for cell, a in way)
-        assert told == pytest.approx(push, abs=6e-4)
+        sum_on_the_way = sum(followed.table[analysis.graph.parameter[rows[cell]], a] for cell, a in way)
+        assert sum_on_the_way == pytest.approx(push, abs=6e-4)
         assert followed.cosine(true) == pytest.approx(cosine, abs=6e-4)
     assert analysis.gradient("td0", "mc").error(true) < 1e-13
     # Time alone does not help: the timed critic of the appendix's recursion pushes away too.
     timed = analysis.gradient("timed-td").table
-    told = sum(timed[analysis.graph.parameter[rows[cell]], a] for cell, a in way)
-    assert told == pytest.approx({3: -0.088, 4: -0.135}[n], abs=6e-4)
+    sum_on_the_way = sum(timed[analysis.graph.parameter[rows[cell]], a] for cell, a in way)
+    assert sum_on_the_way == pytest.approx({3: -0.088, 4: -0.135}[n], abs=6e-4)
 
 
 def uninformed_histories(analysis: theory.Analysis, n: int):

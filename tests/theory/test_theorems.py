@@ -184,13 +184,13 @@ def test_shared_rows_count_what_comes_back(seed: int) -> None:
     )
     V, mean, second = functools.cache(analysis.V), np.zeros(2), 0.0
     for path in trajectories(pomdp, lambda h: p, HORIZON):
-        told = np.zeros(2)
+        estimate = np.zeros(2)
         for t, a in enumerate(path.actions):
             more = t + 1 < len(path.actions)
             later = V(path.histories[t + 1]) if more else 0.0
             delta = path.rewards[t] + pomdp.discount * later - V(path.histories[t])
-            told += pomdp.discount**t * delta * (np.eye(2)[a] - p)
-        mean += path.probability * told
-        second += path.probability * (told @ told)
+            estimate += pomdp.discount**t * delta * (np.eye(2)[a] - p)
+        mean += path.probability * estimate
+        second += path.probability * (estimate @ estimate)
     assert one_row.variance("h", shared=True) == pytest.approx(second - mean @ mean, rel=1e-9)
     np.testing.assert_allclose(one_row.gradient().table[0], mean, atol=1e-10)

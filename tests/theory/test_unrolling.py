@@ -1,4 +1,4 @@
-"""Following the likeliest histories only: what is left out is bounded, whatever the policy would do there."""
+"""Following the likeliest histories only: the rest is bounded, for any policy."""
 
 import numpy as np
 import pytest
