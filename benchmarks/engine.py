@@ -59,13 +59,13 @@ def measure(source: Path, cache: Path, options: Options) -> Measured:
         environment = {**os.environ, "PYTHONPATH": str(source), "ASYMRL_CACHE": str(cache)}
         environment.pop("JAX_COMPILATION_CACHE_DIR", None)
         begin, points = time.monotonic(), [(0.0, 0)]
-        with subprocess.Popen(
-            [*command, "--refresh-seconds", "0.5"], env=environment, stdout=subprocess.PIPE
-        ) as process:
+        command += ["--refresh-seconds", "0.5"]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 if match := STEPS.match(line.decode()):
-                    points.append((time.monotonic() - begin, int(match[1].replace(" ", ""))))
+                    now = time.monotonic() - begin  # when the line came
+                    points.append((now, int(match[1].replace(" ", ""))))  # noqa: PERF401
         seconds = time.monotonic() - begin
     if process.returncode or len(points) < 4:
         raise SystemExit(f"{' '.join(command)} failed with status {process.returncode}")

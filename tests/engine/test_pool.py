@@ -227,15 +227,16 @@ def test_a_probe_measures_every_so_many_steps_also_after_an_interruption(refille
 
 
 @given(width=st.integers(1, 400), active=st.integers(1, 400))
-def test_lanes_are_halved_as_often_as_the_runs_fit(width: int, active: int):
+def test_a_quarter_of_the_lanes_goes_as_often_as_the_runs_fit(width: int, active: int):
     active = min(active, width)
     narrower = narrower_width(width, active)
     assert active <= narrower <= width
-    assert narrower == 1 or (narrower + 1) // 2 < active  # once more would be too narrow
-    halves = {width}
-    while (width := (width + 1) // 2) not in halves:
-        halves.add(width)
-    assert narrower in halves  # few widths, so that few programs are compiled
+    once_more = -(-3 * narrower // 4)
+    assert once_more == narrower or once_more < active
+    widths = {width}
+    while (width := -(-3 * width // 4)) not in widths:
+        widths.add(width)
+    assert narrower in widths  # few widths, so that few programs are compiled
 
 
 def test_a_pool_narrows_when_no_run_waits(refilled: Queue, monkeypatch: pytest.MonkeyPatch):

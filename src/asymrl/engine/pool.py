@@ -290,7 +290,7 @@ class Pool:
                 lane.probe_values.append(values[i])
 
     def narrow(self, took: float) -> None:
-        """Goes on in a program of half the width or less, once most lanes are free, if the time saved is worth it.
+        """Goes on in a narrower program once a quarter of the lanes is free, if the time saved is worth it.
 
         Call it when no run waits for a lane. `took`: seconds of the last call. The narrower program is compiled in the
         background, and taken when it is there.
@@ -371,9 +371,9 @@ class _Narrower:
 
 
 def narrower_width(width: int, active: int) -> int:
-    """The narrowest of a width, its half, its quarter and so on, that has room for the active runs."""
-    while width > 1 and (half := (width + 1) // 2) >= active:
-        width = half
+    """The narrowest of a width, three quarters of it, three quarters of that and so on, that has room for the runs."""
+    while (less := -(-3 * width // 4)) >= active and less < width:
+        width = less
     return width
 
 
@@ -397,7 +397,7 @@ def train_pool(pool: Pool, work: Work, pace: Pace) -> None:
             pool.admit(given)
         if pool.is_empty:
             return
-        took = 0.0
+        took, is_queue_empty = 0.0, pool.free > 0
         if any(result.status == TRAINING for result in pool.results().values()):
             took = pool.advance()
         retired = list(pool.retire(with_states=pace.keep_states))
@@ -410,7 +410,7 @@ def train_pool(pool: Pool, work: Work, pace: Pace) -> None:
                 work.report(Checkpointed(saved))
             saved_at = time.monotonic()
             saving = (saved_at - now) / CHECKPOINTS_SHARE
-        if pool.free and not retired and took:
+        if is_queue_empty and took and not pool.is_empty:
             pool.narrow(took)
     if pace.checkpoint_seconds is not None and (saved := pool.saved()) is not None:
         work.report(Checkpointed(saved))
