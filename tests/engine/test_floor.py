@@ -143,12 +143,11 @@ class PoolsOnAFloor(RuleBasedStateMachine):
 
     @rule(pool=pools)
     def lose(self, pool: str):
-        if pool in self.orders:
-            self.orders.pop(pool)
-            for number in self.held[pool]:
-                self.losses[number] = self.losses.get(number, 0) + 1
-            self.held[pool] = {}
-            self.floor.lose(pool, "why")
+        was_busy = self.orders.pop(pool, None) is not None
+        for number in self.held[pool]:
+            self.losses[number] = self.losses.get(number, 0) + 1
+        self.held[pool] = {}
+        assert self.floor.lose(pool, "why") == was_busy
 
     @rule(pool=pools)
     def close(self, pool: str):
@@ -244,6 +243,27 @@ def test_a_run_that_always_loses_its_pool_is_broken():
     assert notes == [Noted(said)] * floor_module.MOST_LOSSES
     assert last == Broken((0,), "lost 6 times, the last time: exit code -9")
     assert floor.pick("process 0", 0) is None
+
+
+def test_a_shape_that_always_loses_its_pool_while_it_is_compiled_is_broken():
+    floor = Floor(assignments(2, *SHAPES), lambda *_: 1, one_pool_per_shape=False)
+    for _ in range(floor_module.MOST_LOSSES + 1):
+        order = floor.pick("process 0", 0)
+        assert order is not None
+        assert order.shape == SHAPES[0].shape()
+        assert floor.lose("process 0", "exit code -9")
+    assert events(floor) == [Broken((0, 1), "lost 6 times, the last time: exit code -9")]
+    order = floor.pick("process 0", 0)
+    assert order is not None
+    assert order.shape == SHAPES[1].shape()
+
+
+def test_a_place_that_is_lost_before_it_has_anything_to_do_is_at_fault_itself():
+    floor = Floor(assignments(1, SHAPES[0]), lambda *_: 1, one_pool_per_shape=False)
+    assert not floor.lose("process 0", "there is no gpu any more")
+    assert events(floor) == []
+    floor.give_up()
+    assert events(floor) == [Broken((0,), "there is no gpu any more")]
 
 
 def test_a_pool_without_work_waits_for_runs_that_may_come_back():

@@ -61,8 +61,8 @@ class Floor:
         for each in sorted(assignments, key=_longest_first):
             self._waiting.setdefault(each.run.settings.shape(), collections.deque()).append(each)
         self._most_lanes: dict[Settings, int] = {}
-        self._holdings: dict[str, _Holding] = {}
-        self._losses: collections.Counter[int] = collections.Counter()
+        self._holdings: dict[str, _Holding] = collections.defaultdict(_Holding)
+        self._losses: collections.Counter[int | Settings] = collections.Counter()  # of runs and of shapes
         self._last_failure = "nothing is left to train it on"
         self._stopped = False
         self._changed = threading.Condition(threading.RLock())
@@ -86,8 +86,8 @@ class Floor:
         Waits while other pools have runs that could come back.
         """
         with self._changed:
-            holding = self._holdings.setdefault(pool, _Holding(place=place))
-            holding.order = None
+            holding = self._holdings[pool]
+            holding.place, holding.order = place, None
             while not self._stopped:
                 for shape, waiting in self._waiting.items():
                     if waiting and not self._is_served(shape, place):
@@ -150,31 +150,44 @@ class Floor:
                 said = f"{order.lanes} runs of {order.shape.world} {order.shape.method} do not fit; trying half of them"
                 self.events.put(Told(pool, Noted(said)))
                 return
-            if not runs:  # not even the program: no run of this shape can be trained
-                runs = list(self._waiting[order.shape])
-                self._waiting[order.shape].clear()
-            if runs:  # a pool for the same program may have said so already
+            if not runs:  # not even the program could be compiled
+                self._break_waiting(pool, order.shape, reason)
+            else:
                 self.events.put(Told(pool, Broken(tuple(each.number for each in runs), reason)))
 
-    def lose(self, pool: str, reason: str) -> None:
-        """The pool is gone, with its process or its machine. Its runs go on elsewhere from where they were saved."""
+    def lose(self, pool: str, reason: str) -> bool:
+        """The pool is gone, with its process or its machine. Its runs go on elsewhere from where they were saved.
+
+        Returns whether it had something to do. If not, its place is at fault rather than a run or a shape.
+        """
         with self._changed:
-            runs = list(self._holdings[pool].runs.values())
+            order, runs = self._holdings[pool].order, list(self._holdings[pool].runs.values())
+            self._last_failure = reason
             self.close(pool)
-            if not runs:
-                return
+            if order is None:
+                return False
+            if not runs:  # lost while it was compiled
+                self._losses[order.shape] += 1
+                if self._losses[order.shape] > MOST_LOSSES:
+                    self._break_waiting(pool, order.shape, _often_lost(reason))
+                return True
             self._losses.update(each.number for each in runs)
             again = [each for each in runs if self._losses[each.number] <= MOST_LOSSES]
             broken = tuple(each.number for each in runs if self._losses[each.number] > MOST_LOSSES)
-            first = runs[0].run.settings
-            self._waiting[first.shape()].extendleft(reversed(again))
+            self._waiting[order.shape].extendleft(reversed(again))
             if again:
-                what = f"{pool} with {plural('run', len(runs))} of {first.world} {first.method}"
-                said = f"{what} was lost ({reason}); trying again"
-                self.events.put(Told(pool, Noted(said)))
+                what = f"{pool} with {plural('run', len(runs))} of {order.shape.world} {order.shape.method}"
+                self.events.put(Told(pool, Noted(f"{what} was lost ({reason}); trying again")))
             if broken:
-                count = MOST_LOSSES + 1
-                self.events.put(Told(pool, Broken(broken, f"lost {count} times, the last time: {reason}")))
+                self.events.put(Told(pool, Broken(broken, _often_lost(reason))))
+            return True
+
+    def _break_waiting(self, pool: str, shape: Settings, reason: str) -> None:
+        """No run of this shape can be trained."""
+        numbers = tuple(each.number for each in self._waiting[shape])
+        self._waiting[shape].clear()
+        if numbers:  # a pool for the same program may have said so already
+            self.events.put(Told(pool, Broken(numbers, reason)))
 
     def give_up(self) -> None:
         """No pool is left, as every device is gone: what they have not trained is broken."""
@@ -277,6 +290,10 @@ def is_device_lost(error: BaseException) -> bool:
     """Whether the device failed. If processes share a GPU, the fault of one ends the work of all of them."""
     text = str(error)
     return ("CUDA_ERROR_" in text and not is_out_of_memory(error)) or "Unable to initialize backend" in text
+
+
+def _often_lost(reason: str) -> str:
+    return f"lost {MOST_LOSSES + 1} times, the last time: {reason}"
 
 
 def _longest_first(given: Assignment) -> tuple[bool, int, int]:

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
 
 from asymrl.engine.events import Event
-from asymrl.engine.floor import Floor, LocalDesk, Order, reason_of, serve
+from asymrl.engine.floor import MOST_LOSSES, Floor, LocalDesk, Order, reason_of, serve
 from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Assignment
 from asymrl.engine.signals import SIGNALS
@@ -208,7 +208,8 @@ class _Keeper(threading.Thread):
     def run(self) -> None:
         # A fork would share the threads and the device of this process.
         context, seat = multiprocessing.get_context("spawn"), self.seat
-        while not self._is_killed:
+        idle_losses = 0  # processes that were lost before they had anything to do
+        while not self._is_killed and idle_losses <= MOST_LOSSES:
             here, there = context.Pipe()
             self._process = context.Process(target=serve_remotely, args=(there, self.pace, seat), daemon=True)
             self._process.start()
@@ -219,7 +220,8 @@ class _Keeper(threading.Thread):
             if self._process.exitcode == 0 and reason is None:
                 return
             lost_device = reason is not None
-            self.desk.floor.lose(self.desk.pool, reason or f"exit code {self._process.exitcode}")
+            was_busy = self.desk.floor.lose(self.desk.pool, reason or f"exit code {self._process.exitcode}")
+            idle_losses = 0 if was_busy else idle_losses + 1
             if self.desk.is_stopped():
                 return
             seat = self.seat._replace(pause=RECOVERY_SECONDS if lost_device else 0.0)

@@ -1,0 +1,217 @@
+"""Pools in processes of their own: killed, stopped, broken, and what MPS is told."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asymrl.engine import driver as driver_module
+from asymrl.engine import workers as workers_module
+from asymrl.engine.driver import Outcome, train_store
+from asymrl.engine.events import Checkpointed, Retired
+from asymrl.engine.files import StorageError
+from asymrl.engine.floor import Floor
+from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.runs import Run
+from asymrl.engine.store import Store
+from asymrl.engine.tables import COMPLETE, RunResult
+from asymrl.engine.workers import ProcessWorkers, RemoteDesk, local_workers, serve_remotely, shared_device
+from asymrl.learning.settings import Settings
+from tests.engine.conftest import Recorder, assert_same_result, tiny
+
+RUNS = [Run(tiny(steps=2000, log_points=10), seed) for seed in range(2)]
+OFTEN = Pace(refresh_seconds=0.01, checkpoint_seconds=0)
+ONE = Placement(processes=1)
+
+
+def train(folder: Path, runs: Sequence[Run], recorder: Recorder | None = None, **how: Any) -> Outcome:
+    store = Store.take_or_create(folder, runs)
+    try:
+        return train_store(store, recorder or Recorder(), **{"pace": OFTEN, "placement": ONE, **how})
+    finally:
+        store.release()
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same runs in this process."""
+    folder = tmp_path_factory.mktemp("threads") / "store"
+    assert train(folder, RUNS, placement=Placement(workers=1)).is_complete
+    return folder
+
+
+def test_a_killed_process_loses_and_doubles_nothing(expected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A real kill, once there is a checkpoint; the runs go on from there in another process."""
+    report, killed = Floor.report, []
+
+    def report_and_kill(self: Floor, pool: str, event: Any) -> None:
+        report(self, pool, event)
+        if isinstance(event, Checkpointed) and not killed:
+            killed.append(int(event.saved.arrays["timesteps"][0]))
+            for child in multiprocessing.active_children():
+                child.kill()
+
+    monkeypatch.setattr(Floor, "report", report_and_kill)
+    recorder = Recorder()
+    outcome = train(tmp_path, RUNS, recorder)
+    assert outcome.is_complete
+    assert outcome.failures == {}
+    said = "process 0 with 1 run of tiger:episodic=true a2c-asym-s was lost (exit code -9); trying again"
+    assert recorder.said == [said]
+    assert outcome.steps == pytest.approx(4000, abs=16)
+    assert 0 < killed[0] < 2000
+    assert_same_result(tmp_path, expected)
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.slow
+def test_stopped_processes_hand_over_what_they_hold(expected: Path, tmp_path: Path):
+    class Hurry(Recorder):
+        """Takes the time away when a run trains."""
+
+        def progress(self, progress: Any) -> None:
+            super().progress(progress)
+            if progress.training:
+                patch.setattr(driver_module._Driver, "_is_out_of_time", lambda self: True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        outcome = train(tmp_path, RUNS, Hurry(), pace=Pace(0.01, 1000))
+    assert (outcome.over, outcome.is_out_of_time) == (0, True)
+    assert 0 < outcome.steps < 2000
+    assert not multiprocessing.active_children()
+    rest = train(tmp_path, RUNS)
+    assert rest.is_complete
+    assert outcome.steps + rest.steps == pytest.approx(4000, abs=16)
+    assert_same_result(tmp_path, expected)
+
+
+def die_with_a_run(connection: Any, pace: Pace, seat: Any) -> None:
+    desk = RemoteDesk(connection)
+    if desk.pick() is None:
+        return
+    desk.take(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_runs_that_always_lose_their_process_are_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(workers_module, "serve_remotely", die_with_a_run)
+    monkeypatch.setattr("asymrl.engine.floor.MOST_LOSSES", 1)
+    outcome = train(tmp_path, RUNS[:1])
+    assert list(outcome.failures.values()) == ["lost 2 times, the last time: exit code -9"]
+    assert not outcome.is_out_of_time
+    assert Store.open(tmp_path).unfinished() == [0]
+
+
+def test_a_process_does_not_train_on_another_kind_of_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A CPU would train for days; and nobody waits for a GPU for ever."""
+    monkeypatch.setattr(workers_module, "MOST_LOSSES", 0)
+    gpu = ProcessWorkers(1, pace=OFTEN, platform="gpu")
+    monkeypatch.setattr(driver_module._Driver, "_workers", lambda self: gpu)
+    outcome = train(tmp_path, RUNS)
+    assert list(outcome.failures.values()) == ["DeviceLostError: there is no gpu any more, only cpu"] * 2
+    assert not outcome.is_out_of_time
+
+
+def lose_device_once(connection: Any, pace: Pace, seat: Any) -> None:
+    marker = Path(os.environ["ASYMRL_TEST_LOST"])
+    if marker.exists():
+        assert seat.pause == 0.1
+        serve_remotely(connection, pace, seat)
+        return
+    marker.touch()
+
+    def fault(*_: Any) -> None:
+        raise RuntimeError("INTERNAL: CUDA error: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("asymrl.engine.pool.Pool.advance", fault)
+        serve_remotely(connection, pace, seat)
+
+
+@pytest.mark.slow
+def test_a_lost_device_is_no_fault_of_the_run(expected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Where processes share a GPU, the fault of one ends all. Their runs go on from what was saved."""
+    monkeypatch.setattr(workers_module, "serve_remotely", lose_device_once)
+    monkeypatch.setattr(workers_module, "RECOVERY_SECONDS", 0.1)
+    monkeypatch.setenv("ASYMRL_TEST_LOST", str(tmp_path / "lost"))
+    recorder = Recorder()
+    outcome = train(tmp_path / "store", RUNS, recorder)
+    assert outcome.is_complete
+    assert outcome.failures == {}
+    (said,) = recorder.said
+    assert "CUDA_ERROR_LAUNCH_FAILED" in said
+    assert_same_result(tmp_path / "store", expected)
+
+
+def report_and_wait(connection: Any, pace: Pace, seat: Any) -> None:
+    desk = RemoteDesk(connection)
+    desk.pick()
+    (given,) = desk.take(1)
+    desk.report(Retired(given.number, RunResult(COMPLETE), None))
+    signal.pause()
+
+
+def test_what_cannot_be_written_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A full disk is no lost process, and leaves none behind."""
+    monkeypatch.setattr(workers_module, "serve_remotely", report_and_wait)
+
+    def full(*_: Any) -> None:
+        raise StorageError("no space left")
+
+    monkeypatch.setattr(Store, "write_tables", full)
+    with pytest.raises(StorageError, match="no space left"):
+        train(tmp_path, RUNS)
+    assert not multiprocessing.active_children()
+
+
+def test_what_is_wrong_with_a_shape_is_said(tmp_path: Path):
+    broken = Run(Settings("heaven-hell-3", "a2c", memory_size=3, memory="attention", attention_heads=2), 0)
+    outcome = train(tmp_path, [broken])
+    (reason,) = outcome.failures.values()
+    assert "attention" in reason or "heads" in reason
+
+
+MPS = """#!/bin/sh
+echo "$@ $(cat)" >> {log}
+echo "$CUDA_MPS_PIPE_DIRECTORY" >> {log}
+"""
+
+
+def test_mps_runs_as_long_as_the_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    log, control = tmp_path / "log", tmp_path / "nvidia-cuda-mps-control"
+    control.write_text(MPS.format(log=log))
+    control.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with shared_device() as environment:
+        folder = environment["CUDA_MPS_PIPE_DIRECTORY"]
+        assert Path(folder).is_dir()
+    assert not Path(folder).exists()
+    assert [line.strip() for line in log.read_text().splitlines()] == ["-d", folder, "quit", folder]
+    # One that is there already is used, and left alone.
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "elsewhere")
+    with shared_device() as environment:
+        assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+        assert "CUDA_MPS_PIPE_DIRECTORY" not in environment
+    assert len(log.read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize(("processes", "priorities"), [(1, "0"), (3, "011"), (12, "001111111111")])
+def test_one_process_in_six_goes_first(processes: int, priorities: str):
+    workers = ProcessWorkers(processes, pace=OFTEN)
+    environments = [workers._environment({}, i) for i in range(processes)]
+    assert [each["CUDA_MPS_CLIENT_PRIORITY"] for each in environments] == list(priorities)
+
+
+def test_a_pool_for_each_core_unless_something_else_is_wanted():
+    assert local_workers(OFTEN, workers=3, processes=None).platform == "cpu"
+    seats = local_workers(OFTEN, workers=3, processes=None)._seats  # pyright: ignore[reportAttributeAccessIssue]
+    assert [name for name, _ in seats] == ["core 0", "core 1", "core 2"]
+    default = local_workers(OFTEN, workers=None, processes=None)._seats  # pyright: ignore[reportAttributeAccessIssue]
+    assert len(default) == len(os.sched_getaffinity(0))
+    assert local_workers(OFTEN, workers=None, processes=4).places == 4
