@@ -65,7 +65,7 @@ def measure(source: Path, cache: Path, options: Options) -> Measured:
             for line in process.stdout:
                 if match := STEPS.match(line.decode()):
                     now = time.monotonic() - begin  # when the line came
-                    points.append((now, int(match[1].replace(" ", ""))))  # noqa: PERF401
+                    points.append((now, int(match[1].replace(" ", ""))))
         seconds = time.monotonic() - begin
     if process.returncode or len(points) < 4:
         raise SystemExit(f"{' '.join(command)} failed with status {process.returncode}")

@@ -231,10 +231,9 @@ def test_a_quarter_of_the_lanes_goes_as_often_as_the_runs_fit(width: int, active
     active = min(active, width)
     narrower = narrower_width(width, active)
     assert active <= narrower <= width
-    once_more = -(-3 * narrower // 4)
-    assert once_more == narrower or once_more < active
+    assert 3 * narrower // 4 < active  # once more would be too narrow
     widths = {width}
-    while (width := -(-3 * width // 4)) not in widths:
+    while width := 3 * width // 4:
         widths.add(width)
     assert narrower in widths  # few widths, so that few programs are compiled
 

@@ -372,7 +372,7 @@ class _Narrower:
 
 def narrower_width(width: int, active: int) -> int:
     """The narrowest of a width, three quarters of it, three quarters of that and so on, that has room for the runs."""
-    while (less := -(-3 * width // 4)) >= active and less < width:
+    while (less := 3 * width // 4) >= active:
         width = less
     return width
 
