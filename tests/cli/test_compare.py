@@ -90,6 +90,18 @@ def test_an_interruption_says_how_to_go_on(
     assert f"To go on: asymrl resume {tmp_path}" in capsys.readouterr().out
 
 
+def test_methods_that_cannot_be_told_apart_end_with_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Also those that are not among the methods of the paper."""
+    monkeypatch.setattr("asymrl.engine.driver.train_store", Trained({"a2c": 1.0, "a2c-react-3": 1.0}))
+    assert compare(tmp_path, "--steps", "100", "--methods", "a2c-react-3", "a2c", "--seeds", "4") == 0
+    out = capsys.readouterr().out
+    assert "The runs do not separate a2c and a2c-react-3. Use a2c, the safest of them" in " ".join(out.split())
+    assert [line.split()[0] for line in out.splitlines() if "[" in line][:2] == ["a2c-react-3", "a2c"]
+    assert json.loads((tmp_path / "comparison.json").read_text())["use"] == "a2c"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

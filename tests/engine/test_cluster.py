@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from asymrl.sweeps.cells import Cell, product
 
-from tests.engine.sweep_fixtures import assert_same_curves, curves
+from asymrl.engine.cluster import Leg
+from asymrl.engine.driver import train_store
+from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
+from asymrl.engine.floor import Floor
+from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.pool import Assignment
+from asymrl.engine.runs import Run
+from asymrl.engine.store import Store
+from asymrl.engine.tables import RunResult
+from tests.engine.conftest import PACE, WORLD, Commands, Recorder, assert_same_curves, curves, random_saved, tiny
 
-pytestmark = pytest.mark.slow
-TINY = {"memory_size": 4, "hidden": (4,), "time_limit": 4, "steps": 100_000, "log_points": 20}
+LONG = tiny(steps=100_000, log_points=20)
+RUNS = [Run(replace(LONG, actor_rate=rate), seed) for rate in (1e-3, 3e-4) for seed in range(2)]
+
+
+def test_a_leg_brings_back_the_last_of_everything():
+    """Progress and states are only as good as the newest; runs that are over all count."""
+    runs = (Run(tiny(), 0), Run(tiny(), 1))
+    leg = Leg([Assignment(number, run) for number, run in enumerate(runs)], seconds=60)
+    assert [each.number for each in leg.take(1)] == [0]
+    assert [each.number for each in leg.take(5)] == [1]
+    assert leg.take(5) == []
+    first, second = Retired(0, RunResult(), None), Retired(1, RunResult(), None)
+    for version in (1, 2):
+        leg.report(Advanced({0: RunResult(updates=version)}))
+        leg.report(Checkpointed(random_saved(runs, version)))
+        leg.report((first, second)[version - 1])
+    advanced, checkpointed = (next(e for e in leg.events if isinstance(e, kind)) for kind in (Advanced, Checkpointed))
+    assert advanced.results[0].updates == 2
+    assert checkpointed.saved.seconds == (2.0, 2.0)
+    assert [event for event in leg.events if isinstance(event, Retired)] == [first, second]
+    assert len(leg.events) == 4
+    assert not leg.is_stopped()
+    assert Leg([], seconds=0).is_stopped()
 
 
 @pytest.fixture
@@ -37,65 +64,43 @@ def cluster(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Ite
     cluster.shutdown()
 
 
-def cells() -> list[Cell]:
-    axes = {**{name: [value] for name, value in TINY.items()}, "actor_rate": [1e-3, 3e-4]}
-    return product(["tiger:episodic=true"], ["a2c-asym-s"], axes, range(2), lambda *_: {})
-
-
-def kill_a_node(cluster: Any, killed: list[float]) -> None:
-    """A moment after both batches were given out again, so that either node has one."""
-    time.sleep(0.5)
-    cluster.remove_node(min(cluster.worker_nodes, key=str), allow_graceful=False)
-    killed.append(time.monotonic())
-
-
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_killed_node_loses_and_doubles_nothing(cluster: Any, tmp_path: Path):
-    from asymrl.sweeps.cluster import RayEngine
-    from asymrl.sweeps.display import SweepDisplay
-    from asymrl.sweeps.driver import run_sweep
-    from asymrl.sweeps.engine import Kept, Noted, Pace
-    from asymrl.sweeps.local import LocalEngine
-    from asymrl.sweeps.planner import fixed_size
+def test_a_killed_node_loses_and_doubles_nothing(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    report, begun, killers = Floor.report, set(), []
 
-    class Watched(RayEngine):
-        """Kills a node when both batches are in the air."""
+    def kill_a_node() -> None:
+        time.sleep(0.5)  # then all pools train again, so that either node has some
+        cluster.remove_node(min(cluster.worker_nodes, key=str), allow_graceful=False)
 
-        killer: threading.Thread | None = None
-        landed = 0
-        notes: list[str] = []
+    def report_and_kill(self: Floor, pool: str, event: Event) -> None:
+        report(self, pool, event)
+        begun.update([pool] if isinstance(event, Checkpointed) else [])
+        if len(begun) == 4 and not killers:
+            killers.append(threading.Thread(target=kill_a_node))
+            killers[0].start()
 
-        def run(self, tasks: Any, report: Any, stop: Any) -> None:
-            def watch(event: Any) -> None:
-                self.landed += isinstance(event, Kept)
-                if self.landed == 2 and self.killer is None:
-                    self.killer = threading.Thread(target=kill_a_node, args=(cluster, killed))
-                    self.killer.start()
-                if isinstance(event, Noted):
-                    self.notes.append(event.message)
-                report(event)
-
-            super().run(tasks, watch, stop)
-
-    killed: list[float] = []
-    engine = Watched(pace=Pace(checkpoint_seconds=2.0, refresh_seconds=0.05))
-    assert engine.slots == 2
-    outcome = run_sweep(tmp_path / "ray", cells(), engine, fixed_size(2), display=SweepDisplay())
-    assert killed, "the sweep was over before a node could be killed"
-    assert any("was lost" in note for note in engine.notes)
-    assert outcome.complete
-    assert not outcome.failures
-    run_sweep(tmp_path / "local", cells(), LocalEngine(), fixed_size(2), display=SweepDisplay())
+    monkeypatch.setattr(Floor, "report", report_and_kill)
+    pace, recorder = Pace(refresh_seconds=0.05, checkpoint_seconds=2.0), Recorder()
+    store = Store.create(tmp_path / "ray", RUNS)
+    outcome = train_store(store, recorder, pace=pace, placement=Placement(engine="ray"))
+    store.release()
+    assert killers, "the training was over before a node could be killed"
+    killers[0].join()
+    assert any("was lost" in message for message in recorder.said)
+    assert outcome.is_complete
+    assert outcome.failures == {}
+    store = Store.create(tmp_path / "local", RUNS)
+    train_store(store, Recorder())
+    store.release()
     assert_same_curves(curves(tmp_path / "ray"), curves(tmp_path / "local"))
 
 
-def test_a_cluster_for_the_occasion(environment: dict[str, str], tmp_path: Path):
+@pytest.mark.slow
+def test_a_cluster_for_the_occasion(asymrl: Commands, tmp_path: Path):
     pytest.importorskip("ray")
-    settings = [f"{name}={':'.join(map(str, v)) if isinstance(v, tuple) else v}" for name, v in TINY.items()]
-    command = [
-        *(sys.executable, "-m", "asymrl", "sweep", "--engine", "ray", "--env", "tiger:episodic=true"),
-        *("--methods", "a2c-asym-s", "--seeds", "2", "--set", *settings, "--out", str(tmp_path)),
-    ]
-    done = subprocess.run(command, env={**os.environ, **environment}, text=True, capture_output=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    settings = ["memory_size=4", "hidden=4", "time_limit=4", "steps=6000", "log_points=20"]
+    command = ["sweep", "--engine", "ray", "--env", WORLD, "--methods", "a2c-asym-s", "--seeds", "2", *PACE]
+    status, _, err = asymrl(*command, "--set", *settings, "--out", str(tmp_path))
+    assert status == 0, err
     assert len(curves(tmp_path)) == 2
