@@ -18,11 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from asymrl.learning.compiled import CompiledProgram, keys_of
+from asymrl.learning.compiled import CompiledProgram
+from asymrl.learning.episodes import Episodes
+from asymrl.learning.kernel_rollout import in_one_kernel
 from asymrl.learning.program import compiler_options, precision
-from asymrl.learning.rollout import Episodes, in_one_kernel, prepare, step_by_step
+from asymrl.learning.rollout import prepare, step_by_step
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import keys_of
 from asymrl.models.agent import Actor, ReadyActor
+from asymrl.worlds.deterministic import deterministic_table
 
 
 @dataclass(frozen=True)
@@ -54,15 +58,15 @@ def measure(world: str, options: Options) -> str:
     settings = Settings(world=world, method=options.method, steps=10**6)
     program = CompiledProgram(settings)
     env, runs = program.world, program.start(range(options.runs))
-    certain, active = env.certain(), jnp.ones(options.runs, bool)
+    table, active = deterministic_table(env), jnp.ones(options.runs, bool)
     with precision(settings):
         start = prepare(env, runs.actor.distribution, keys_of(runs), settings.episodes, settings.time_limit)
         ready = eqx.filter_vmap(Actor.prepared)(runs.actor)
         plain, episodes = timed(lambda a: step_by_step(env, a, start, active), ready, options.repeats)
         row = f"| {world} | {episodes.lengths.max()} | {plain:.2f} |"
-        if certain is None or jax.default_backend() != "gpu":
+        if table is None or jax.default_backend() != "gpu":
             return f"{row} | |"
-        kernel, again = timed(lambda a: in_one_kernel(a, certain, start, active), ready, options.repeats)
+        kernel, again = timed(lambda a: in_one_kernel(a, table, start, active), ready, options.repeats)
     agree = int(np.sum((episodes.lengths == again.lengths).all(axis=1)))
     return f"{row} {kernel:.2f} | {agree} |"
 

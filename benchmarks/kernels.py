@@ -30,10 +30,11 @@ import tyro
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
-from asymrl.learning.compiled import CompiledProgram, lengths_compiled
+from asymrl.learning.compiled import CompiledProgram
+from asymrl.learning.episodes import STEPS_PER_QUESTION
+from asymrl.learning.lengths import lengths_compiled
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.program import compiler_options
-from asymrl.learning.rollout import STEPS_PER_QUESTION
 from asymrl.learning.settings import Settings
 
 H200 = """

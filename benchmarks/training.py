@@ -20,7 +20,7 @@ import numpy as np
 import tyro
 
 from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.counting import recent_means
+from asymrl.learning.curve import recent_means
 from asymrl.learning.methods import METHODS
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import Settings

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Int
 
-from asymrl.learning.a2c import lesson, values_and_estimates
-from asymrl.learning.compiled import CompiledProgram, update
+from asymrl.learning.a2c import update, values_and_estimates
+from asymrl.learning.compiled import CompiledProgram
+from asymrl.learning.episodes import Episodes, lesson
 from asymrl.learning.methods import METHODS
 from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
-from asymrl.learning.rollout import Episodes, roll_out
+from asymrl.learning.rollout import roll_out
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RunState, new_run, training_world
 from asymrl.worlds import make

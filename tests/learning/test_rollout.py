@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.compiled import update
+from asymrl.learning.a2c import update
+from asymrl.learning.episodes import Episodes
 from asymrl.learning.methods import METHODS
-from asymrl.learning.rollout import Episodes, roll_out
+from asymrl.learning.rollout import roll_out
 from asymrl.learning.state import RunState, training_world
 from asymrl.models.agent import NO_ACTION
 from asymrl.worlds.finite import FiniteWorld

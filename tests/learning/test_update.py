@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.compiled import learn
-from asymrl.learning.counting import Losses
+from asymrl.learning.a2c import learn
+from asymrl.learning.curve import Losses
+from asymrl.learning.episodes import Episodes
 from asymrl.learning.methods import METHODS
 from asymrl.learning.numbers import Numbers, stack_numbers
 from asymrl.learning.returns import ESTIMATORS
-from asymrl.learning.rollout import Episodes
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RunState, training_world
 from asymrl.models.agent import NO_ACTION, Actor

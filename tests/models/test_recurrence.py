@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from asymrl.models import kernels
+from asymrl.kernels import network_kernels as kernels
 from asymrl.models.layers import look_up
 from asymrl.models.recurrence import FEW, gru_gates, gru_sequence
 from tests.oracles.networks import gru_forward
@@ -132,7 +132,7 @@ def test_a_product_that_is_not_wanted_does_not_look_at_its_matrix():
 @pytest.mark.parametrize("shape", [(2, 8), (3, 2, 128), (128,)])
 def test_any_product_is_a_product(shape: tuple[int, ...]):
     x, weight = jnp.asarray(draw(0, *shape), jnp.float32), jnp.asarray(draw(1, shape[-1], 128), jnp.float32)
-    np.testing.assert_allclose(kernels.product(x, weight), x @ weight, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(kernels.thin_or_plain_product(x, weight), x @ weight, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(8, 64), (128, 128)])

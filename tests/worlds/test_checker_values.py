@@ -23,7 +23,7 @@ from asymrl.worlds import (
     check,
     make,
 )
-from asymrl.worlds.certain import Certain, Table
+from asymrl.worlds.deterministic import DeterministicTable, TransitionTable, deterministic_table
 from tests.worlds.line_world import Line, refused
 
 
@@ -259,20 +259,22 @@ class OnATable(Line):
 
     wrong: str = eqx.field(static=True, default="")
 
-    def certain(self):
-        place = np.clip(np.arange(5)[:, None] + np.array([[-1, 1]]), 0, 4).ravel()
-        ended = (place == 4).astype(np.int32)
-        table = Table(place, place, np.full(10, -1.0, np.float32), ended)
-        if self.wrong in table._fields:
-            table = table._replace(**{self.wrong: np.roll(getattr(table, self.wrong), 1) - (self.wrong == "reward")})
-        dtype = jnp.int8 if self.wrong == "at" else jnp.int32
-        return Certain(
-            table=lambda start: table,
-            sights=lambda start: (jnp.arange(5) + start["place"]) % 5 if self.wrong == "shared" else jnp.arange(5),
-            first=lambda state, seen: (state["place"], 4 if self.wrong == "first" else seen),
-            at=lambda start, place: {"place": jnp.asarray(place, dtype)},
-            shared=True,
-        )
+
+@deterministic_table.register
+def _(world: OnATable) -> DeterministicTable:
+    place = np.clip(np.arange(5)[:, None] + np.array([[-1, 1]]), 0, 4).ravel()
+    ended = (place == 4).astype(np.int32)
+    table = TransitionTable(place, place, np.full(10, -1.0, np.float32), ended)
+    if world.wrong in table._fields:
+        table = table._replace(**{world.wrong: np.roll(getattr(table, world.wrong), 1) - (world.wrong == "reward")})
+    dtype = jnp.int8 if world.wrong == "at" else jnp.int32
+    return DeterministicTable(
+        table=lambda start: table,
+        sights=lambda start: (jnp.arange(5) + start["place"]) % 5 if world.wrong == "shared" else jnp.arange(5),
+        first=lambda state, seen: (state["place"], 4 if world.wrong == "first" else seen),
+        at=lambda start, place: {"place": jnp.asarray(place, dtype)},
+        shared=True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -326,11 +328,11 @@ def test_chance_at_the_start_and_after_the_end_is_no_hindrance():
     world = FiniteWorld.from_tables("two-rooms", T, O, R, np.full(2, 0.5), D, first_O=np.eye(2))
     assert "its table says what its steps do" in check(world, episodes=8, steps=16).passed
     noisy = FiniteWorld.from_tables("foggy-rooms", T, 0.9 * O + 0.05, R, np.full(2, 0.5), D, first_O=np.eye(2))
-    assert noisy.certain() is None
+    assert deterministic_table(noisy) is None
 
 
 def test_a_subclass_that_changes_the_steps_has_no_table():
-    assert MemoryFourRooms(7).certain() is not None
-    assert Foggy().certain() is None
-    assert HeavenHell(1).certain() is not None
-    assert Patient().certain() is None
+    assert deterministic_table(MemoryFourRooms(7)) is not None
+    assert deterministic_table(Foggy()) is None
+    assert deterministic_table(HeavenHell(1)) is not None
+    assert deterministic_table(Patient()) is None

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from asymrl.learning.rollout import Episodes
+from asymrl.learning.episodes import Episodes
 from asymrl.learning.settings import Settings
 from asymrl.learning.stepped import play
 from asymrl.models.agent import Actor, Critic

@@ -1,70 +1,91 @@
-"""What one run learns from the episodes it has just seen: the gradients and steps of the paper's Algorithm 1."""
+"""Advantage actor-critic, the paper's Algorithm 1, for critics of the history, the state, or both.
+
+An update collects E whole episodes, moves the target critic if that is due, then the critic towards its targets, then
+the actor along the advantages of the new critic. Functions of one run are vectorised over the runs of a program.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Num
+from jaxtyping import Array, Bool, Float, Int
 
+from asymrl.learning.curve import Losses, count, evaluate_if_due, write_point
+from asymrl.learning.episodes import Episodes, Lesson, lesson
+from asymrl.learning.lengths import over_runs
 from asymrl.learning.losses import critic_loss, negentropy_loss, policy_loss
 from asymrl.learning.numbers import Numbers
+from asymrl.learning.optimiser import descend
 from asymrl.learning.returns import add_bootstrap, estimate
-from asymrl.learning.rollout import Episodes
+from asymrl.learning.rollout import roll_out
 from asymrl.learning.schedules import scheduled
 from asymrl.learning.settings import Settings
+from asymrl.learning.state import RunState, is_active, is_due, keys_of
 from asymrl.models.agent import Actor, Critic
 from asymrl.worlds.world import World
 
 
-class Lesson(NamedTuple):
-    """Episodes, cut to a common length and ready for the networks."""
-
-    before: Num[Array, "time episode *action"]
-    observations: Any
-    signal: Any
-    actions: Num[Array, "time episode *action"]
-    rewards: Float[Array, "time episode"]
-    features: Float[Array, "time episode size"]
-    valid: Bool[Array, "time episode"]
-    lengths: Int[Array, "episode"]
-    truncated: Bool[Array, "episode"]
+def update(env: World, settings: Settings, numbers: Numbers, runs: RunState) -> RunState:
+    """One update of each run that is still active; the others stay exactly as they are."""
+    active, keys = is_active(runs, numbers), keys_of(runs)
+    episodes = roll_out(env, runs.actor, keys, active, episodes=settings.episodes)
+    evaluated = evaluate_if_due(env, settings, runs, keys, is_due(runs, numbers))
+    return update_from(env, settings, numbers, runs, episodes, evaluated)
 
 
-def lesson(env: World, settings: Settings, episodes: Episodes, length: int) -> Lesson:
-    """The first `length` steps of the episodes, and what the critic is told about their states."""
-    # A bootstrap needs the value of where the episode was cut off: one more step of what the critic reads.
-    seen = length + 1 if settings.bootstrap_truncated else length
-    signal = env.signals()[settings.critic_sees].of
-    states = jax.tree.map(lambda leaf: leaf[:seen], episodes.states)
-    return Lesson(
-        before=episodes.before()[:seen],
-        observations=jax.tree.map(lambda leaf: leaf[:seen], episodes.observations),
-        signal=jax.vmap(jax.vmap(lambda state: signal(env.latent(state))))(states),
-        actions=episodes.actions[:length],
-        rewards=episodes.rewards[:length],
-        features=episodes.features[:length],
-        valid=episodes.valid()[:length],
-        lengths=episodes.lengths,
-        truncated=episodes.truncated,
+def update_from(
+    env: World,
+    settings: Settings,
+    numbers: Numbers,
+    runs: RunState,
+    episodes: Episodes,
+    evaluated: Float[Array, "run 2"],
+) -> RunState:
+    """What an update does with its episodes: learn from them, and write a point of the curve if one is due."""
+    active, due = is_active(runs, numbers), is_due(runs, numbers)
+    learned, losses = learn(env, settings, numbers, runs, episodes, active)
+    return write_point(learned, runs.timesteps, losses, evaluated, due, numbers)
+
+
+def learn(
+    env: World, settings: Settings, numbers: Numbers, runs: RunState, episodes: Episodes, active: Bool[Array, "run"]
+) -> tuple[RunState, Losses]:
+    """Counts the episodes, moves the target, then the critic, then, with the new critic's advantages, the actor."""
+    runs = follow_critic(count(runs, episodes, active), settings, numbers, active)
+    weights = jax.vmap(lambda t, n: negentropy_weight(t, settings, n))(runs.timesteps, numbers)
+
+    def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers) -> Any:
+        data = lesson(env, settings, episodes, length)
+        return critic_gradient(critic, target, data, settings, numbers)
+
+    critic_loss, gradient = over_runs(
+        towards_target, settings.time_limit, episodes, active, (runs.critic, runs.target), (numbers,)
+    )
+    sound = active & jnp.isfinite(critic_loss)
+    critic, critic_adam, critic_norm, sound = eqx.filter_vmap(descend)(
+        runs.critic, gradient, runs.critic_adam, numbers.critic_rate, sound, numbers
     )
 
+    def along_policy(length: int, actor: Any, critic: Any, episodes: Episodes, numbers: Numbers, weight: Any) -> Any:
+        data = lesson(env, settings, episodes, length)
+        return actor_gradient(actor, critic, data, weight, settings, numbers)
 
-def values_and_estimates(
-    critic: Critic, data: Lesson, settings: Settings, numbers: Numbers
-) -> tuple[Float[Array, "time episode"], Float[Array, "time episode"]]:
-    """V and the estimate of Q, both zero after the end. With V(h), V(s) or V(h, s), Q - V is the paper's delta."""
-    values = critic(data.before, data.observations, data.signal)
-    rewards, length = data.rewards, data.actions.shape[0]
-    if settings.bootstrap_truncated:
-        final = jnp.take_along_axis(values, data.lengths[None], axis=0)[0]
-        last = jnp.arange(length)[:, None] == data.lengths[None] - 1
-        rewards = add_bootstrap(rewards, final, last, data.truncated, numbers.discount)
-    values = jnp.where(data.valid, values[:length], 0.0)
-    q = estimate(settings.estimator, rewards, values, numbers.discount, n=settings.td_n, lambda_=numbers.td_lambda)
-    return values, q
+    (policy_loss, negentropy), gradient = over_runs(
+        along_policy, settings.time_limit, episodes, active, (runs.actor, critic), (numbers, weights)
+    )
+    sound = sound & jnp.isfinite(policy_loss + negentropy)
+    actor, actor_adam, actor_norm, sound = eqx.filter_vmap(descend)(
+        runs.actor, gradient, runs.actor_adam, numbers.actor_rate, sound, numbers
+    )
+    runs = eqx.tree_at(
+        lambda r: (r.actor, r.critic, r.actor_adam, r.critic_adam, r.updates, r.failed),
+        runs,
+        (actor, critic, actor_adam, critic_adam, runs.updates + active, runs.failed | (active & ~sound)),
+    )
+    return runs, Losses(critic_loss, policy_loss, negentropy, weights, critic_norm, actor_norm)
 
 
 def critic_gradient(
@@ -102,6 +123,21 @@ def actor_gradient(
     return losses, gradient
 
 
+def values_and_estimates(
+    critic: Critic, data: Lesson, settings: Settings, numbers: Numbers
+) -> tuple[Float[Array, "time episode"], Float[Array, "time episode"]]:
+    """V and the estimate of Q, both zero after the end. With V(h), V(s) or V(h, s), Q - V is the paper's delta."""
+    values = critic(data.before, data.observations, data.signal)
+    rewards, length = data.rewards, data.actions.shape[0]
+    if settings.bootstrap_truncated:
+        final = jnp.take_along_axis(values, data.lengths[None], axis=0)[0]
+        last = jnp.arange(length)[:, None] == data.lengths[None] - 1
+        rewards = add_bootstrap(rewards, final, last, data.truncated, numbers.discount)
+    values = jnp.where(data.valid, values[:length], 0.0)
+    q = estimate(settings.estimator, rewards, values, numbers.discount, n=settings.td_n, lambda_=numbers.td_lambda)
+    return values, q
+
+
 def negentropy_weight(timesteps: Int[Array, ""], settings: Settings, numbers: Numbers) -> Float[Array, ""]:
     """The weight lambda of the negative entropy at this time."""
     return scheduled(
@@ -111,3 +147,26 @@ def negentropy_weight(timesteps: Int[Array, ""], settings: Settings, numbers: Nu
         end=numbers.entropy_end,
         steps=numbers.entropy_steps,
     )
+
+
+def follow_critic(runs: RunState, settings: Settings, numbers: Numbers, active: Bool[Array, "run"]) -> RunState:
+    """Moves the target critics: a copy when one is due, or a little at each update."""
+    critic = eqx.filter(runs.critic, eqx.is_array)
+    target, static = eqx.partition(runs.target, eqx.is_array)
+
+    def move(shares: Float[Array, "run"]) -> Any:
+        def leaf(new: Array, old: Array) -> Array:
+            share = shares.reshape(-1, *[1] * (new.ndim - 1))
+            # A full copy must be exact, and an unmoved target untouched.
+            return jnp.where(share == 1, new, jnp.where(share == 0, old, share * new + (1 - share) * old))
+
+        return jax.tree.map(leaf, critic, target)
+
+    if settings.target == "polyak":
+        target, next_target = move(jnp.where(active, numbers.polyak, 0.0)), runs.next_target
+    else:
+        due = active & (runs.timesteps >= runs.next_target)
+        next_target = jnp.where(due, runs.timesteps + numbers.target_period, runs.next_target)
+        # Not under a condition, which rarely holds: on a GPU both of its sides copy the critic as a whole.
+        target = move(due.astype(jnp.float32))
+    return eqx.tree_at(lambda r: (r.target, r.next_target), runs, (eqx.combine(target, static), next_target))

@@ -7,43 +7,14 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from asymrl.learning.walk import policy_of, suits_walk, walk
+from asymrl.learning.episodes import STEPS_PER_QUESTION, Episodes, Start, tape_length
+from asymrl.learning.kernel_rollout import in_one_kernel, suits_kernel
 from asymrl.models.agent import Actor, ReadyActor
-from asymrl.models.distributions import NO_ACTION, Distribution
-from asymrl.models.memory import Window
-from asymrl.worlds.certain import Certain
+from asymrl.models.distributions import Distribution
+from asymrl.worlds.deterministic import deterministic_table
 from asymrl.worlds.world import World
-
-# Asking the device whether all episodes have ended costs about as much as a step, so several steps share a question.
-STEPS_PER_QUESTION = 4
-
-
-class Episodes(NamedTuple):
-    """Whole episodes. Each array has `time` first; a batch of runs adds an axis `run` behind it."""
-
-    observations: Any  # [time + 1, episode, ...]: the last one is what was seen after the last action
-    states: Any  # [time + 1, episode, ...]
-    actions: Num[Array, "time *run_episode_action"]
-    rewards: Float[Array, "time *run episode"]
-    features: Float[Array, "time *run episode size"]  # of the history, as the actor computed them
-    lengths: Int[Array, "*run episode"]
-    truncated: Bool[Array, "*run episode"]
-
-    def valid(self) -> Bool[Array, "time episode"]:
-        """Which entries of the arrays `[time, episode]` belong to the episodes."""
-        return jnp.arange(self.rewards.shape[0])[:, None] < self.lengths[None]
-
-    def before(self) -> Num[Array, "time+1 episode *action"]:
-        """The action before each observation."""
-        none = NO_ACTION if jnp.issubdtype(self.actions.dtype, jnp.integer) else 0
-        none = jnp.full_like(self.actions[:1], none)
-        return jnp.concatenate([none, self.actions])
-
-    def returns(self) -> Float[Array, "episode"]:
-        """Undiscounted returns."""
-        return jnp.sum(jnp.where(self.valid(), self.rewards, 0.0), axis=0)
 
 
 class Moment(NamedTuple):
@@ -96,22 +67,13 @@ def roll_out(
         raise ValueError(f"{env.name}: training needs a time limit; make the world with time_limit=100, for example")
     ready = eqx.filter_vmap(Actor.prepared)(actors)
     start = prepare(env, actors.distribution, keys, episodes, horizon)
-    certain = env.certain()
-    if certain is None or greedy or not suits_walk(ready, episodes, certain, start.episode.state):
+    table = deterministic_table(env)
+    if table is None or greedy or not suits_kernel(ready, episodes, table, start.episode.state):
         return step_by_step(env, ready, start, active, greedy=greedy)
     return jax.lax.platform_dependent(
-        cuda=lambda: in_one_kernel(ready, certain, start, active),
+        cuda=lambda: in_one_kernel(ready, table, start, active),
         default=lambda: step_by_step(env, ready, start, active),
     )
-
-
-class Start(NamedTuple):
-    """What is decided before the first step."""
-
-    episode: Any  # [run, episode, ...]
-    seen: Any  # [run, episode, ...], the first observations
-    chance: Array  # [time, run, episode, ...], in all actions
-    keys: PRNGKeyArray  # [run], for what happens in the world
 
 
 def prepare(env: World, policy: Distribution, keys: PRNGKeyArray, episodes: int, horizon: int) -> Start:
@@ -167,53 +129,9 @@ def step_by_step(
     return Episodes(*tape, lengths=now.lengths, truncated=now.truncated)
 
 
-def in_one_kernel(
-    actors: ReadyActor, certain: Certain, start: Start, active: Bool[Array, "run"], *, interpret: bool = False
-) -> Episodes:
-    """The same where an episode is a walk on a table: each run in a program of its own."""
-    memory, rows = actors.history.memory, _tape_length(start.chance.shape[0])
-    window = memory.length if isinstance(memory, Window) else None
-
-    def one(actor: ReadyActor, states: Any, seen: Any, chance: Array, active: Array) -> Episodes:
-        if certain.shared:
-            any_state = jax.tree.map(lambda leaf: leaf[0], states)
-            table, sights = certain.table(any_state), certain.sights(any_state)
-        else:
-            table, sights = jax.vmap(certain.table)(states), jax.vmap(certain.sights)(states)
-        first = jax.vmap(certain.first)(states, seen)
-        policy = policy_of(actor, sights)
-        tape = walk(policy, table, *first, chance, active, rows=rows, window=window, interpret=interpret)
-
-        def look_up(sights: Any, index: Array) -> Any:
-            return jax.tree.map(lambda leaf: leaf[index], sights)
-
-        over_time = jax.vmap(certain.at, (None, 0))
-        return Episodes(
-            observations=jax.vmap(look_up, (None if certain.shared else 0, 1), 1)(sights, tape.sights),
-            states=jax.vmap(over_time, (0, 1), 1)(states, tape.places),
-            actions=tape.actions,
-            rewards=tape.rewards,
-            features=tape.features,
-            lengths=tape.lengths,
-            truncated=tape.truncated > 0,
-        )
-
-    # Time comes first where there is one.
-    axes = Episodes(1, 1, 1, 1, 1, lengths=0, truncated=0)  # pyright: ignore[reportArgumentType]
-    arrays, static = eqx.partition(actors, eqx.is_array)
-    return jax.vmap(lambda arrays, *given: one(eqx.combine(arrays, static), *given), (0, 0, 0, 1, 0), axes)(
-        arrays, start.episode.state, start.seen, start.chance, active
-    )
-
-
-def _tape_length(horizon: int) -> int:
-    """The last question may lead a few steps beyond the horizon; a tape has room for them."""
-    return -(-horizon // STEPS_PER_QUESTION) * STEPS_PER_QUESTION
-
-
 def _empty_tape(horizon: int, first: Moment) -> Moment:
     """Room for all moments, time first; what was seen and true before the first action stands in it already."""
-    rows = _tape_length(horizon)
+    rows = tape_length(horizon)
 
     def room(leaf: Array) -> Array:
         return jnp.zeros((rows, *leaf.shape), leaf.dtype)

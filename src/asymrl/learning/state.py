@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, new_adam
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
@@ -111,6 +112,21 @@ def new_run(env: World, settings: Settings, seed: Int[Array, ""] | int) -> RunSt
         solved=jnp.bool_(False),
         failed=jnp.bool_(False),
     )
+
+
+def keys_of(runs: RunState) -> PRNGKeyArray:
+    """What is random in the next update of each run, `[run]`."""
+    return jax.vmap(jax.random.fold_in)(runs.key, runs.updates)
+
+
+def is_due(runs: RunState, numbers: Numbers) -> Bool[Array, "run"]:
+    """Which runs have a point of their curve to write at the next update."""
+    return is_active(runs, numbers) & (runs.timesteps >= runs.next_log)
+
+
+def is_active(runs: RunState, numbers: Numbers) -> Bool[Array, "run"]:
+    """Which runs still train."""
+    return (runs.timesteps < numbers.steps) & ~runs.solved & ~runs.failed
 
 
 def parameters(model: PyTree) -> int:

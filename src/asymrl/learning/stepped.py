@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray
 
-from asymrl.learning.compiled import absorb, apart, is_active, is_due, keys_of
-from asymrl.learning.counting import means
+from asymrl.learning.a2c import update_from
+from asymrl.learning.curve import apart, means
+from asymrl.learning.episodes import Episodes
 from asymrl.learning.numbers import Numbers, numbers_of
 from asymrl.learning.program import ProgramBase, bytes_of, compiler_options, placed, precision
-from asymrl.learning.rollout import Episodes, roll_out
+from asymrl.learning.rollout import roll_out
 from asymrl.learning.settings import Settings
-from asymrl.learning.state import RunState
+from asymrl.learning.state import RunState, is_active, is_due, keys_of
 from asymrl.models.agent import Actor
 from asymrl.worlds.stepped_world import SteppedWorld, Stepper
 from asymrl.worlds.world import World
@@ -200,8 +201,8 @@ class SteppedProgram(ProgramBase):
     def open(self, lanes: int, device: Any) -> SteppedTrainer:
         """A trainer of so many lanes on a device, with environments of its own."""
         collector = Collector(self.world, self.acting)
-        absorb_episodes = self.once(lanes, device, lambda: self._compile(collector, lanes, device))
-        return SteppedTrainer(self, collector, absorb_episodes, device)
+        learn_from = self.once(lanes, device, lambda: self._compile(collector, lanes, device))
+        return SteppedTrainer(self, collector, learn_from, device)
 
     def train(self, states: RunState, numbers: Numbers, updates: int) -> RunState:
         """`Trainer.train` on the default device."""
@@ -219,20 +220,20 @@ class SteppedProgram(ProgramBase):
         if count := settings.evaluation_episodes:
             collector.collect(actors, keys, everyone, episodes=count, greedy=settings.evaluation_greedy, steps=1)
         options = compiler_options(device.platform)
-        absorb_episodes = jax.jit(self._absorb_episodes, donate_argnums=0, compiler_options=options)
-        return absorb_episodes.lower(*shapes, episodes, np.zeros((lanes, 2), np.float32)).compile()
+        learn_from = jax.jit(self._learn_from, donate_argnums=0, compiler_options=options)
+        return learn_from.lower(*shapes, episodes, np.zeros((lanes, 2), np.float32)).compile()
 
-    def _absorb_episodes(self, arrays: RunState, numbers: Numbers, episodes: Episodes, evaluated: Array) -> RunState:
+    def _learn_from(self, arrays: RunState, numbers: Numbers, episodes: Episodes, evaluated: Array) -> RunState:
         with precision(self.settings):
             runs = eqx.combine(arrays, self.static)
-            return eqx.filter(absorb(self.world, self.settings, numbers, runs, episodes, evaluated), eqx.is_array)
+            return eqx.filter(update_from(self.world, self.settings, numbers, runs, episodes, evaluated), eqx.is_array)
 
 
 class SteppedTrainer:
     """Lanes of a stepped program with their environments; see `Trainer`."""
 
-    def __init__(self, program: SteppedProgram, collector: Collector, absorb_episodes: Any, device: Any):
-        self._program, self._collector, self._absorb, self._device = program, collector, absorb_episodes, device
+    def __init__(self, program: SteppedProgram, collector: Collector, learn_from: Any, device: Any):
+        self._program, self._collector, self._learn, self._device = program, collector, learn_from, device
 
     def train(self, states: RunState, numbers: Numbers, updates: int) -> RunState:
         """At most so many further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`."""
@@ -245,7 +246,7 @@ class SteppedTrainer:
                 break
             collected = self._collector.collect(arrays.actor, keys, np.asarray(active), episodes=episodes)
             evaluated = self._evaluated(arrays, keys, np.asarray(due))
-            arrays = self._absorb(arrays, numbers, collected, evaluated)
+            arrays = self._learn(arrays, numbers, collected, evaluated)
         return eqx.combine(arrays, self._program.static)
 
     def _evaluated(self, arrays: RunState, keys: PRNGKeyArray, due: np.ndarray) -> Any:
@@ -259,7 +260,7 @@ class SteppedTrainer:
 
     def bytes_needed(self) -> int | None:
         """Memory of the runs and of what learning needs besides, or None if the compiler does not say."""
-        return bytes_of(self._absorb)
+        return bytes_of(self._learn)
 
     def close(self) -> None:
         """Closes the environments."""

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.models.kernels import hidden_layer, last_layer
+from asymrl.kernels.network_kernels import hidden_layer, last_layer
 
 LARGE_VOCABULARY = 256  # beyond this, a table of products is more to read than the matrix itself
 

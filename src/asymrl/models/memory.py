@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from asymrl.models.kernels import product
+from asymrl.kernels.network_kernels import thin_or_plain_product
 from asymrl.models.recurrence import gru_gates, gru_sequence
 
 Carry = PyTree[Any]
@@ -104,7 +104,7 @@ class Gru(Memory):
     def advance(
         self, carry: Float[Array, "episode size"], projected: Float[Array, "episode gates"]
     ) -> tuple[Float[Array, "episode size"], Float[Array, "episode size"]]:
-        h, _ = gru_gates(projected, carry, self.hidden_weight, self.hidden_bias, product)
+        h, _ = gru_gates(projected, carry, self.hidden_weight, self.hidden_bias, thin_or_plain_product)
         return h, h
 
     def follow(self, projected: Float[Array, "time episode gates"]) -> Float[Array, "time episode size"]:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from asymrl.models import kernels
+from asymrl.kernels import network_kernels as kernels
 
 FEW = 8  # inputs of a sequence, as in the window of a reactive agent, whose steps are written out one by one
 
@@ -63,16 +63,16 @@ def gru_sequence(
     if known is not None:
         return known
     if not kernels.suits_recurrence(projected.shape[1], weight.shape[0]):
-        return _walk(projected, weight, bias)[0]
+        return _forward_steps(projected, weight, bias)[0]
     return jax.lax.platform_dependent(
-        projected, weight, bias, cuda=kernels.gru_forward, default=lambda *given: _walk(*given)[0]
+        projected, weight, bias, cuda=kernels.gru_forward, default=lambda *given: _forward_steps(*given)[0]
     )
 
 
-def _walk(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
+def _forward_steps(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
     """Memories and gates, step by step."""
     if projected.shape[0] <= FEW:
-        return _walk_few(projected, weight, bias)
+        return _few_steps(projected, weight, bias)
 
     def step(h: Array, x: Array) -> tuple[Array, tuple[Array, Gates]]:
         h, gates = gru_gates(x, h, weight, bias)
@@ -82,7 +82,7 @@ def _walk(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
     return jax.lax.scan(step, start, projected, unroll=2)[1]
 
 
-def _walk_few(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
+def _few_steps(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
     """The same, written out: the first step has no memory to multiply, which in a short window is much of the work."""
     first, *others = projected
     h, gates = gru_gates(first, jnp.zeros_like(first[..., : weight.shape[0]]), weight, bias, _product_of_zeros)
@@ -114,13 +114,13 @@ def _forward(projected: Array, weight: Array, bias: Array, known: Array | None) 
     if known is not None:
         hs, gates = gates_of(known, *given)
     elif kernels.suits_recurrence(projected.shape[1], weight.shape[0]):
-        hs, gates = jax.lax.platform_dependent(*given, cuda=by_kernel, default=_walk)
+        hs, gates = jax.lax.platform_dependent(*given, cuda=by_kernel, default=_forward_steps)
     else:
-        hs, gates = _walk(*given)
+        hs, gates = _forward_steps(*given)
     return hs, (gates, _before(hs), weight, known)
 
 
-def _walk_back(
+def _backward_steps(
     gradient: Array, reset: Array, update: Array, new: Array, hidden_new: Array, before: Array, weight: Array
 ) -> Array:
     """The gradient of the projected inputs, step by step from the end."""
@@ -146,9 +146,9 @@ def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array
     gates, before, weight, known = saved
     given = (gradient, *gates, before, weight)
     if kernels.suits_recurrence(gradient.shape[1], weight.shape[0]):
-        d_projected = jax.lax.platform_dependent(*given, cuda=kernels.gru_backward, default=_walk_back)
+        d_projected = jax.lax.platform_dependent(*given, cuda=kernels.gru_backward, default=_backward_steps)
     else:
-        d_projected = _walk_back(gradient, *gates, before=before, weight=weight)
+        d_projected = _backward_steps(gradient, *gates, before=before, weight=weight)
     d_reset, d_update, d_new = jnp.split(d_projected, 3, axis=-1)
     size, width = weight.shape
     d_gates = jnp.concatenate([d_reset, d_update, d_new * gates.reset], axis=-1).reshape(-1, width)

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
+from asymrl.worlds.deterministic import deterministic_table
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.sampling import CheckError as CheckError
 from asymrl.worlds.sampling import (
@@ -82,7 +83,7 @@ def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> 
         "many worlds at once behave as each alone",
         "the latent determines the future",
     ]
-    if checker.check_certain(samples, steps, seed):
+    if checker.check_table(samples, steps, seed):
         passed.append("its table says what its steps do")
     states = len(set(samples.same_latent.tolist()))
     return CheckReport(env.name, states, states * len(actions_to_try(env)), tuple(passed))
@@ -217,26 +218,28 @@ class _Checker:
                 f"end, observation or next latent in {place}{advice}"
             )
 
-    def check_certain(self, samples: Samples, steps: int, seed: int) -> bool:
+    def check_table(self, samples: Samples, steps: int, seed: int) -> bool:
         """Whether there is a table; it must agree with the world."""
-        certain = self._call("certain", self.env.certain)
-        if certain is None:
+        table = self._call("deterministic_table", deterministic_table, self.env)
+        if table is None:
             return False
         start = jax.eval_shape(lambda starts: _at(starts, 0), samples.starts)
-        if problem := _state_problem(start, self._call("certain", jax.eval_shape, certain.at, start, np.int32(0))):
-            self.fail(f"the function at of certain() returns a different kind of state than reset: {problem}")
-        walked = self._call("certain", walk_on_table, self.env, certain, samples, steps, seed)
+        if problem := _state_problem(
+            start, self._call("deterministic_table", jax.eval_shape, table.at, start, np.int32(0))
+        ):
+            self.fail(f"the function at of deterministic_table returns a different kind of state than reset: {problem}")
+        walked = self._call("deterministic_table", walk_on_table, self.env, table, samples, steps, seed)
         if where := _difference(walked.first_by_table, walked.first_by_world, axes=1):
             place = self.describe(samples.start_latents, *where)
-            self.fail(f"the table of certain() says another first observation than first_observation in {place}")
+            self.fail(f"deterministic_table says another first observation than first_observation in {place}")
         for name in ("latent", "reward", "terminated", "observation"):
             # What is seen after an end belongs to the next episode, and may be left to chance.
             matters = walked.valid & ~walked.by_world.terminated if name == "observation" else walked.valid
-            table, world = (_at(getattr(came, name), matters) for came in (walked.by_table, walked.by_world))
-            if where := _difference(table, world, axes=1):
+            tabled, world = (_at(getattr(came, name), matters) for came in (walked.by_table, walked.by_world))
+            if where := _difference(tabled, world, axes=1):
                 (i,) = where
                 place = self.describe(_at(walked.latents, matters), i, int(walked.actions[matters][i]))
-                self.fail(f"the table of certain() says another {name} than step and observe in {place}")
+                self.fail(f"deterministic_table says another {name} than step and observe in {place}")
         return True
 
     def describe(self, latents: Any, i: int, action: int | None = None) -> str:

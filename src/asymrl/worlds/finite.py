@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Float64, Int, PRNGKeyArray
 
-from asymrl.worlds.certain import Certain, Table, is_unchanged
+from asymrl.worlds.deterministic import DeterministicTable, TransitionTable, deterministic_table, is_unchanged
 from asymrl.worlds.pomdp import NOTHING, TOLERANCE, Pomdp, Rows
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, Step, World
@@ -239,32 +239,34 @@ class FiniteWorld(World):
         ended = jnp.asarray(self.ends).ravel()[state * A + action]
         return self.observations.draw(key, action * (S + 1) + jnp.where(ended, S, next_state))
 
-    def certain(self) -> Certain | None:
-        # A subclass with steps of its own is not what its tables say.
-        is_table = is_unchanged(self, FiniteWorld, "step", "observe", "advance", "_advance")
-        if not (is_table and self.sure):
-            return None
-        S, A = self.ends.shape
-        # With jnp, since a world may be an argument of a compiled function.
-        ends, next_state = jnp.asarray(self.ends), jnp.asarray(self.transitions.column).reshape(S, A)
-        seen_in = jnp.arange(A)[None] * (S + 1) + jnp.where(ends, S, next_state)
-        # After an end any of the observations will do: nobody acts on it.
-        entry = jnp.asarray(self.observations.first)[seen_in]
-        seen, rewards = jnp.asarray(self.observations.column)[entry], jnp.asarray(self.rewards, jnp.float32)
-        table = Table(next_state.ravel(), seen.ravel(), rewards.ravel(), ends.ravel().astype(jnp.int32))
-        return Certain(
-            table=lambda _: table,
-            sights=lambda _: jnp.arange(self.observation_space.n),
-            first=lambda state, seen: (state, seen),
-            at=lambda _, place: place,
-            shared=True,
-        )
-
     def latent(self, state: Int[Array, ""]) -> Int[Array, ""]:
         return state
 
     def from_latent(self, latent: Int[Array, ""]) -> Int[Array, ""]:
         return jnp.asarray(latent, jnp.int32)
+
+
+@deterministic_table.register
+def table_of_finite_world(world: FiniteWorld) -> DeterministicTable | None:
+    """The tables of a world without chance, unless a subclass has steps of its own."""
+    is_table = is_unchanged(world, FiniteWorld, "step", "observe", "advance", "_advance")
+    if not (is_table and world.sure):
+        return None
+    S, A = world.ends.shape
+    # With jnp, since a world may be an argument of a compiled function.
+    ends, next_state = jnp.asarray(world.ends), jnp.asarray(world.transitions.column).reshape(S, A)
+    seen_in = jnp.arange(A)[None] * (S + 1) + jnp.where(ends, S, next_state)
+    # After an end any of the observations will do: nobody acts on it.
+    entry = jnp.asarray(world.observations.first)[seen_in]
+    seen, rewards = jnp.asarray(world.observations.column)[entry], jnp.asarray(world.rewards, jnp.float32)
+    table = TransitionTable(next_state.ravel(), seen.ravel(), rewards.ravel(), ends.ravel().astype(jnp.int32))
+    return DeterministicTable(
+        table=lambda _: table,
+        sights=lambda _: jnp.arange(world.observation_space.n),
+        first=lambda state, seen: (state, seen),
+        at=lambda _, place: place,
+        shared=True,
+    )
 
 
 def _check_tables(

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Num
 
-from asymrl.worlds.certain import Certain
+from asymrl.worlds.deterministic import DeterministicTable
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import State, Step, World
@@ -167,13 +167,13 @@ def sample_world(env: World, episodes: int, steps: int, seed: int) -> Samples:
     )
 
 
-def walk_on_table(env: World, certain: Certain, samples: Samples, steps: int, seed: int) -> Walked:
+def walk_on_table(env: World, table: DeterministicTable, samples: Samples, steps: int, seed: int) -> Walked:
     """Random actions from the starts of a samples, taken in the world and on its table."""
     one_for_all = jax.tree.map(lambda leaf: leaf[0], samples.starts)
 
     def episode(key: Any, start: State, first: Any, actions: Any) -> Any:
-        whose = one_for_all if certain.shared else start
-        columns, sights = tuple(jnp.asarray(column) for column in certain.table(whose)), certain.sights(whose)
+        whose = one_for_all if table.shared else start
+        columns, sights = tuple(jnp.asarray(column) for column in table.table(whose)), table.sights(whose)
 
         def seen(sight: Any) -> Any:
             return jax.tree.map(lambda leaf: leaf[sight], sights)
@@ -182,11 +182,11 @@ def walk_on_table(env: World, certain: Certain, samples: Samples, steps: int, se
             state, place, alive = now
             after = act(env, key, state, action)
             place, sight, reward, ended = (column[place * len(env.action_names) + action] for column in columns)
-            by_table = Came(env.latent(certain.at(start, place)), reward, ended > 0, seen(sight))
+            by_table = Came(env.latent(table.at(start, place)), reward, ended > 0, seen(sight))
             by_world = Came(after.latent, after.reward, after.terminated, after.observation)
             return (after.state, place, alive & ~after.terminated), (env.latent(state), alive, by_world, by_table)
 
-        place, sight = certain.first(start, first)
+        place, sight = table.first(start, first)
         return jax.lax.scan(step, (start, jnp.asarray(place, jnp.int32), True), actions)[1], seen(sight)
 
     actions = np.random.default_rng(seed).integers(len(env.action_names), size=(steps, len(samples.start_keys)))

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from asymrl.worlds.certain import Certain
 from asymrl.worlds.spaces import Box, Discrete, Space
 
 State = PyTree[Any]
@@ -136,10 +135,6 @@ class World(eqx.Module):
     def signals(self) -> dict[str, Signal]:
         """What a privileged critic may read, by name: `state`, the whole latent, and parts of it."""
         return {"state": Signal(lambda latent: latent, self.latent_space, "the whole state")}
-
-    def certain(self) -> Certain | None:
-        """How an episode is a walk on a table, if nothing after its start is random; else None."""
-        return None
 
     def with_time_limit(self, time_limit: int | None) -> World:
         """The same world with another time limit; None for no limit."""

@@ -1,4 +1,4 @@
-"""The inside of the kernel that plays whole episodes: see `walk`."""
+"""The inside of `episode_kernel`, which plays whole episodes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from asymrl.models.distributions import NO_ACTION
-
-NOTHING_SEEN = -1  # stands for the zero vectors of a window that reaches back beyond the start
+NOTHING = -1  # no action, no observation: the zero vectors of what stands before the first of them
 TILE = 4096  # numbers of a matrix that are read together
 TILES = 4  # read one after the other before the first is used, so that the memory has enough to do
 
@@ -20,7 +18,7 @@ def power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-class _Now(NamedTuple):
+class _EpisodeNow(NamedTuple):
     """Where an episode stands between two steps."""
 
     before: tuple[Array, ...]  # the last actions, as many as the window has
@@ -31,7 +29,7 @@ class _Now(NamedTuple):
     truncated: Array
 
 
-class Walk:
+class EpisodeSteps:
     """The inside of the kernel. The policy, the table and the tape are references.
 
     Episodes are a list everywhere: a matrix that is multiplied with several vectors in turn stays where it was read to,
@@ -50,13 +48,13 @@ class Walk:
     def go(self, active: Array) -> None:
         """All episodes, until the last has ended."""
         length, zero = self.window or 1, jnp.int32(0)
-        none, nothing = (jnp.int32(NO_ACTION),) * length, (jnp.int32(NOTHING_SEEN),) * (length - 1)
+        none, nothing = (jnp.int32(NOTHING),) * length, (jnp.int32(NOTHING),) * (length - 1)
         start = [
-            _Now(none, (*nothing, self.tape.sights[0, e]), self.tape.places[0, e], active, zero, zero)
+            _EpisodeNow(none, (*nothing, self.tape.sights[0, e]), self.tape.places[0, e], active, zero, zero)
             for e in self.episodes
         ]
 
-        def any_alive(loop: tuple[Array, list[_Now]]) -> Array:
+        def any_alive(loop: tuple[Array, list[_EpisodeNow]]) -> Array:
             return sum((now.alive for now in loop[1]), zero) > 0
 
         _, ends = jax.lax.while_loop(any_alive, self.step, (zero, start))
@@ -64,7 +62,7 @@ class Walk:
             self.tape.lengths[e] = end.length
             self.tape.truncated[e] = end.truncated
 
-    def step(self, loop: tuple[Array, list[_Now]]) -> tuple[Array, list[_Now]]:
+    def step(self, loop: tuple[Array, list[_EpisodeNow]]) -> tuple[Array, list[_EpisodeNow]]:
         """One step of every episode, also of those that have ended: others may be waiting."""
         t, nows = loop
         for e, features in enumerate(self.remember(nows)):
@@ -72,7 +70,7 @@ class Walk:
         after = [self.act(t, e, now, action) for e, (now, action) in enumerate(zip(nows, self.choose(t), strict=True))]
         return t + 1, after
 
-    def act(self, t: Array, e: int, now: _Now, action: Array) -> _Now:
+    def act(self, t: Array, e: int, now: _EpisodeNow, action: Array) -> _EpisodeNow:
         """One episode after an action, and the line of the tape about it."""
         tape, row = self.tape, now.place * self.actions + action
         place, seen, reward, ended = (column[(*self.own(column, 1, e), row)] for column in self.table)
@@ -81,7 +79,7 @@ class Walk:
         tape.places[t + 1, e] = place
         tape.sights[t + 1, e] = seen
         truncated = jnp.where(t + 1 >= self.horizon, 1 - ended, 0)
-        return _Now(
+        return _EpisodeNow(
             before=(*now.before[1:], action),
             seen=(*now.seen[1:], seen),
             place=place,
@@ -90,7 +88,7 @@ class Walk:
             truncated=jnp.where(now.alive > 0, truncated, now.truncated),
         )
 
-    def remember(self, nows: list[_Now]) -> list[Float[Array, "size"]]:
+    def remember(self, nows: list[_EpisodeNow]) -> list[Float[Array, "size"]]:
         """The features of the histories: one more input, or all of the window."""
         nothing, hs = jnp.zeros(self.size, jnp.float32), []
         for i in range(self.window or 1):
@@ -106,7 +104,7 @@ class Walk:
 
     def inputs(self, e: int, before: Array, seen: Array) -> list[Float[Array, "size"]]:
         """What the memory takes in, for each gate."""
-        acted, saw = before != NO_ACTION, seen != NOTHING_SEEN
+        acted, saw = before != NOTHING, seen != NOTHING
         before, seen = jnp.maximum(before, 0), jnp.maximum(seen, 0)
         own = self.own(self.policy.seen, 2, e)
         return [

@@ -13,20 +13,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from asymrl.learning.walk_kernel import Walk, power_of_two
-from asymrl.models.agent import ReadyActor
-from asymrl.models.distributions import Categorical
-from asymrl.models.kernels import suits_recurrence, triton_call
-from asymrl.models.memory import Gru, Memory, Window
-from asymrl.worlds.certain import Certain, Table
+from asymrl.kernels.episode_steps import EpisodeSteps
+from asymrl.kernels.network_kernels import triton_call
+from asymrl.worlds.deterministic import TransitionTable
 
 WARPS = 8  # with 4 it takes half as long again; with 16 little less or more, and nothing else fits beside it
-WIDTHS = (32, 64, 128, 256, 512)  # of hidden layers
-MOST_SIGHTS = 1024  # what the policy makes of each is found before the first step
-NEVER = -1e30  # logit of the actions that only fill up a power of two
 
 
-class Policy(NamedTuple):
+class PolicyArrays(NamedTuple):
     """The numbers of a recurrent policy. Gates are in the order reset, update, new."""
 
     taken: Float[Array, "actions gates"]  # by the action before: what the memory takes in of it
@@ -39,7 +33,7 @@ class Policy(NamedTuple):
     last_bias: Float[Array, "logits"]
 
 
-class Tape(NamedTuple):
+class EpisodeTape(NamedTuple):
     """What is kept of the episodes of a run, and room for what the layers of the policy tell each other."""
 
     sights: Int[Array, "time+1 episode"]
@@ -53,49 +47,9 @@ class Tape(NamedTuple):
     hidden: tuple[Float[Array, "episode outputs"], ...]
 
 
-def suits_walk(actor: ReadyActor, episodes: int, certain: Certain, states: Any) -> bool:
-    """Whether the kernel knows such policies, and their episodes have few enough sights.
-
-    Of the actor, with or without an axis of runs, and the states `[run, episode, ...]` only shapes are looked at.
-    """
-    memory = _recurrent(actor)
-    sights = jax.eval_shape(certain.sights, jax.tree.map(lambda leaf: leaf[0, 0], states))
-    return (
-        isinstance(actor.distribution, Categorical)
-        and isinstance(memory, Gru)
-        and suits_recurrence(episodes, memory.size)
-        and all(layer.bias.shape[-1] in WIDTHS for layer in actor.head.layers[:-1])
-        and jax.tree.leaves(sights)[0].shape[0] <= MOST_SIGHTS
-    )
-
-
-def _recurrent(actor: ReadyActor) -> Memory:
-    memory = actor.history.memory
-    return memory.inner if isinstance(memory, Window) else memory
-
-
-def policy_of(actor: ReadyActor, sights: Any) -> Policy:
-    """The numbers that the kernel reads, from one run's actor and all that its episodes may see."""
-    history, memory = actor.history, _recurrent(actor)
-    assert isinstance(memory, Gru)
-    assert isinstance(actor.distribution, Categorical)
-    *layers, last = actor.head.layers
-    missing = power_of_two(last.bias.shape[0]) - last.bias.shape[0]
-    return Policy(
-        taken=history.phi_a(jnp.arange(actor.distribution.n)),
-        seen=history.phi_o(sights),
-        bias=history.bias,
-        hidden_weight=memory.hidden_weight,
-        hidden_bias=memory.hidden_bias,
-        layers=tuple((layer.weight, layer.bias) for layer in layers),
-        last=jnp.pad(last.weight.T, ((0, missing), (0, 0))),
-        last_bias=jnp.pad(last.bias, (0, missing), constant_values=NEVER),
-    )
-
-
-def walk(
-    policy: Policy,
-    table: Table,
+def episode_kernel(
+    policy: PolicyArrays,
+    table: TransitionTable,
     places: Int[Array, "episode"],
     sights: Int[Array, "episode"],
     chance: Float[Array, "time episode"],
@@ -104,7 +58,7 @@ def walk(
     rows: int,
     window: int | None,
     interpret: bool = False,
-) -> Tape:
+) -> EpisodeTape:
     """The episodes of one run, until the last has ended or as many steps as `chance` has.
 
     Args:
@@ -121,7 +75,7 @@ def walk(
     horizon, E = chance.shape
     H = policy.hidden_weight.shape[0]
     ints, floats = (lambda *shape: jnp.zeros(shape, jnp.int32)), (lambda *shape: jnp.zeros(shape, jnp.float32))
-    empty = Tape(
+    empty = EpisodeTape(
         sights=ints(rows + 1, E).at[0].set(sights),
         places=ints(rows + 1, E).at[0].set(places),
         actions=ints(rows, E),
@@ -135,7 +89,7 @@ def walk(
 
     def kernel(empty: Any, policy: Any, table: Any, active: Any, chance: Any, *tape: Any) -> None:
         del empty  # the tape begins as a copy of it
-        Walk(policy, table, chance, Tape(*tape), window, horizon, interpret).go(active[0])
+        EpisodeSteps(policy, table, chance, EpisodeTape(*tape), window, horizon, interpret).go(active[0])
 
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), empty)
     count = len(jax.tree.leaves(empty))

@@ -1,20 +1,21 @@
-"""What is counted and written down about runs while they train."""
+"""The learning curve: what is counted about runs while they train, and the points that are written down."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from asymrl.learning.episodes import RUN_AXIS, Episodes
 from asymrl.learning.numbers import Numbers
-from asymrl.learning.rollout import Episodes
+from asymrl.learning.rollout import roll_out
+from asymrl.learning.settings import Settings
 from asymrl.learning.state import RECENT, RunState
-
-# Where the axis of runs stands in a batch of episodes.
-RUN_AXIS: Any = Episodes(*[1] * 5, *[0] * 2)  # pyright: ignore[reportArgumentType]
+from asymrl.worlds.world import World
 
 
 class Losses(NamedTuple):
@@ -90,3 +91,30 @@ def write_point(
     return eqx.tree_at(
         lambda r: (r.curve, r.logged, r.next_log, r.solved), runs, (written, runs.logged + due, next_log, solved)
     )
+
+
+def evaluate_if_due(
+    env: World, settings: Settings, runs: RunState, keys: PRNGKeyArray, due: Bool[Array, "run"]
+) -> Float[Array, "run 2"]:
+    """Mean return and length of episodes apart from training, for the runs where a point is due; NaN elsewhere."""
+    nothing = jnp.full((due.shape[0], 2), np.nan)
+    if not settings.evaluation_episodes:
+        return nothing
+
+    def evaluate() -> Float[Array, "run 2"]:
+        episodes = roll_out(
+            env,
+            runs.actor,
+            apart(keys),
+            due,
+            episodes=settings.evaluation_episodes,
+            greedy=settings.evaluation_greedy,
+        )
+        return means(episodes)
+
+    return jax.lax.cond(jnp.any(due), evaluate, lambda: nothing)
+
+
+def apart(keys: PRNGKeyArray) -> PRNGKeyArray:
+    """Keys for evaluation. The training episodes of an update use small numbers to tell their keys apart."""
+    return jax.vmap(lambda key: jax.random.fold_in(key, 1_000_000))(keys)

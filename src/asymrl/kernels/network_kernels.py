@@ -166,7 +166,9 @@ def thin_product(
     )(*arrays)
 
 
-def product(x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "*batch outputs"]:
+def thin_or_plain_product(
+    x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]
+) -> Float[Array, "*batch outputs"]:
     """`x @ weight`, by the kernel where that is faster. Not for use where a gradient is wanted."""
     if x.ndim != 2 or not suits_product(x.shape[0], *weight.shape):
         return x @ weight

@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.rollout import Episodes, in_one_kernel, prepare, step_by_step
+from asymrl.learning.episodes import Episodes
+from asymrl.learning.kernel_rollout import in_one_kernel, suits_kernel
+from asymrl.learning.rollout import prepare, step_by_step
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import training_world
-from asymrl.learning.walk import suits_walk
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.worlds import World, make
-from asymrl.worlds.certain import Table
+from asymrl.worlds.deterministic import TransitionTable, deterministic_table
 from tests.learning.small import start, tiny
 
 EPISODES = 2
@@ -36,13 +37,13 @@ def both(given: Settings, episodes: int = EPISODES, interpret: bool = True) -> t
     runs = start(env, given, [0, 1, 2])
     # Large weights, so that what is remembered matters for what is done.
     actors = jax.tree.map(lambda leaf: 3 * leaf if eqx.is_array(leaf) else leaf, runs.actor)
-    certain = env.certain()
-    assert certain is not None
+    transitions = deterministic_table(env)
+    assert transitions is not None
 
     @eqx.filter_jit
     def play(actors: Actor) -> tuple[Episodes, Episodes]:
         begun = prepare(env, actors.distribution, runs.key, episodes, given.time_limit)
-        at_once = in_one_kernel(ready(actors), certain, begun, ACTIVE, interpret=interpret)
+        at_once = in_one_kernel(ready(actors), transitions, begun, ACTIVE, interpret=interpret)
         return step_by_step(env, ready(actors), begun, ACTIVE), at_once
 
     return jax.device_get(play(actors))
@@ -106,28 +107,28 @@ def test_what_comes_after_the_end_is_finite():
 def test_which_policies_suit(others: dict[str, object], suits: bool):
     given = settings(**({"world": "heaven-hell-1", "method": "a2c"} | others))  # pyright: ignore[reportArgumentType]
     env = training_world(given)
-    runs, certain = start(env, given, [0]), env.certain()
+    runs, transitions = start(env, given, [0]), deterministic_table(env)
     states = jax.vmap(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), (1, EPISODES)))
-    assert certain is not None
-    assert suits_walk(ready(runs.actor), EPISODES, certain, states) == suits
-    assert not suits_walk(ready(runs.actor), 3, certain, states)
+    assert transitions is not None
+    assert suits_kernel(ready(runs.actor), EPISODES, transitions, states) == suits
+    assert not suits_kernel(ready(runs.actor), 3, transitions, states)
 
 
 def test_a_world_may_be_an_argument_of_a_compiled_function():
     env = make("shopping-2")
 
     @eqx.filter_jit
-    def table(env: World) -> Table:
-        certain = env.certain()
-        assert certain is not None
-        return certain.table(None)
+    def table(env: World) -> TransitionTable:
+        transitions = deterministic_table(env)
+        assert transitions is not None
+        return transitions.table(None)
 
-    certain = env.certain()
-    assert certain is not None
-    for one, other in zip(table(env), certain.table(None), strict=True):
+    transitions = deterministic_table(env)
+    assert transitions is not None
+    for one, other in zip(table(env), transitions.table(None), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_worlds_with_chance_have_no_table():
     for name in ("tiger", "car-flag", "cleaner"):
-        assert make(name).certain() is None
+        assert deterministic_table(make(name)) is None

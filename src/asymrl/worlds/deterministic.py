@@ -1,7 +1,14 @@
-"""Worlds that leave nothing to chance after their start: an episode is a walk on a table."""
+"""Worlds that leave nothing to chance after their start: an episode is a walk on a table.
+
+A world that has such a table registers a function for its class:
+
+    @deterministic_table.register
+    def _(world: MyWorld) -> DeterministicTable | None: ...
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,7 +21,7 @@ def is_unchanged(world: Any, base: type, *names: str) -> bool:
     return all(getattr(type(world), name) is getattr(base, name) for name in names)
 
 
-class Table(NamedTuple):
+class TransitionTable(NamedTuple):
     """What comes of every action in every place, row `place * actions + action`."""
 
     place: Int[Array | np.ndarray, "rows"]
@@ -23,10 +30,10 @@ class Table(NamedTuple):
     ended: Int[Array | np.ndarray, "rows"]  # 1 if the episode ends, else 0
 
 
-class Certain(NamedTuple):
+class DeterministicTable(NamedTuple):
     """How the episode that starts in a state is a walk on a table. Places and sights are indices."""
 
-    table: Callable[[Any], Table]
+    table: Callable[[Any], TransitionTable]
     """The table, by the first state."""
     sights: Callable[[Any], Any]
     """All that may be seen, `[sight, ...]`, by the first state."""
@@ -36,3 +43,10 @@ class Certain(NamedTuple):
     """The state in a place, by the first state and the place."""
     shared: bool
     """Whether all episodes have the same table and the same sights; the first state is then not looked at."""
+
+
+@functools.singledispatch
+def deterministic_table(world: Any) -> DeterministicTable | None:
+    """How an episode of a world is a walk on a table, if nothing after its start is random and its class says so."""
+    del world
+    return None

@@ -1,0 +1,93 @@
+"""Episodes as arrays."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
+
+from asymrl.learning.settings import Settings
+from asymrl.models.distributions import NO_ACTION
+from asymrl.worlds.world import World
+
+# Asking the device whether all episodes have ended costs about as much as a step, so several steps share a question.
+STEPS_PER_QUESTION = 4
+
+
+class Episodes(NamedTuple):
+    """Whole episodes. Each array has `time` first; a batch of runs adds an axis `run` behind it."""
+
+    observations: Any  # [time + 1, episode, ...]: the last one is what was seen after the last action
+    states: Any  # [time + 1, episode, ...]
+    actions: Num[Array, "time *run_episode_action"]
+    rewards: Float[Array, "time *run episode"]
+    features: Float[Array, "time *run episode size"]  # of the history, as the actor computed them
+    lengths: Int[Array, "*run episode"]
+    truncated: Bool[Array, "*run episode"]
+
+    def valid(self) -> Bool[Array, "time episode"]:
+        """Which entries of the arrays `[time, episode]` belong to the episodes."""
+        return jnp.arange(self.rewards.shape[0])[:, None] < self.lengths[None]
+
+    def before(self) -> Num[Array, "time+1 episode *action"]:
+        """The action before each observation."""
+        none = NO_ACTION if jnp.issubdtype(self.actions.dtype, jnp.integer) else 0
+        none = jnp.full_like(self.actions[:1], none)
+        return jnp.concatenate([none, self.actions])
+
+    def returns(self) -> Float[Array, "episode"]:
+        """Undiscounted returns."""
+        return jnp.sum(jnp.where(self.valid(), self.rewards, 0.0), axis=0)
+
+
+# Where the axis of runs stands in the episodes of several runs.
+RUN_AXIS: Any = Episodes(*[1] * 5, *[0] * 2)  # pyright: ignore[reportArgumentType]
+
+
+class Start(NamedTuple):
+    """What is decided before the first step."""
+
+    episode: Any  # [run, episode, ...]
+    seen: Any  # [run, episode, ...], the first observations
+    chance: Array  # [time, run, episode, ...], in all actions
+    keys: PRNGKeyArray  # [run], for what happens in the world
+
+
+def tape_length(horizon: int) -> int:
+    """The last question may lead a few steps beyond the horizon; a tape has room for them."""
+    return -(-horizon // STEPS_PER_QUESTION) * STEPS_PER_QUESTION
+
+
+class Lesson(NamedTuple):
+    """Episodes, cut to a common length and ready for the networks."""
+
+    before: Num[Array, "time episode *action"]
+    observations: Any
+    signal: Any
+    actions: Num[Array, "time episode *action"]
+    rewards: Float[Array, "time episode"]
+    features: Float[Array, "time episode size"]
+    valid: Bool[Array, "time episode"]
+    lengths: Int[Array, "episode"]
+    truncated: Bool[Array, "episode"]
+
+
+def lesson(env: World, settings: Settings, episodes: Episodes, length: int) -> Lesson:
+    """The first `length` steps of the episodes, and what the critic is told about their states."""
+    # A bootstrap needs the value of where the episode was cut off: one more step of what the critic reads.
+    seen = length + 1 if settings.bootstrap_truncated else length
+    signal = env.signals()[settings.critic_sees].of
+    states = jax.tree.map(lambda leaf: leaf[:seen], episodes.states)
+    return Lesson(
+        before=episodes.before()[:seen],
+        observations=jax.tree.map(lambda leaf: leaf[:seen], episodes.observations),
+        signal=jax.vmap(jax.vmap(lambda state: signal(env.latent(state))))(states),
+        actions=episodes.actions[:length],
+        rewards=episodes.rewards[:length],
+        features=episodes.features[:length],
+        valid=episodes.valid()[:length],
+        lengths=episodes.lengths,
+        truncated=episodes.truncated,
+    )
