@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from asymrl import cli
+from asymrl.api.wanted import reproduction_store
 from asymrl.cli.reproduce import Reproduce
 from asymrl.engine.statistics import final_returns
 from asymrl.engine.store import Store
@@ -17,7 +18,7 @@ from asymrl.learning.methods import METHODS
 from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS
 from asymrl.paper.hyperparameters import PAPER_WORLDS
-from asymrl.paper.parts import curve_runs, grid_runs, runs_of
+from asymrl.paper.parts import curve_runs, extent, grid_runs, probes_from_json, probes_of, runs_of
 from asymrl.paper.results import comparison, read_results, with_tuned_settings, worlds_of_all
 from asymrl.paper.selection import leaders, ranking
 from tests.engine.made import made_store
@@ -109,6 +110,16 @@ def test_what_is_there_is_not_trained_again_and_figures_stay_out_of_the_results(
     assert "results/curves: already complete" in capsys.readouterr().out
     assert pl.read_csv("figures/curves.csv")["method"].to_list() == ["a2c"]
     assert not list(source.glob("*.csv")) + list(source.glob("*.png"))
+
+
+def test_what_is_measured_is_recorded_for_those_who_go_on(tmp_path: Path):
+    """A store that was made for something else learns what a part of the paper measures."""
+    made_store(tmp_path, curve_runs(["cleaner"], METHODS[:1], range(2)))
+    wanted = extent("critics", seeds=1, steps=1000)
+    store, only = reproduction_store("critics", wanted, tmp_path)
+    store.release()
+    assert only == [2, 3, 4]
+    assert probes_from_json(Store.open(tmp_path).probes) == probes_of("critics", wanted)
 
 
 def test_where_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -124,12 +124,15 @@ class Store:
     def take_or_create(
         cls, path: Path, runs: Sequence[Run], *, keeps_networks: bool = True, probes: Mapping[str, Any] | None = None
     ) -> Store:
-        """The store in this folder with these runs added to its own; a new one if there is none."""
+        """The store in this folder with these runs and probes added to its own; a new one if there is none."""
         if not is_store(path):
             return cls.create(path, runs, keeps_networks=keeps_networks, probes=probes)
         store = cls.take(path)
         try:
             store.add(runs)
+            if (all_probes := {**store.probes, **(probes or {})}) != store.probes:
+                store.probes = all_probes
+                store._write_settings()
         except BaseException:
             store.release()
             raise
