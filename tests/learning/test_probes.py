@@ -29,7 +29,7 @@ class Trained(NamedTuple):
     policy: np.ndarray
 
 
-@pytest.fixture(scope="module", params=METHODS)
+@pytest.fixture(scope="module", params=[*METHODS[:-1], pytest.param(METHODS[-1], marks=pytest.mark.slow)])
 def trained(request: pytest.FixtureRequest) -> Trained:
     world = probes.probes()
     settings = tiny(

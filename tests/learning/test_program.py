@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import equinox as eqx
 import jax
 import numpy as np
+import pytest
 
 from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.factory import program
@@ -94,8 +95,9 @@ print("as expected")
 """
 
 
+@pytest.mark.slow
 def test_a_trainer_stays_on_its_device():
-    """Two virtual devices, in a process of its own."""
+    """Two virtual devices, in a process of its own; everyday, the engine's tests train on two."""
     flags = os.environ["XLA_FLAGS"] + " --xla_force_host_platform_device_count=2"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
