@@ -46,6 +46,15 @@ def test_what_the_reference_describes_is_there(page: str, name: str):
     assert pkgutil.resolve_name(name) is not None, page
 
 
+def test_the_members_that_the_reference_lists_are_there():
+    pattern = r"^::: (\S+)\n    options:\n      members: \[(.*)\]$"
+    listed = [match for path in ALL for match in re.findall(pattern, path.read_text(), re.MULTILINE)]
+    assert len(listed) > 5
+    for name, members in listed:
+        described = pkgutil.resolve_name(name)
+        assert [member for member in members.split(", ") if not hasattr(described, member)] == [], name
+
+
 def test_the_page_of_commands_is_up_to_date():
     assert PAGE.read_text() == page(), "write it again with `python scripts/commands_page.py`"
 
