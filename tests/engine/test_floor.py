@@ -9,6 +9,7 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from asymrl.engine import driver
@@ -72,8 +73,10 @@ class PoolsOnAFloor(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(floor_module, "MOST_LOSSES", 1)
         self.all = assignments(4, *SHAPES)
-        self.floor = Floor(self.all, lambda shape, waiting, of_all: min(3, waiting), one_pool_per_shape=True)
+        self.floor = Floor(self.all, lambda shape, waiting, of_all: min(4, waiting), one_pool_per_shape=True)
         self.floor._changed = Impatient(threading.RLock())
         self.place = {"a": 0, "b": 0, "c": 1}
         self.orders: dict[str, Any] = {}
@@ -93,7 +96,7 @@ class PoolsOnAFloor(RuleBasedStateMachine):
         if order is None:
             assert len(self.over) == len(self.all)
             return False
-        assert 1 <= order.lanes <= self.most_lanes.get(order.shape, 3)
+        assert 1 <= order.lanes <= self.most_lanes.get(order.shape, 4)
         # No other pool at this place serves the shape.
         others = [self.orders.get(each) for each in self.place if each != pool and self.place[each] == self.place[pool]]
         assert order.shape not in [each.shape for each in others if each is not None]
@@ -107,39 +110,38 @@ class PoolsOnAFloor(RuleBasedStateMachine):
             assert version == self.version.get(given.number)  # it goes on from its newest state
             self.held[pool][given.number] = given.run
 
-    @precondition(lambda self: not all(pool in self.orders for pool in self.place))
-    @rule(pool=pools)
-    def pick(self, pool: str):
-        if pool not in self.orders:
-            self.pick_for(pool)
+    def busy_pool(self, data: st.DataObject) -> str:
+        return data.draw(st.sampled_from(sorted(self.orders)))
 
-    @rule(pool=pools, count=st.integers(0, 3))
-    def take(self, pool: str, count: int):
-        if pool in self.orders:
-            self.take_for(pool, count)
+    @rule(pool=pools, count=st.integers(1, 3))
+    def pick_and_take(self, pool: str, count: int):
+        if pool in self.orders or self.pick_for(pool):
+            self.take_for(pool, min(count, self.orders[pool].lanes - len(self.held[pool])))
 
-    @rule(pool=pools, which=st.integers(0, 2))
-    def retire(self, pool: str, which: int):
-        if held := list(self.held[pool]):
-            number = held[which % len(held)]
-            del self.held[pool][number]
-            self.floor.report(pool, retired(number))
+    @precondition(lambda self: any(self.held.values()))
+    @rule(data=st.data())
+    def retire(self, data: st.DataObject):
+        pool, number = data.draw(st.sampled_from([(pool, n) for pool, runs in self.held.items() for n in runs]))
+        del self.held[pool][number]
+        self.floor.report(pool, retired(number))
 
-    @rule(pool=pools)
-    def checkpoint(self, pool: str):
-        if self.held[pool]:
-            self.checkpoints += 1
-            self.version |= dict.fromkeys(self.held[pool], self.checkpoints)
-            self.floor.report(pool, Checkpointed(saved(list(self.held[pool].values()), self.checkpoints)))
+    @precondition(lambda self: any(self.held.values()))
+    @rule(data=st.data())
+    def checkpoint(self, data: st.DataObject):
+        pool = data.draw(st.sampled_from([pool for pool, runs in self.held.items() if runs]))
+        self.checkpoints += 1
+        self.version |= dict.fromkeys(self.held[pool], self.checkpoints)
+        self.floor.report(pool, Checkpointed(saved(list(self.held[pool].values()), self.checkpoints)))
 
-    @rule(pool=pools, out_of_memory=st.booleans())
-    def fail(self, pool: str, out_of_memory: bool):
-        if pool in self.orders:
-            order = self.orders.pop(pool)
-            if out_of_memory and order.lanes > 1:
-                self.most_lanes[order.shape] = min(order.lanes // 2, self.most_lanes.get(order.shape, 3))
-            self.held[pool] = {}
-            self.floor.fail(pool, "why", out_of_memory=out_of_memory)
+    @precondition(lambda self: self.orders)
+    @rule(data=st.data(), out_of_memory=st.booleans())
+    def fail(self, data: st.DataObject, out_of_memory: bool):
+        pool = self.busy_pool(data)
+        order = self.orders.pop(pool)
+        if out_of_memory and order.lanes > 1:
+            self.most_lanes[order.shape] = min(order.lanes // 2, self.most_lanes.get(order.shape, 4))
+        self.held[pool] = {}
+        self.floor.fail(pool, "why", out_of_memory=out_of_memory)
 
     @rule(pool=pools)
     def lose(self, pool: str):
@@ -149,10 +151,12 @@ class PoolsOnAFloor(RuleBasedStateMachine):
         self.held[pool] = {}
         assert self.floor.lose(pool, "why") == was_busy
 
-    @rule(pool=pools)
-    def close(self, pool: str):
-        """A pool ends when no run of its shape waits and its lanes are empty."""
-        if pool in self.orders and not self.held[pool]:
+    @precondition(lambda self: self.orders)
+    @rule(data=st.data())
+    def close(self, data: st.DataObject):
+        """A pool ends when its lanes are empty."""
+        pool = self.busy_pool(data)
+        if not self.held[pool]:
             del self.orders[pool]
             self.floor.close(pool)
 
@@ -172,6 +176,12 @@ class PoolsOnAFloor(RuleBasedStateMachine):
 
     def teardown(self):
         """Nothing more goes wrong, and the pools finish everything."""
+        try:
+            self.finish()
+        finally:
+            self.patch.undo()
+
+    def finish(self):
         busy = True
         while busy:
             busy = False
@@ -190,6 +200,7 @@ class PoolsOnAFloor(RuleBasedStateMachine):
 
 
 TestPoolsOnAFloor = PoolsOnAFloor.TestCase
+TestPoolsOnAFloor.settings = settings(max_examples=100, stateful_step_count=40)
 
 
 def test_runs_that_have_begun_come_first_then_the_longest():
