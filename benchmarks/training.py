@@ -4,7 +4,8 @@
 
 A step counts when it was simulated and learned from. Speed depends on how long episodes are: `heaven-hell-3` under a
 new policy has episodes of some 70 steps; `--time-limit 16` shows what a solved task costs, and `heaven-hell-25`, which
-nobody leaves by chance, what full episodes of 100 steps cost.
+nobody leaves by chance, what full episodes of 100 steps cost. On a machine that others use too, compare steps per CPU
+second, of programs that are measured in turns.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Speed:
     """A measurement."""
 
     steps_per_second: float
+    steps_per_cpu_second: float
     updates_per_second: float
     mean_length: float
     compile_seconds: float
@@ -68,13 +70,13 @@ def measure(settings: Settings, runs: int, seconds: float) -> Speed:
     batch = _finished(program.train(batch, numbers, 4))
     chunk = int(np.clip(seconds / 4 / ((time.perf_counter() - begin) / 4), 1, 10_000))
     steps, updates = int(batch.timesteps.sum()), int(batch.updates.max())
-    begin = time.perf_counter()
+    begin, busy = time.perf_counter(), time.process_time()
     while time.perf_counter() - begin < seconds:
         batch = _finished(program.train(batch, numbers, chunk))
-    passed = time.perf_counter() - begin
+    passed, busy = time.perf_counter() - begin, time.process_time() - busy
     steps, updates = int(batch.timesteps.sum()) - steps, int(batch.updates.max()) - updates
     length = float(np.mean(recent_means(batch)[1]))
-    return Speed(steps / passed, updates / passed, length, compile_seconds)
+    return Speed(steps / passed, steps / busy, updates / passed, length, compile_seconds)
 
 
 def _finished(batch: RunState) -> RunState:
@@ -143,8 +145,10 @@ def main(options: Options) -> None:
     bytes_rate, flop_rate = bandwidth(), arithmetic()
     print(f"jax {jax.__version__}, {len(jax.devices())} x {device.device_kind}, {os.cpu_count()} CPU cores")
     print(f"copy {human(bytes_rate)}B/s, float32 product {human(flop_rate)}FLOP/s")
-    print("| world | method | runs | steps/s | updates/s of a run | mean length | arithmetic | bandwidth | compile s |")
-    print("|---|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    columns = ("world", "method", "runs", "steps/s", "per CPU second", "updates/s of a run", "mean length",
+               "arithmetic", "bandwidth", "compile s")  # fmt: skip
+    print(f"| {' | '.join(columns)} |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     for world in options.worlds:
         for method in options.methods:
             for runs in options.runs:
@@ -159,7 +163,8 @@ def main(options: Options) -> None:
                 busy = speed.steps_per_second * operations_per_step(settings) / flop_rate
                 moved = speed.steps_per_second * bytes_per_step(settings, speed.mean_length) / bytes_rate
                 print(
-                    f"| {world} | {method} | {runs} | {human(speed.steps_per_second)} | {speed.updates_per_second:.1f} "
+                    f"| {world} | {method} | {runs} | {human(speed.steps_per_second)} "
+                    f"| {human(speed.steps_per_cpu_second)} | {speed.updates_per_second:.1f} "
                     f"| {speed.mean_length:.0f} | {100 * busy:.0f} % | {100 * moved:.0f} % "
                     f"| {speed.compile_seconds:.1f} |",
                     flush=True,
