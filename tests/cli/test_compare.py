@@ -133,7 +133,7 @@ def test_the_doctor_tells_versions_and_what_is_missing(
     assert re.search(r"matrix product +[\d,]+ GFLOP/s", out)
     assert re.search(r"training +not measured; asymrl doctor --training does", out)
     assert 'policies as .onnx files: missing: pip install "asymrl[onnx]"' in out
-    assert "nothing is wrong" in out
+    assert "no problems" in out
     monkeypatch.setattr(doctor, "nvidia_gpus", lambda: [Gpu("NVIDIA H200", "570.1.2")])
     monkeypatch.delenv("JAX_PLATFORMS")
     assert cli.main(["doctor", "--quick"]) == 1

@@ -84,7 +84,7 @@ def play(
     Args:
         env: the world, with a time limit.
         actors: of a batch of runs; every array has a leading axis `run`.
-        seeds: those of the runs. With `seed`, they decide about all that is random here.
+        seeds: those of the runs. Together with `seed`, they determine everything random here.
         discounts: of the runs, for the discounted returns.
         episodes: per run.
         seed: another one gives other episodes.
@@ -145,7 +145,7 @@ def evaluate_runs(outcomes: Outcomes, reference: Yardstick | None) -> list[Evalu
 
 
 def evaluate(trained: TrainedRuns, *, episodes: int = 1000, seed: int = 0, greedy: bool = False) -> list[Evaluation]:
-    """How good the policy of each run is, in so many episodes of each."""
+    """How good the policy of each run is, in this many episodes of each."""
     outcomes = play(
         trained.world,
         trained.states.actor,
@@ -167,13 +167,13 @@ def evaluation_table(
     rows = []
     for trained in groups:
         each = evaluate(trained, episodes=episodes, seed=seed, greedy=greedy)
-        for number, run, found in zip(trained.numbers, trained.runs, each, strict=True):
+        for number, run, evaluation in zip(trained.numbers, trained.runs, each, strict=True):
             row = {"run": number, "world": run.settings.world, "method": run.settings.method, "seed": run.seed}
             for name in ("returns", "discounted", "length", "normalised"):
-                estimate = getattr(found, name)
+                estimate = getattr(evaluation, name)
                 short = "return" if name == "returns" else name
                 row |= {short: estimate and estimate.mean, f"{short}_error": estimate and estimate.error}
-            rows.append({**row, "terminated": found.terminated, "truncated": found.truncated})
+            rows.append({**row, "terminated": evaluation.terminated, "truncated": evaluation.truncated})
     return pl.DataFrame(sorted(rows, key=lambda row: row["run"]), infer_schema_length=None)
 
 

@@ -1,4 +1,4 @@
-"""One episode of a trained run in every detail: what was true and seen, how likely the actions were, their value."""
+"""One episode of a trained run in every detail: states, observations, how likely the actions were, their values."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Playback(NamedTuple):
 
 def critic_name(settings: Settings) -> str:
     """What the critic of a run is: V(h), V(s) or V(h, s), with the name of the signal if that is not the state."""
-    told = "s" if settings.critic_sees == "state" else settings.critic_sees
-    return {"h": "V(h)", "s": f"V({told})", "hs": f"V(h, {told})"}[settings.how.reads]
+    signal = "s" if settings.critic_sees == "state" else settings.critic_sees
+    return {"h": "V(h)", "s": f"V({signal})", "hs": f"V(h, {signal})"}[settings.how.reads]
 
 
 def play_back(
@@ -82,11 +82,11 @@ def play_back(
 
 @eqx.filter_jit
 def _judge(
-    env: World, actor: Actor, critic: Critic, episode: Episodes, told: str
+    env: World, actor: Actor, critic: Critic, episode: Episodes, signal: str
 ) -> tuple[Float[Array, "time 1 numbers"], Float[Array, "time 1"]]:
     """The policy at each step of an episode, and the value."""
     with jax.default_matmul_precision("highest"):
-        signal = env.signals()[told].of
-        truth = jax.vmap(jax.vmap(lambda state: signal(env.latent(state))))(episode.states)
+        value_of = env.signals()[signal].of
+        truth = jax.vmap(jax.vmap(lambda state: value_of(env.latent(state))))(episode.states)
         values = critic(episode.before(), episode.observations, truth)
         return actor.distribution.shown(actor.policy(episode.features)), values

@@ -58,7 +58,7 @@ class ActorPolicy:
         return np.asarray(self._actor.distribution.to_world(jnp.asarray(action)[None])[0])
 
     def observe(self, observation: Any) -> Float[np.ndarray, "numbers"]:
-        """Takes in what is seen now, after `previous_action`; the probabilities of the next action.
+        """Takes in the observation that follows `previous_action`; returns the probabilities of the next action.
 
         Of an action that is a vector, the means of its entries and then their spreads, in coordinates where -1 and 1
         are the bounds.
@@ -68,8 +68,8 @@ class ActorPolicy:
             observation = self.env.read(observation)
         if problem := space.problem(observation):
             raise ValueError(f"{self.env.name}: the observation {problem}")
-        seen = jax.tree.map(lambda leaf: leaf[None], to_world(space, observation))
-        self._memory, shown = _step(self._actor, self._memory, np.asarray(self.previous_action)[None], seen)
+        batch = jax.tree.map(lambda leaf: leaf[None], to_world(space, observation))
+        self._memory, shown = _step(self._actor, self._memory, np.asarray(self.previous_action)[None], batch)
         return np.asarray(shown)
 
     @property
@@ -111,7 +111,9 @@ class Policy(ActorPolicy):
 
 
 @eqx.filter_jit
-def _step(actor: Actor, memory: Carry, before: np.ndarray, seen: Any) -> tuple[Carry, Float[Array, "numbers"]]:
+def _step(
+    actor: Actor, memory: Carry, previous_action: np.ndarray, observation: Any
+) -> tuple[Carry, Float[Array, "numbers"]]:
     with jax.default_matmul_precision("highest"):
-        memory, _, parameters = actor.step(memory, jnp.asarray(before), seen)
+        memory, _, parameters = actor.step(memory, jnp.asarray(previous_action), observation)
     return memory, actor.distribution.shown(parameters[0])

@@ -77,7 +77,7 @@ class Runs:
         return Policy(self.folder, run_seed=seed, generator=generator)
 
     def evaluate(self, episodes: int = 1000, *, greedy: bool = False, seed: int = 0) -> pl.DataFrame:
-        """How good each agent is in so many episodes, a row per run: means and standard errors over episodes."""
+        """How good each agent is in this many episodes, a row per run: means and standard errors over episodes."""
         from asymrl.agents.evaluation import evaluation_table
 
         return evaluation_table(self.load(), episodes=episodes, greedy=greedy, seed=seed)

@@ -133,7 +133,7 @@ def compare(
 
     Args:
         world: its name.
-        methods: to compare; those that need a latent state are left out where there is none.
+        methods: to compare; those that need a latent state are left out where the world has none.
         seeds: how many (0, 1, ...), or which; at least two.
         steps: of each run.
         out: the folder; by default `runs/compare-WORLD`. Runs that are there are not trained again.

@@ -27,7 +27,7 @@ def comparison_runs(
     """The runs of a comparison, and why methods are left out.
 
     Raises:
-        ValueError: if no method is left, a method stands twice, or one seed is all there is.
+        ValueError: if no method is left, a method is named twice, or there is only one seed.
     """
     from asymrl.worlds.registry import make
     from asymrl.worlds.stepped_world import SteppedWorld

@@ -52,8 +52,8 @@ USAGE_ERROR, INTERRUPTED, OUTPUT_CLOSED = 2, 130, 141  # as the shell and other 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv` (by default that of the process) and returns its exit status.
 
-    0: done. 1: the command found a fault. 2: the command line was wrong, as a line on stderr says. An exception
-    that the user did not cause leaves with its traceback.
+    0: success. 1: a run failed, or a fault was found. 2: the command line was wrong, as a line on stderr says. An
+    exception that the user did not cause leaves with its traceback.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     usual_format, warnings.formatwarning = warnings.formatwarning, _as_a_line

@@ -41,7 +41,7 @@ CUDA_13_DRIVER = 580
 
 @dataclass(frozen=True)
 class Doctor:
-    """Tell what device, versions and speeds this machine has, and what is missing; the status is 1 if that hurts."""
+    """Show the devices, versions and speed of this machine, and what is missing; the exit status is 1 for a problem."""
 
     quick: Flag = False
     """Measure no speeds."""
@@ -55,12 +55,12 @@ class Doctor:
         if not self.quick or self.training:
             _section("speed", speeds(training=self.training))
         _section("optional packages", extras())
-        found = problems(nvidia_gpus())
-        for problem in found:
+        faults = problems(nvidia_gpus())
+        for problem in faults:
             print(f"problem: {problem}")
-        if not found:
-            print("nothing is wrong")
-        return 1 if found else 0
+        if not faults:
+            print("no problems")
+        return 1 if faults else 0
 
 
 def _section(title: str, lines: dict[str, str]) -> None:
@@ -84,23 +84,23 @@ class Gpu(NamedTuple):
 
 
 def versions() -> dict[str, str]:
-    """Of Python and the packages that everything stands on."""
-    found = {"python": platform.python_version()}
+    """The versions of Python and of the packages that everything else needs."""
+    listed = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
+            listed[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = "missing"
-    return found
+            listed[name] = "missing"
+    return listed
 
 
 def devices() -> dict[str, str]:
-    """What JAX computes on."""
+    """The devices that JAX uses, and the cores."""
     import jax
 
-    found = {f"{each.platform} {each.id}": each.device_kind for each in jax.devices()}
+    listed = {f"{each.platform} {each.id}": each.device_kind for each in jax.devices()}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return found | {"cores": str(cores)}
+    return listed | {"cores": str(cores)}
 
 
 def cache_size() -> dict[str, str]:
@@ -114,13 +114,13 @@ def cache_size() -> dict[str, str]:
 
 
 def extras() -> dict[str, str]:
-    """Optional packages: there, or how to get them."""
-    found = {}
+    """Whether optional packages are installed, and how to install them."""
+    states = {}
     for extra, (modules, purpose) in EXTRAS.items():
         missing = [name for name in modules if importlib.util.find_spec(name) is None]
         state = f'missing: pip install "asymrl[{extra}]"' if missing else "installed"
-        found[extra] = f"{purpose}: {state}"
-    return found
+        states[extra] = f"{purpose}: {state}"
+    return states
 
 
 def nvidia_gpus() -> list[Gpu]:
@@ -141,16 +141,16 @@ def problems(gpus: Sequence[Gpu]) -> list[str]:
     """What keeps this machine from being used well, each with a remedy."""
     import jax
 
-    found = []
+    faults = []
     platforms = {each.platform for each in jax.devices()}
     if gpus and not platforms & {"gpu", "cuda"}:
-        found.append(_unused(gpus[0]))
-    if "missing" in (listed := versions()).values():
-        names = ", ".join(name for name, version in listed.items() if version == "missing")
-        found.append(f"{names} cannot be found by pip; install asymrl again")
-    if listed["jax"] != "missing" and listed["jax"].split(".")[:2] != listed["jaxlib"].split(".")[:2]:
-        found.append(f"jax {listed['jax']} and jaxlib {listed['jaxlib']} do not match; pip install -U jax")
-    return found
+        faults.append(_unused(gpus[0]))
+    if "missing" in (installed := versions()).values():
+        names = ", ".join(name for name, version in installed.items() if version == "missing")
+        faults.append(f"{names} cannot be found by pip; install asymrl again")
+    if installed["jax"] != "missing" and installed["jax"].split(".")[:2] != installed["jaxlib"].split(".")[:2]:
+        faults.append(f"jax {installed['jax']} and jaxlib {installed['jaxlib']} do not match; pip install -U jax")
+    return faults
 
 
 def _unused(gpu: Gpu) -> str:

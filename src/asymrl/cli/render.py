@@ -81,7 +81,7 @@ class Render:
     def _film_of_world(self) -> Film:
         for given, option in ((self.greedy, "--greedy"), (self.run_seed is not None, "--run-seed")):
             if given:
-                raise UsageError(f"{option} is for a folder with runs, and {self.world!r} is none")
+                raise UsageError(f"{option} is for a folder with runs; {self.world!r} is a world")
         world = world_named(self.world)
 
         from asymrl.report.films import film_of_world

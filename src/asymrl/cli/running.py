@@ -149,7 +149,7 @@ def print_results(store: Store) -> None:
 
 
 def print_table(table: pl.DataFrame) -> None:
-    """A table on the terminal; a number stands together with its bounds, `NAME_low` and `NAME_high`."""
+    """A table on the terminal; a number is shown with its bounds, `NAME_low` and `NAME_high`."""
     from rich.console import Console
     from rich.table import Table
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from asymrl.cli.usage import UsageError, check_writable, select_run, world_named
+from asymrl.cli.usage import AsJson, UsageError, check_writable, select_run, user_errors, world_named
 
 if TYPE_CHECKING:
     from asymrl.audit import Audit
@@ -51,8 +51,7 @@ class Theory:
     """Also draw the bias along the tree of histories, the gradient from each critic and, in Heaven-Hell, the values
     at the fork: .png, .svg or .pdf."""
 
-    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Print JSON for other programs instead of text."""
+    json: AsJson = False
 
     def run(self) -> int:
         from asymrl.solvers import examine, references_for
@@ -61,15 +60,13 @@ class Theory:
             raise UsageError(f"--depth {self.depth}: expected 0 or more")
         if self.output is not None:
             check_writable(self.output, (".png", ".svg", ".pdf"))
-        try:
+        with user_errors():
             analysis, best, audit = self._analysis()
             returns = references_for(analysis.pomdp, analysis.horizon, best)
             verdict = examine(analysis, self.policy, returns, self.depth)
             signal = None if self.critic_sees is None else self._signal_worth(analysis, self.critic_sees)
             if self.output is not None:
                 self._draw(analysis, self.output)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
         if self.json:
             more = {"signal": signal and asdict(signal), "audit": audit and audit.numbers(self.depth)}
             print(json.dumps(verdict.to_json() | more, indent=1))

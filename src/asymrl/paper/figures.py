@@ -82,7 +82,7 @@ def _finish(ax: Axes, title: str, end: float) -> None:
 
 
 def _reference_lines(worlds: Sequence[str]) -> list[Line2D]:
-    known = [found.undiscounted for world in worlds if (found := scores(world)) is not None]
+    known = [reference.undiscounted for world in worlds if (reference := scores(world)) is not None]
     return [
         Line2D([], [], color=style.INK, linewidth=1, linestyle=dashes, label=label)
         for who, (label, dashes) in REFERENCES.items()
@@ -140,9 +140,9 @@ def aggregates(table: pl.DataFrame) -> Figure | None:
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     thresholds = np.linspace(-0.05, 1.05, 111)
     for row, (method, matrix) in enumerate(matrices.items()):
-        found, colour = bootstrap(matrix), colours[method]
-        left.barh(row, found.high - found.low, left=found.low, height=0.55, color=colour, alpha=0.45)
-        left.plot([found.estimate] * 2, [row - 0.27, row + 0.27], color=colour, linewidth=2)
+        middle, colour = bootstrap(matrix), colours[method]
+        left.barh(row, middle.high - middle.low, left=middle.low, height=0.55, color=colour, alpha=0.45)
+        left.plot([middle.estimate] * 2, [row - 0.27, row + 0.27], color=colour, linewidth=2)
         low, high = profile_band(matrix, thresholds)
         right.fill_between(thresholds, low, high, color=colour, alpha=0.2, linewidth=0)
         right.plot(thresholds, performance_profile(matrix, thresholds), color=colour, linewidth=1.5)
@@ -183,19 +183,19 @@ def grid_overview(ranks: pl.DataFrame) -> Figure:
 
 def _grid_row(panels: Any, ranks: pl.DataFrame) -> None:
     marks = {"us": "\n★", "the paper": "\np", "both": "\n★p", None: ""}
-    found = {
+    settings = {
         tuple(setting): (final, by) for *setting, final, by in ranks.select(*SEARCHED, "final", "chosen_by").rows()
     }
     actor, critic, weight = (ranks[name].unique().sort().to_list() for name in SEARCHED)
-    low, high = min(final for final, _ in found.values()), max(final for final, _ in found.values())
+    low, high = min(final for final, _ in settings.values()), max(final for final, _ in settings.values())
     for ax, w in zip(panels, weight, strict=False):
-        shown = np.asarray([[found.get((a, c, w), (np.nan,))[0] for c in critic] for a in actor])
+        shown = np.asarray([[settings.get((a, c, w), (np.nan,))[0] for c in critic] for a in actor])
         ax.imshow(shown, vmin=low, vmax=high, cmap="viridis", origin="lower", aspect="auto")
         for i, a in enumerate(actor):
             for j, c in enumerate(critic):
-                if (a, c, w) not in found:
+                if (a, c, w) not in settings:
                     continue
-                final, by = found[a, c, w]
+                final, by = settings[a, c, w]
                 colour = "white" if final - low < 0.6 * (high - low) else "black"
                 ax.text(j, i, f"{final:z.2f}{marks[by]}", ha="center", va="center", fontsize=8, color=colour)
         ax.set_xticks(range(len(critic)), [f"{c:g}" for c in critic], fontsize=7)

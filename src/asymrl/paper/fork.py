@@ -35,7 +35,7 @@ class Walks(NamedTuple):
 def walks(n: int) -> Walks:
     """The histories of the four pairs: straight north, or first to the priest and back.
 
-    A walk that is over stands still; what follows the fork is not looked at.
+    Shorter walks are filled up with moves north; nothing after the fork is used.
     """
     from asymrl.models.distributions import NO_ACTION
     from asymrl.worlds.finite_worlds import EAST, NORTH, SOUTH, WEST, corridor_moves
@@ -46,15 +46,17 @@ def walks(n: int) -> Walks:
     columns = []
     for side, actions in [(0, straight), (1, straight), (0, informed), (1, informed)]:
         padded = actions + [NORTH] * (len(informed) - len(actions))
-        cell, before, seen, states = 0, [NO_ACTION], [no_observation], [side * cells]
+        cell, previous_actions, observations, states = 0, [NO_ACTION], [no_observation], [side * cells]
         for action in padded:
             cell = int(move[cell, action])
-            before.append(action)
-            seen.append(priest + side if cell == priest else cell)
+            previous_actions.append(action)
+            observations.append(priest + side if cell == priest else cell)
             states.append(side * cells + cell)
-        columns.append((before, seen, states, len(actions)))
-    before, seen, states = (np.asarray([column[i] for column in columns], np.int32).T for i in range(3))
-    return Walks(before, seen, states, np.asarray([column[3] for column in columns]))
+        columns.append((previous_actions, observations, states, len(actions)))
+    previous_actions, observations, states = (
+        np.asarray([column[i] for column in columns], np.int32).T for i in range(3)
+    )
+    return Walks(previous_actions, observations, states, np.asarray([column[3] for column in columns]))
 
 
 def exact_values(n: int, discount: float = 0.99) -> dict[str, float]:

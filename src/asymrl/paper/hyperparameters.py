@@ -89,8 +89,8 @@ def tuned(world: str, method: str) -> dict[str, float] | None:
     None for a world or method that the paper did not search, such as another size, a world with options or
     `a2c-react-3`: what is best there is not known, so the defaults of `Settings` are as good as any.
     """
-    found = _TABLE.get(world, {}).get(method)
-    return None if found is None else dict(zip(("actor_rate", "critic_rate", "entropy_weight"), found, strict=True))
+    values = _TABLE.get(world, {}).get(method)
+    return None if values is None else dict(zip(("actor_rate", "critic_rate", "entropy_weight"), values, strict=True))
 
 
 def budget(world: str) -> int:

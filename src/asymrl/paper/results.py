@@ -33,7 +33,7 @@ def read_results(folder: Path, name: str = "metrics") -> pl.DataFrame:
 def chosen(
     table: pl.DataFrame, worlds: Sequence[str], methods: Sequence[str], seeds: int | None, steps: int | None
 ) -> pl.DataFrame:
-    """The rows of these worlds and methods, of the first seeds, and of runs of so many steps.
+    """The rows of these worlds and methods, of the first seeds, and of runs of this many steps.
 
     Without `steps`, where a method was run for several numbers of them, those count for which it has most runs, and
     among equals the longest.
@@ -62,7 +62,7 @@ def _of_one_length(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def up_to(table: pl.DataFrame, steps: int) -> tuple[pl.DataFrame, dict[tuple[str, str], int]]:
-    """The runs as they were after so many steps. Also the worlds and methods that were not trained for so long.
+    """The runs as they were after this many steps. Also the worlds and methods that were not trained for that long.
 
     Raises:
         RunError: if there are none.
@@ -143,10 +143,10 @@ def worlds_of_all(finals: pl.DataFrame, methods: Sequence[str]) -> list[str]:
     """The worlds in which every one of the methods was run, and for equally many steps."""
     run = finals.select("world", "method", "steps").unique().rows()
     worlds = in_paper_order(finals["world"].to_list(), PAPER_WORLDS)
-    found = {world: [(method, steps) for where, method, steps in run if where == world] for world in worlds}
+    trained = {world: [(method, steps) for where, method, steps in run if where == world] for world in worlds}
     return [
         world
-        for world, pairs in found.items()
+        for world, pairs in trained.items()
         if {method for method, _ in pairs} >= set(methods) and len({steps for _, steps in pairs}) == 1
     ]
 
@@ -173,15 +173,15 @@ def final_values(probes: pl.DataFrame, n: int = 4) -> pl.DataFrame:
     for method in in_paper_order(per_run["method"].to_list(), METHODS):
         for pair in PAIRS:
             values = per_run.filter(pl.col("method") == method, pl.col("probe") == pair)["value"].to_numpy()
-            found = bootstrap(values[:, None], mean)
+            middle = bootstrap(values[:, None], mean)
             rows.append(
                 {
                     "method": method,
                     "pair": pair,
                     "runs": len(values),
-                    "value": found.estimate,
-                    "value_low": found.low,
-                    "value_high": found.high,
+                    "value": middle.estimate,
+                    "value_low": middle.low,
+                    "value_high": middle.high,
                     "optimal": exact[pair],
                 }
             )

@@ -95,11 +95,11 @@ def ranking(table: pl.DataFrame) -> pl.DataFrame:
     """
     rows = []
     for (world, method), part in table.partition_by(["world", "method"], as_dict=True, maintain_order=True).items():
-        found = candidates_of(part)
-        ours = select(found)
+        candidates = candidates_of(part)
+        ours = select(candidates)
         theirs = tuple((tuned(world, method) or {}).values())
-        for each in sorted(found, key=lambda each: (-each.final, each.setting)):
-            rank = 1 + sum(other.final > each.final for other in found)
+        for each in sorted(candidates, key=lambda each: (-each.final, each.setting)):
+            rank = 1 + sum(other.final > each.final for other in candidates)
             by_paper = bool(theirs) and np.allclose(each.setting, theirs)
             choices = {(True, True): "both", (True, False): "us", (False, True): "the paper"}
             chosen = choices.get((each is ours, by_paper))
