@@ -11,13 +11,13 @@ import pytest
 from asymrl.agents.playback import Playback, critic_name, play_back
 from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION
-from tests.engine.folders import small, some_runs
+from tests.engine.stores import random_states, small
 
 
 def test_the_details_belong_together():
     settings = small("heaven-hell-3", method="a2c-asym-hs", time_limit=10)
     env = training_world(settings)
-    run = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, some_runs(settings, [0]))
+    run = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, random_states(settings, [0]))
     played = play_back(env, settings, run.actor, run.critic, seed=3, greedy=True)
     T = len(played.actions)
     assert played.truncated == (T == 10)

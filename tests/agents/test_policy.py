@@ -12,12 +12,12 @@ from asymrl.adapters.gym import Environment
 from asymrl.agents.policy import ActorPolicy
 from asymrl.agents.trained import best_run, load_trained
 from asymrl.engine.files import RunError
-from tests.engine.folders import make_folder, small
+from tests.engine.stores import small, store_with_networks
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_folder(tmp_path_factory.mktemp("runs") / "run", small(), [0.2, 0.9, -0.5], first_seed=4)
+    return store_with_networks(tmp_path_factory.mktemp("runs") / "run", small(), [0.2, 0.9, -0.5], first_seed=4)
 
 
 def test_the_best_run_is_selected_unless_a_seed_is_asked_for(folder: Path):

@@ -15,7 +15,7 @@ from asymrl import cli
 from asymrl.cli import usage
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
-from tests.engine.folders import make_folder, small
+from tests.engine.stores import small, store_with_networks
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -23,7 +23,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = small("tiger:episodic=true", method="a2c-asym-hs")
-    return make_folder(tmp_path_factory.mktemp("runs") / "tiger", settings, [-20.0, -3.25], first_seed=4)
+    return store_with_networks(tmp_path_factory.mktemp("runs") / "tiger", settings, [-20.0, -3.25], first_seed=4)
 
 
 @pytest.fixture

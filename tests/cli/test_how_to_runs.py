@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from asymrl import cli
-from tests.engine.folders import make_folder, small
+from tests.engine.stores import small, store_with_networks
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 
@@ -19,7 +19,7 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run where the pages expect it, seen from the current folder."""
     (tmp_path / "runs").mkdir()
     settings = small("heaven-hell-3", method="a2c-asym-hs", time_limit=12)
-    make_folder(tmp_path / "runs" / "heaven-hell-3-a2c-asym-hs", settings, [0.0, 0.5])
+    store_with_networks(tmp_path / "runs" / "heaven-hell-3-a2c-asym-hs", settings, [0.0, 0.5])
     monkeypatch.chdir(tmp_path)
 
 

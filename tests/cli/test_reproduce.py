@@ -21,7 +21,7 @@ from asymrl.paper.hyperparameters import PAPER_WORLDS
 from asymrl.paper.parts import curve_runs, extent, grid_runs, probes_from_json, probes_of, runs_of
 from asymrl.paper.results import comparison, read_results, with_tuned_settings, worlds_of_all
 from asymrl.paper.selection import leaders, ranking
-from tests.engine.made import made_store
+from tests.engine.stores import store_with_curves
 
 
 def test_the_evaluation_is_the_papers():
@@ -32,7 +32,7 @@ def test_the_evaluation_is_the_papers():
 
 
 def test_curves_from_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    source = made_store(tmp_path / "source", curve_runs(["car-flag", "cleaner"], METHODS[:3], range(3)))
+    source = store_with_curves(tmp_path / "source", curve_runs(["car-flag", "cleaner"], METHODS[:3], range(3)))
     worlds = ["--env", "car-flag", "cleaner", "--methods", *METHODS[:3]]
     out = tmp_path / "out"
     assert cli.main(["reproduce", "curves", *worlds, "--from-results", str(source), "--out", str(out)]) == 0
@@ -50,7 +50,7 @@ def test_curves_from_results(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_runs_that_were_not_trained_equally_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """`--until` looks at all of them after as many steps; worlds are put together if they have all methods."""
     runs = curve_runs(["cleaner"], METHODS[:1], range(2), 1000) + curve_runs(["cleaner"], METHODS[1:2], range(2), 2000)
-    source = made_store(tmp_path / "source", [*runs, *curve_runs(["car-flag"], METHODS[:1], range(2), 1000)])
+    source = store_with_curves(tmp_path / "source", [*runs, *curve_runs(["car-flag"], METHODS[:1], range(2), 1000)])
     command = ["reproduce", "curves", "--from-results", str(source), "--out", str(tmp_path)]
     assert cli.main(command) == 0
     table = pl.read_csv(tmp_path / "curves.csv")
@@ -77,7 +77,7 @@ def test_worlds_are_put_together_where_all_methods_were_run_for_as_long(tmp_path
         return [run for m, n in zip(METHODS, steps, strict=False) for run in curve_runs([world], [m], range(2), n)]
 
     runs = of("cleaner", 1000, 1000) + of("car-flag", 1000, 2000) + of("shopping-5", 1000)
-    table = read_results(made_store(tmp_path, runs))
+    table = read_results(store_with_curves(tmp_path, runs))
     finals = final_returns(table)
     assert worlds_of_all(finals, METHODS[:1]) == ["shopping-5", "cleaner"]
     assert worlds_of_all(finals, METHODS[:2]) == ["cleaner"]
@@ -90,7 +90,7 @@ def test_runs_of_one_length_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """What is drawn without a place of its own goes to a folder of figures, and leaves the results alone."""
     short = curve_runs(["cleaner"], METHODS[:1], range(2), 1000)
     long = curve_runs(["cleaner"], METHODS[:1], range(2, 4), 2000)
-    source = made_store(tmp_path / "source", [*short, *long])
+    source = store_with_curves(tmp_path / "source", [*short, *long])
     before = sorted(path.name for path in source.iterdir())
     monkeypatch.chdir(tmp_path)
     assert cli.main(["reproduce", "curves", "--from-results", "source"]) == 0
@@ -105,7 +105,7 @@ def test_what_is_there_is_not_trained_again_and_figures_stay_out_of_the_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    source = made_store(Path("results/curves"), curve_runs(["cleaner"], METHODS[:2], range(2)))
+    source = store_with_curves(Path("results/curves"), curve_runs(["cleaner"], METHODS[:2], range(2)))
     assert cli.main(["reproduce", "curves", "--env", "cleaner", "--methods", "a2c", "--seeds", "2"]) == 0
     assert "results/curves: already complete" in capsys.readouterr().out
     assert pl.read_csv("figures/curves.csv")["method"].to_list() == ["a2c"]
@@ -114,7 +114,7 @@ def test_what_is_there_is_not_trained_again_and_figures_stay_out_of_the_results(
 
 def test_what_is_measured_is_recorded_for_those_who_go_on(tmp_path: Path):
     """A store that was made for something else learns what a part of the paper measures."""
-    made_store(tmp_path, curve_runs(["cleaner"], METHODS[:1], range(2)))
+    store_with_curves(tmp_path, curve_runs(["cleaner"], METHODS[:1], range(2)))
     wanted = extent("critics", seeds=1, steps=1000)
     store, only = reproduction_store("critics", wanted, tmp_path)
     store.release()
@@ -156,7 +156,7 @@ def test_the_numbers_of_the_page_are_those_of_the_shipped_runs():
 
 def test_critics_from_results(tmp_path: Path):
     runs = curve_runs(["heaven-hell-4"], METHODS[:3], range(2))
-    source = made_store(tmp_path, runs, dict(zip(PAIRS, (0.1, 0.2, 0.3, 0.4), strict=True)))
+    source = store_with_curves(tmp_path, runs, dict(zip(PAIRS, (0.1, 0.2, 0.3, 0.4), strict=True)))
     assert cli.main(["reproduce", "critics", "--from-results", str(source), "--out", str(source)]) == 0
     table = pl.read_csv(source / "critics.csv")
     assert table["value"].to_list() == pytest.approx([0.1, 0.2, 0.3, 0.4] * 3, abs=1e-4)
@@ -164,7 +164,7 @@ def test_critics_from_results(tmp_path: Path):
 
 
 def test_the_grid_from_results(tmp_path: Path):
-    source = made_store(tmp_path, grid_runs(["heaven-hell-3"], ["a2c-asym-hs"], range(2), steps=1000))
+    source = store_with_curves(tmp_path, grid_runs(["heaven-hell-3"], ["a2c-asym-hs"], range(2), steps=1000))
     only = ["--env", "heaven-hell-3"]
     assert cli.main(["reproduce", "grid", *only, "--from-results", str(source), "--out", str(source)]) == 0
     table = pl.read_csv(source / "grid.csv")
@@ -177,7 +177,7 @@ def test_the_grid_from_results(tmp_path: Path):
 
 def test_a_grid_that_is_not_whole_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     runs = grid_runs(["heaven-hell-3"], ["a2c-asym-hs"], range(1), steps=1000)[:3]
-    source = made_store(tmp_path, [*runs, *curve_runs(["cleaner"], ["a2c-asym-hs"], range(1), steps=1000)])
+    source = store_with_curves(tmp_path, [*runs, *curve_runs(["cleaner"], ["a2c-asym-hs"], range(1), steps=1000)])
     assert cli.main(["reproduce", "grid", "--from-results", str(source), "--out", str(source)]) == 0
     said = capsys.readouterr().out
     assert "heaven-hell-3 a2c-asym-hs: 3 of 45 settings" in said
@@ -233,7 +233,7 @@ def test_mistakes_are_explained(
 
 def test_results_that_cannot_be_drawn_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     other = grid_runs(["cleaner"], METHODS[:1], range(1), steps=1000)[:1]
-    source = made_store(tmp_path / "source", other)
+    source = store_with_curves(tmp_path / "source", other)
 
     def said(*arguments: str) -> str:
         assert cli.main(["reproduce", *arguments, "--from-results", str(source)]) == 2

@@ -9,7 +9,7 @@ import asymrl
 from asymrl.audit import audit_critic
 from asymrl.cli import main
 from asymrl.worlds import FiniteWorld
-from tests.engine.folders import make_folder, small
+from tests.engine.stores import small, store_with_networks
 
 
 def test_command_prints_a_verdict_and_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,7 +26,7 @@ def test_command_prints_a_verdict_and_json(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_command_with_a_trained_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "run", small("tiger", method="a2c-react-2", time_limit=4), [1.0])
+    folder = store_with_networks(tmp_path / "run", small("tiger", method="a2c-react-2", time_limit=4), [1.0])
     assert main(["theory", "tiger", "--policy", f"run:{folder}", "--json", "--depth", "1"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["followed"] == 1

@@ -229,6 +229,17 @@ def test_a_pool_that_does_not_fit_is_halved():
     assert messages[2] == Broken((0,), "RESOURCE_EXHAUSTED")  # a single run that does not fit never will
 
 
+def test_a_pool_that_is_late_to_fail_does_not_widen_the_others():
+    floor = Floor(assignments(4, SHAPES[0]), lambda _, waiting, of_all: waiting, one_pool_per_shape=False)
+    for pool in ("a", "b"):
+        floor.pick(pool, pool)  # four lanes each
+    for pool, lanes in (("a", 2), ("a", 1), ("b", 1)):
+        floor.fail(pool, "RESOURCE_EXHAUSTED", out_of_memory=True)
+        order = floor.pick(pool, pool)
+        assert order is not None
+        assert order.lanes == lanes
+
+
 def test_a_shape_that_cannot_be_compiled_is_broken_once_and_others_go_on():
     floor = Floor(assignments(2, *SHAPES), lambda _, waiting, of_all: waiting, one_pool_per_shape=False)
     for pool in ("a", "b"):  # two cores, with the same program

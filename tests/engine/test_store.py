@@ -16,7 +16,7 @@ from asymrl.engine.runs import Run
 from asymrl.engine.store import Store, free_folder
 from asymrl.engine.tables import COMPLETE, FAILED, TRAINING, RunResult
 from tests.engine.conftest import random_saved, tiny
-from tests.engine.made import made_result
+from tests.engine.stores import made_result
 
 Runs = tuple[Run, ...]
 

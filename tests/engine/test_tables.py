@@ -14,7 +14,7 @@ from asymrl.engine.tables import FAILED, metrics_table, shown_settings
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import METRICS
 from tests.engine.conftest import tiny
-from tests.engine.made import made_result
+from tests.engine.stores import made_result
 
 ALWAYS = ["run", "world", "method", "steps", "actor_rate", "critic_rate", "entropy_weight"]
 

@@ -10,7 +10,7 @@ from asymrl import make
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import NO_ACTION
 from asymrl.paper.fork import PAIRS, ForkProbe, exact_values, walks
-from tests.engine.folders import some_runs
+from tests.engine.stores import random_states
 
 KEY = jax.random.key(0)
 
@@ -59,7 +59,7 @@ def test_exact_values_count_the_actions_to_heaven():
 )
 def test_a_critic_tells_apart_what_it_can(method: str, alike: list[tuple[str, str]]):
     settings = Settings(world="heaven-hell-4", method=method, memory_size=8, hidden=(8,), time_limit=20)
-    values = ForkProbe(n=4, every=1)(some_runs(settings, [0, 1]))
+    values = ForkProbe(n=4, every=1)(random_states(settings, [0, 1]))
     assert values.shape == (2, 4)
     for i, first in enumerate(PAIRS):
         for j, second in enumerate(PAIRS[:i]):
