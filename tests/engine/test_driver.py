@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from asymrl.api import sweep_runs
+from asymrl.api.wanted import sweep_runs
 from asymrl.engine import floor as floor_module
 from asymrl.engine.driver import Outcome, train_store
 from asymrl.engine.files import StorageError

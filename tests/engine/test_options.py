@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from asymrl import cli
-from asymrl.api import settings_for
+from asymrl.api.wanted import settings_for
 from asymrl.cli.train import Train
 from asymrl.learning.settings import Settings
 

@@ -144,6 +144,24 @@ def test_a_run_that_fails_is_named_and_leaves_the_others_alone(
     assert reason in out
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", WORLD, "--memory", "attention", "--memory-size", "3", "--seeds", "2"],
+        ["compare", WORLD, "--methods", "a2c", "--set", "memory=attention", "memory_size=3", "--seeds", "2"],
+    ],
+    ids=["train", "compare"],
+)
+def test_runs_that_cannot_be_trained_are_explained(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert cli.main([*command, "--out", str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert out.count("and 1 more failed: attention: 3 features can't be shared by 2 heads; choose a divisor of 3") == 1
+    assert f"failed: {WORLD} a2c" in out
+    assert "next:" not in out  # nothing was reached, so there is nothing to report
+
+
 WITH_WANDB = """
 import sys
 from pathlib import Path

@@ -78,7 +78,7 @@ def train_to_the_end(
     """Trains the runs of a store that was taken, reports on them, and returns the exit status.
 
     0: all runs are over. 1: some failed, or something could not be written. 3: out of time, runs are left. 128 + n:
-    interrupted by signal n. `report` is called once all runs are over.
+    interrupted by signal n. `report` is called once all runs are over, unless none of them could be trained.
     """
     from asymrl.engine.display import display
     from asymrl.engine.driver import train_store
@@ -100,7 +100,7 @@ def train_to_the_end(
     print_failures(outcome.failures)
     if status := _status_of_the_rest(store, outcome):
         return status
-    if report is not None:
+    if report is not None and outcome.over:
         report(store)
     return 1 if outcome.failures else 0
 

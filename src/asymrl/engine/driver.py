@@ -263,7 +263,8 @@ class _Driver:
             case Broken(numbers, reason):
                 self.training.pop(told.pool, None)
                 self._break(numbers, reason)
-                self.listener.say(f"{self._label(numbers[0])} failed: {reason}" if numbers else reason)
+                more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
+                self.listener.say(f"{self._label(numbers[0])}{more} failed: {reason}")
             case Noted(message):
                 self.training.pop(told.pool, None)
                 self.listener.say(message)
