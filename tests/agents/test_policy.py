@@ -10,8 +10,9 @@ import pytest
 import asymrl
 from asymrl.adapters.gym import Environment
 from asymrl.agents.policy import ActorPolicy
-from asymrl.agents.trained import best_run, load_trained
+from asymrl.agents.trained import best_run, choose_runs, load_trained
 from asymrl.engine.files import RunError
+from asymrl.engine.runs import Run
 from tests.engine.stores import small, store_with_networks
 
 
@@ -29,6 +30,19 @@ def test_the_best_run_is_selected_unless_a_seed_is_asked_for(folder: Path):
     np.testing.assert_array_equal(asked.state.actor.head.layers[0].weight, loaded.states.actor.head.layers[0].weight[2])
     with pytest.raises(ValueError, match="no run with the seed 3; the seeds are 4, 5, 6"):
         best_run(folder, 3)
+
+
+def test_runs_are_chosen_by_their_settings_as_text_or_as_values():
+    runs = [Run(small(actor_rate=rate, hidden=hidden), 0) for rate in (0.001, 0.01) for hidden in ((8,), None)]
+    assert choose_runs(runs, {"actor_rate": "0.010"}) == [2, 3]
+    assert choose_runs(runs, {"actor_rate": 0.001, "hidden": None}) == [1]
+    assert choose_runs(runs, {"actor_rate": "1e-3", "hidden": "(8,)"}) == [0]
+    for where, message in (
+        ({"actor_rate": "fast"}, "no run has actor_rate=fast"),
+        ({"rate": 0.1}, "unknown setting 'rate'"),
+    ):
+        with pytest.raises(RunError, match=message):
+            choose_runs(runs, where)
 
 
 def test_a_folder_without_a_checkpoint_says_how_to_go_on(folder: Path, tmp_path: Path):

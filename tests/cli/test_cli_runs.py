@@ -107,6 +107,13 @@ def test_export_writes_the_best_seed_or_the_one_asked_for(run: Run, folder: Path
         (("render", "RUN", "--policy", "listen"), "--policy listen: a run acts by its own policy"),
         (("render", "tiger", "--greedy"), "--greedy is for a folder with runs; 'tiger' is a world"),
         (("render", "tiger", "--run-seed", "1"), "--run-seed is for a folder with runs; 'tiger' is a world"),
+        (("render", "tiger", "--where", "method=a2c"), "--where is for a folder with runs; 'tiger' is a world"),
+        (
+            ("sweep", "--env", "tigr", "--methods", "a2c", "--out", "EMPTY"),
+            "unknown world 'tigr'. Did you mean",
+        ),
+        (("convert", "RUN", "EMPTY"), "RUN: needs no conversion; today's commands read it"),
+        (("demo", "--folder", "/dev/null"), "/dev/null/heaven-hell-3-a2c-asym-hs: cannot be made a folder: Not a dir"),
         (("export", "RUN", "-o", "p.pkl"), "p.pkl: unknown file ending '.pkl'; use .onnx or .npz"),
         (("export", "RUN", "-o", "nowhere/p.npz"), "nowhere/p.npz: there is no folder 'nowhere'; create it first"),
         (("export", "RUN", "-o", "EMPTY/p.npz", "--run-seed", "0"), "RUN: there is no run with the seed 0"),

@@ -122,6 +122,12 @@ def choose_runs(runs: Sequence[Run], where: Mapping[str, Any], seed: int | None 
 
 
 def _same(value: Any, wanted: Any) -> bool:
+    """Whether a setting has the wanted value, which may be text from a command line."""
+    if isinstance(value, float) and isinstance(wanted, str):
+        try:
+            return value == float(wanted)
+        except ValueError:
+            return False
     return value == wanted or str(value) == str(wanted)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asymrl.api.loaded import Runs, train_taken
 from asymrl.api.wanted import (
+    check_worlds,
     compare_folder,
     comparison_runs,
     keeps_networks,
@@ -111,6 +112,7 @@ def sweep(
         keep_networks: whether the networks of finished runs are kept; by default if there are at most 300.
         **settings: other settings of all runs.
     """
+    check_worlds(_listed(worlds))
     wanted = {**{name: [value] for name, value in settings.items()}, **(axes or {})}
     runs = sweep_runs(_listed(worlds), _listed(methods), wanted, _seeds(seeds))
     store = Store.take_or_create(Path(out), runs, keeps_networks=keeps_networks(runs, keep_networks))

@@ -64,6 +64,18 @@ def sweep_runs(
     )
 
 
+def check_worlds(worlds: Sequence[str]) -> None:
+    """Raises ValueError if a name is not that of a world, as when it is misspelt.
+
+    Worlds from outside this package are not made, as they may exist only where they are trained.
+    """
+    from asymrl.worlds.registry import make, source_of
+
+    for world in worlds:
+        if source_of(world) is None:
+            make(world)
+
+
 def keeps_networks(runs: Sequence[Run], wanted: bool | None) -> bool:
     """Whether a new store keeps the networks of its runs."""
     return len(runs) <= NETWORKS_KEPT if wanted is None else wanted

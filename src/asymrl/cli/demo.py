@@ -8,7 +8,7 @@ from pathlib import Path
 from asymrl.cli.evaluate import Evaluate
 from asymrl.cli.render import Render
 from asymrl.cli.running import Running, print_results, train_to_the_end
-from asymrl.cli.usage import select_run
+from asymrl.cli.usage import select_run, user_errors
 
 WORLD, METHOD = "heaven-hell-3", "a2c-asym-hs"
 SOLVED = 0.999  # mean return of the last 100 episodes: all of them. With less, some hundred is lucky long before
@@ -30,10 +30,11 @@ class Demo:
         from asymrl.engine.runs import Run
         from asymrl.engine.store import free_folder
 
+        settings = settings_for(WORLD, METHOD, **CHOSEN)
+        with user_errors():
+            store = new_store([Run(settings, self.seed)], free_folder(WORLD, METHOD, self.folder))
         print(f"Training {METHOD} on {WORLD}: the critic reads history and state, the actor the history alone.")
         print("It stops when all of the last 100 episodes have ended in heaven.\n", flush=True)
-        settings = settings_for(WORLD, METHOD, **CHOSEN)
-        store = new_store([Run(settings, self.seed)], free_folder(WORLD, METHOD, self.folder))
         status = train_to_the_end(store, Running().options(), report=print_results)
         if status:
             return status

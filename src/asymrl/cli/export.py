@@ -14,6 +14,7 @@ from asymrl.cli.usage import (
     UsageError,
     Where,
     check_writable,
+    holds_runs,
     require_packages,
     select_run,
     user_errors,
@@ -70,6 +71,8 @@ class Convert:
         from asymrl.engine.conversion import convert_sweep
         from asymrl.engine.wording import plural
 
+        if holds_runs(self.old):
+            raise UsageError(f"{self.old}: needs no conversion; today's commands read it")
         with user_errors():
             store = convert_sweep(self.old, self.new)
         print(f"{store.path}: {plural('run', len(store))}, with learning curves and without networks")

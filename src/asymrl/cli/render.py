@@ -79,8 +79,9 @@ class Render:
         return 0
 
     def _film_of_world(self) -> Film:
-        for given, option in ((self.greedy, "--greedy"), (self.run_seed is not None, "--run-seed")):
-            if given:
+        options = {"--greedy": self.greedy, "--run-seed": self.run_seed is not None, "--where": bool(self.where)}
+        for option, is_given in options.items():
+            if is_given:
                 raise UsageError(f"{option} is for a folder with runs; {self.world!r} is a world")
         world = world_named(self.world)
 

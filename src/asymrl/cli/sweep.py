@@ -56,7 +56,7 @@ class Sweep(Running):
 
     def runs(self) -> list[Run]:
         """The runs that are asked for. Raises ValueError if they are not possible."""
-        from asymrl.api.wanted import sweep_runs
+        from asymrl.api.wanted import check_worlds, sweep_runs
 
         if not self.env or not self.methods:
             raise UsageError("name worlds with --env and methods with --methods, or give a --config file")
@@ -64,6 +64,7 @@ class Sweep(Running):
         count = 5 if self.seeds is None else self.seeds
         if count < 1:
             raise UsageError("no seeds: train at least one run")
+        check_worlds(self.env)
         return sweep_runs(self.env, self.methods, axes, range(self.first_seed, self.first_seed + count))
 
     def _with_config(self) -> Sweep:
