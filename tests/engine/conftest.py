@@ -34,11 +34,10 @@ def tiny(**changes: Any) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """For processes that share what they compile."""
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
-    return {**os.environ, "ASYMRL_CACHE": str(shared), "COLUMNS": "200"}
+def environment() -> dict[str, str]:
+    """For processes, which share what they compile with the tests."""
+    inherited = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    return {**inherited, "COLUMNS": "200"}
 
 
 @dataclass(frozen=True)

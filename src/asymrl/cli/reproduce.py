@@ -56,7 +56,8 @@ class Reproduce(Running):
             return 0
         from asymrl.api.wanted import reproduction_folder, reproduction_store
 
-        options, out = self.options(), self.out or reproduction_folder(self.part, quick=self.quick)
+        options, trackers = self.options(), self.trackers()
+        out = self.out or reproduction_folder(self.part, quick=self.quick)
         with user_errors():
             store, only = reproduction_store(self.part, wanted, out, keep_networks=self.keep_networks)
 
@@ -65,7 +66,7 @@ class Reproduce(Running):
                 self._draw(store.path, wanted)
 
         probes = probes_of(self.part, wanted)
-        return train_to_the_end(store, options, self.trackers(), probes=probes, only=only, report=report)
+        return train_to_the_end(store, options, trackers, probes=probes, only=only, report=report)
 
     def extent(self) -> Extent:
         """How much of the part is wanted."""

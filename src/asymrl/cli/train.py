@@ -60,11 +60,11 @@ class Train(Running, Settings):
         seeds = range(self.seeds) if self.seed_list is None else self.seed_list
         if not seeds:
             raise UsageError("no seeds: train at least one run")
-        options = self.options()
+        options, trackers = self.options(), self.trackers()
         with user_errors():
             store = new_store([Run(self.settings(), seed) for seed in seeds], self.out)
         print(f"{store.path}: {self._origin()}")
-        return train_to_the_end(store, options, self.trackers(), report=print_results)
+        return train_to_the_end(store, options, trackers, report=print_results)
 
     def _origin(self) -> str:
         """Where the settings that the paper tuned come from."""

@@ -263,8 +263,7 @@ class _Driver:
             case Broken(numbers, reason):
                 self.training.pop(told.pool, None)
                 self._break(numbers, reason)
-                more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
-                self.listener.say(f"{self._label(numbers[0])}{more} failed: {reason}")
+                self.listener.say(f"{self._labels(numbers)} failed: {reason}")
             case Noted(message):
                 self.training.pop(told.pool, None)
                 self.listener.say(message)
@@ -322,6 +321,11 @@ class _Driver:
         run = self.store.runs[number]
         same = len({each.settings for each in self.store.runs}) == 1
         return label(run, ()) if same else full_label(run)
+
+    def _labels(self, numbers: Sequence[int]) -> str:
+        """The first of these runs, and how many more."""
+        more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
+        return f"{self._label(numbers[0])}{more}"
 
     def _failures(self) -> dict[str, str]:
         return {
