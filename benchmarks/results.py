@@ -80,7 +80,7 @@ def ask_pandas(path: Path) -> int:
     keys = ["world", "method", "actor_rate", "critic_rate", "entropy_weight"]
     table = pd.read_parquet(path, columns=[*keys, "timestep", "return"])
     rows = table[table["timestep"] >= 1_800_000]
-    return rows.groupby(keys, observed=True)["return"].mean().size
+    return len(rows.groupby(keys, observed=True)[["return"]].mean())
 
 
 def ask_duckdb(path: Path) -> int:
