@@ -78,9 +78,9 @@ def ask_pandas(path: Path) -> int:
     import pandas as pd  # pyright: ignore[reportMissingImports]
 
     keys = ["world", "method", "actor_rate", "critic_rate", "entropy_weight"]
-    table = pd.read_parquet(path, columns=[*keys, "timestep", "return"])
+    table: Any = pd.read_parquet(path, columns=[*keys, "timestep", "return"])
     rows = table[table["timestep"] >= 1_800_000]
-    return len(rows.groupby(keys, observed=True)[["return"]].mean())
+    return len(rows.groupby(keys, observed=True)["return"].mean())
 
 
 def ask_duckdb(path: Path) -> int:
