@@ -21,13 +21,13 @@ import numpy as np
 import polars as pl
 import tyro
 
-from asymrl.engine.runs import Run
-from asymrl.engine.store import METRICS_FILE, RUNS_FILE, SETTINGS_FILE, Store
-from asymrl.engine.tables import COMPLETE, RunResult
 from asymrl.learning.methods import METHODS
 from asymrl.learning.state import METRICS
 from asymrl.paper.hyperparameters import PAPER_WORLDS
 from asymrl.paper.parts import GRID_STEPS, grid_runs
+from asymrl.stores.runs import Run
+from asymrl.stores.store import METRICS_FILE, RUNS_FILE, SETTINGS_FILE, Store
+from asymrl.stores.tables import COMPLETE, RunResult
 
 GRID = 45  # settings per world and method
 

@@ -68,7 +68,7 @@ def test_a_folder_is_loaded_where_it_is(runs: asymrl.Runs, tmp_path: Path):
     again = asymrl.load(runs.folder)
     assert again.runs == runs.runs
     assert again.metrics.equals(runs.metrics)
-    with pytest.raises(asymrl.engine.RunError, match="no runs here"):
+    with pytest.raises(asymrl.stores.RunError, match="no runs here"):
         asymrl.load(tmp_path)
 
 
@@ -104,7 +104,7 @@ def test_the_best_agent_is_chosen_and_acts(runs: asymrl.Runs):
         observation, _, terminated, truncated, _ = game.step(policy.act(observation))
         steps, is_over = steps + 1, terminated or truncated
     assert steps <= 5
-    with pytest.raises(asymrl.engine.RunError, match="no run with the seed 4; the seeds are 3, 5"):
+    with pytest.raises(asymrl.stores.RunError, match="no run with the seed 4; the seeds are 3, 5"):
         runs.policy(4)
 
 
@@ -126,7 +126,7 @@ def test_runs_go_on(runs: asymrl.Runs, tmp_path: Path):
         runs.metrics.filter(seed=3)["return"].to_list()
     )
     assert asymrl.resume(short.folder, listener=QUIET).table["status"].to_list() == ["complete"]
-    with pytest.raises(asymrl.engine.RunError, match="can only be made longer"):
+    with pytest.raises(asymrl.stores.RunError, match="can only be made longer"):
         short.resume(steps=60)
 
 

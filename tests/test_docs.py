@@ -20,12 +20,12 @@ from asymrl.cli.reproduce import Reproduce
 from asymrl.cli.sweep import Sweep, read_config
 from asymrl.cli.train import Train
 from asymrl.engine.listeners import Silent
-from asymrl.engine.options import checked_values
-from asymrl.engine.runs import Run
-from asymrl.engine.store import Store
-from asymrl.engine.tables import COMPLETE, RunResult
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import METRICS
+from asymrl.stores.options import checked_values
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
+from asymrl.stores.tables import COMPLETE, RunResult
 
 PAGES = Path(__file__).parents[1] / "docs"
 ALL = sorted(PAGES.rglob("*.md"))

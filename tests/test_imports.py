@@ -18,13 +18,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernels": {"worlds"},
     "models": {"worlds", "kernels"},
     "learning": {"worlds", "kernels", "models"},
-    "engine": {"worlds", "adapters", "models", "learning"},
-    "agents": {"worlds", "adapters", "models", "learning", "engine"},
+    "stores": {"worlds", "adapters", "models", "learning"},
+    "engine": {"stores", "worlds", "adapters", "models", "learning"},
+    "agents": {"worlds", "adapters", "models", "learning", "engine", "stores"},
     "theory": {"worlds"},
     "solvers": {"worlds", "theory"},
-    "audit": {"worlds", "theory", "solvers", "models", "learning", "engine", "agents"},
-    "export": {"worlds", "adapters", "models", "learning", "engine", "agents"},
-    "report": {"worlds", "models", "learning", "engine", "agents", "theory", "solvers", "audit", "render"},
+    "audit": {"worlds", "theory", "solvers", "models", "learning", "engine", "stores", "agents"},
+    "export": {"worlds", "adapters", "models", "learning", "engine", "stores", "agents"},
+    "report": {"worlds", "models", "learning", "engine", "stores", "agents", "theory", "solvers", "audit", "render"},
 }
 FREE = {"paper", "cli", "api", "__init__", "__main__"}  # know everything; only each other may know them
 

@@ -21,31 +21,35 @@ from asymrl.lazy import exports
 from asymrl.worlds.registry import add_source
 
 if TYPE_CHECKING:
-    from asymrl import agents as agents
-    from asymrl import audit as audit
-    from asymrl import engine as engine
-    from asymrl import export as export
-    from asymrl import learning as learning
-    from asymrl import models as models
-    from asymrl import paper as paper
-    from asymrl import render as render
-    from asymrl import report as report
-    from asymrl import solvers as solvers
-    from asymrl import theory as theory
-    from asymrl import worlds as worlds
+    from asymrl import (
+        agents as agents,
+        audit as audit,
+        engine as engine,
+        export as export,
+        learning as learning,
+        models as models,
+        paper as paper,
+        render as render,
+        report as report,
+        solvers as solvers,
+        theory as theory,
+        worlds as worlds,
+    )
     from asymrl.adapters import gym as gym
     from asymrl.adapters.gym.gymnasium_world import from_gymnasium as from_gymnasium
     from asymrl.adapters.gymnax_world import from_gymnax as from_gymnax
     from asymrl.adapters.sources import register as register
     from asymrl.agents.policy import Policy as Policy
-    from asymrl.api import Comparison as Comparison
-    from asymrl.api import Runs as Runs
-    from asymrl.api import compare as compare
-    from asymrl.api import load as load
-    from asymrl.api import reproduce as reproduce
-    from asymrl.api import resume as resume
-    from asymrl.api import sweep as sweep
-    from asymrl.api import train as train
+    from asymrl.api import (
+        Comparison as Comparison,
+        Runs as Runs,
+        compare as compare,
+        load as load,
+        reproduce as reproduce,
+        resume as resume,
+        sweep as sweep,
+        train as train,
+    )
     from asymrl.learning.settings import Settings as Settings
     from asymrl.worlds.registry import make as make
 

@@ -11,8 +11,8 @@ import asymrl
 from asymrl.adapters.gym import Environment
 from asymrl.agents.policy import ActorPolicy
 from asymrl.agents.trained import best_run, choose_runs, load_trained
-from asymrl.engine.files import RunError
-from asymrl.engine.runs import Run
+from asymrl.stores.files import RunError
+from asymrl.stores.runs import Run
 from tests.engine.stores import small, store_with_networks
 
 

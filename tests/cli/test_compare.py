@@ -14,7 +14,7 @@ from asymrl import cli
 from asymrl.cli import doctor
 from asymrl.cli.doctor import Gpu
 from asymrl.engine.driver import Outcome
-from asymrl.engine.store import Store
+from asymrl.stores.store import Store
 from tests.engine.stores import made_result
 
 SMALL = ("--set", "memory_size=4", "hidden=4", "log_points=4", "time_limit=5")

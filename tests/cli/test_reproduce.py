@@ -12,8 +12,6 @@ import pytest
 from asymrl import cli
 from asymrl.api.wanted import reproduction_store
 from asymrl.cli.reproduce import Reproduce
-from asymrl.engine.statistics import final_returns
-from asymrl.engine.store import Store
 from asymrl.learning.methods import METHODS
 from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS
@@ -21,6 +19,8 @@ from asymrl.paper.hyperparameters import PAPER_WORLDS
 from asymrl.paper.parts import curve_runs, extent, grid_runs, probes_from_json, probes_of, runs_of
 from asymrl.paper.results import comparison, read_results, with_tuned_settings, worlds_of_all
 from asymrl.paper.selection import leaders, ranking
+from asymrl.stores.statistics import final_returns
+from asymrl.stores.store import Store
 from tests.engine.stores import store_with_curves
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asymrl.engine.checkpoint import SavedRuns
 from asymrl.engine.listeners import Silent
 from asymrl.engine.progress import Progress
-from asymrl.engine.runs import Run
-from asymrl.engine.store import Store
 from asymrl.learning.settings import Settings
+from asymrl.stores.checkpoint import SavedRuns
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
 
 WORLD = "tiger:episodic=true"
 TINY = {"method": "a2c-asym-s", "memory_size": 4, "hidden": (4,), "time_limit": 4, "steps": 12_000, "log_points": 30}

@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asymrl.engine.checkpoint import SavedRuns
-from asymrl.engine.runs import Run
-from asymrl.engine.states import key_kind, to_arrays
-from asymrl.engine.store import Store
-from asymrl.engine.tables import COMPLETE, RunResult
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import METRICS, RECENT, RunState, new_run, training_world
+from asymrl.stores.checkpoint import SavedRuns
+from asymrl.stores.runs import Run
+from asymrl.stores.states import key_kind, to_arrays
+from asymrl.stores.store import Store
+from asymrl.stores.tables import COMPLETE, RunResult
 
 
 def small(world: str = "good-bad", **changes: Any) -> Settings:

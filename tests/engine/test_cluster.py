@@ -17,9 +17,9 @@ from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
 from asymrl.engine.floor import Floor
 from asymrl.engine.placement import Pace, Placement
 from asymrl.engine.pool import Assignment
-from asymrl.engine.runs import Run
-from asymrl.engine.store import Store
-from asymrl.engine.tables import RunResult
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
+from asymrl.stores.tables import RunResult
 from tests.engine.conftest import PACE, WORLD, Commands, Recorder, assert_same_curves, curves, random_saved, tiny
 
 LONG = tiny(steps=100_000, log_points=20)

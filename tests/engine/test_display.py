@@ -12,9 +12,9 @@ from rich.console import Console
 from asymrl.engine.display import LivePanel, PlainLines, display, line, percent, sparkline, title
 from asymrl.engine.pool import Lane, Snapshot
 from asymrl.engine.progress import Clock, Progress
-from asymrl.engine.runs import Run
-from asymrl.engine.tables import COMPLETE, FAILED, TRAINING, RunResult
 from asymrl.learning.state import METRICS, RECENT
+from asymrl.stores.runs import Run
+from asymrl.stores.tables import COMPLETE, FAILED, TRAINING, RunResult
 from tests.engine.conftest import tiny
 
 RUNS = (Run(tiny(), 3), Run(tiny(), 5))

@@ -13,14 +13,14 @@ import pytest
 from asymrl.api.wanted import sweep_runs
 from asymrl.engine import floor as floor_module
 from asymrl.engine.driver import Outcome, train_store
-from asymrl.engine.files import StorageError
 from asymrl.engine.listeners import Everyone
 from asymrl.engine.placement import Pace, Placement
-from asymrl.engine.runs import Run
-from asymrl.engine.sessions import sessions
-from asymrl.engine.store import Store
 from asymrl.learning.factory import program
 from asymrl.learning.settings import Settings
+from asymrl.stores.files import StorageError
+from asymrl.stores.runs import Run
+from asymrl.stores.sessions import sessions
+from asymrl.stores.store import Store
 from tests.engine.conftest import Recorder, assert_same_curves, assert_same_result, curves, tiny
 
 SHORT = tiny(steps=2000, log_points=10)

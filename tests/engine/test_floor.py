@@ -12,9 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from asymrl.engine import driver
-from asymrl.engine import floor as floor_module
-from asymrl.engine.checkpoint import SavedRuns
+from asymrl.engine import driver, floor as floor_module
 from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Retired
 from asymrl.engine.floor import (
     Floor,
@@ -26,9 +24,10 @@ from asymrl.engine.floor import (
 )
 from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Assignment
-from asymrl.engine.runs import Run
-from asymrl.engine.tables import COMPLETE, RunResult
 from asymrl.learning.settings import Settings
+from asymrl.stores.checkpoint import SavedRuns
+from asymrl.stores.runs import Run
+from asymrl.stores.tables import COMPLETE, RunResult
 from tests.engine.conftest import tiny
 
 SHAPES = [tiny(memory_size=size) for size in (4, 8)]

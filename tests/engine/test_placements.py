@@ -12,9 +12,9 @@ import pytest
 from asymrl import api
 from asymrl.engine.placement import Placement
 from asymrl.engine.pool import Assignment, Pool
-from asymrl.engine.runs import Run
-from asymrl.engine.store import Store
 from asymrl.learning.state import METRICS
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
 from tests.engine.conftest import Commands, Recorder, Uninterrupted, assert_same_result, final_states, tiny
 
 GUESS = "tests.adapters.gym.foreign_envs:Guess"  # a Gymnasium environment, which runs in Python

@@ -9,18 +9,17 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from asymrl.engine import pool as pool_module
-from asymrl.engine.checkpoint import joined
 from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
 from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Assignment, Pool, narrower_width, train_pool
-from asymrl.engine.runs import Run
-from asymrl.engine.tables import COMPLETE, FAILED, SOLVED
 from asymrl.learning.factory import program
 from asymrl.learning.state import METRICS
+from asymrl.stores.checkpoint import joined
+from asymrl.stores.runs import Run
+from asymrl.stores.tables import COMPLETE, FAILED, SOLVED
 from tests.engine.conftest import tiny
 
 SHORT = tiny(steps=2000, log_points=10)

@@ -15,9 +15,9 @@ import pytest
 from PIL import Image
 
 from asymrl import api, cli
-from asymrl.engine.runs import Run
-from asymrl.engine.store import Store
 from asymrl.learning.state import METRICS
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
 from tests.engine.conftest import (
     OPTIONS,
     WORLD,

@@ -11,18 +11,17 @@ from typing import Any
 
 import pytest
 
-from asymrl.engine import driver as driver_module
-from asymrl.engine import workers as workers_module
+from asymrl.engine import driver as driver_module, workers as workers_module
 from asymrl.engine.driver import Outcome, train_store
 from asymrl.engine.events import Checkpointed, Retired
-from asymrl.engine.files import StorageError
 from asymrl.engine.floor import Floor
 from asymrl.engine.placement import Pace, Placement
-from asymrl.engine.runs import Run
-from asymrl.engine.store import Store
-from asymrl.engine.tables import COMPLETE, RunResult
 from asymrl.engine.workers import ProcessWorkers, RemoteDesk, local_workers, serve_remotely, shared_device
 from asymrl.learning.settings import Settings
+from asymrl.stores.files import StorageError
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
+from asymrl.stores.tables import COMPLETE, RunResult
 from tests.engine.conftest import Recorder, assert_same_result, tiny
 
 RUNS = [Run(tiny(steps=2000, log_points=10), seed) for seed in range(2)]

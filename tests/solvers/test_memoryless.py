@@ -6,8 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from asymrl.solvers.memoryless import ReactiveChain, best_memoryless, uniform_return
 from asymrl.solvers.optima import solve

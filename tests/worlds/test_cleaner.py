@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 
 from asymrl.worlds import Cleaner
 from asymrl.worlds.cleaner import PAPER_MAZE, parse_maze, random_maze

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 
 from asymrl.worlds import MemoryFourRooms
 from tests.oracles import memory_rooms as oracle

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from asymrl.lazy import exports
 
 if TYPE_CHECKING:
-    from asymrl.adapters import gym as gym
-    from asymrl.adapters import pomdp_files as pomdp_files
+    from asymrl.adapters import gym as gym, pomdp_files as pomdp_files
     from asymrl.adapters.gym.environment import Environment as Environment
     from asymrl.adapters.gym.gymnasium_world import from_gymnasium as from_gymnasium
     from asymrl.adapters.gym.vector_environment import VectorEnvironment as VectorEnvironment

@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.agents.trained import TrainedRuns
-from asymrl.engine.statistics import mean_and_error
 from asymrl.learning import stepped
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor
+from asymrl.stores.statistics import mean_and_error
 from asymrl.worlds.reference_scores import scores
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, World

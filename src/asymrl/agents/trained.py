@@ -11,15 +11,15 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from asymrl.engine.checkpoint import joined
-from asymrl.engine.files import RunError
-from asymrl.engine.options import SETTINGS
-from asymrl.engine.runs import Run
-from asymrl.engine.states import from_saved
-from asymrl.engine.store import Store
 from asymrl.learning.factory import program
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RECENT, RunState
+from asymrl.stores.checkpoint import joined
+from asymrl.stores.files import RunError
+from asymrl.stores.options import SETTINGS
+from asymrl.stores.runs import Run
+from asymrl.stores.states import from_saved
+from asymrl.stores.store import Store
 from asymrl.worlds.world import World
 
 

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 from asymrl.lazy import exports
 
 if TYPE_CHECKING:
-    from asymrl.api.loaded import Runs as Runs
-    from asymrl.api.loaded import load as load
-    from asymrl.api.training import Comparison as Comparison
-    from asymrl.api.training import compare as compare
-    from asymrl.api.training import reproduce as reproduce
-    from asymrl.api.training import resume as resume
-    from asymrl.api.training import sweep as sweep
-    from asymrl.api.training import train as train
+    from asymrl.api.loaded import Runs as Runs, load as load
+    from asymrl.api.training import (
+        Comparison as Comparison,
+        compare as compare,
+        reproduce as reproduce,
+        resume as resume,
+        sweep as sweep,
+        train as train,
+    )
 
 __getattr__, __dir__ = exports(
     __name__,

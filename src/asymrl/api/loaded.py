@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asymrl.api.wanted import take_store
-from asymrl.engine.files import StorageError
 from asymrl.engine.placement import Pace, Placement
-from asymrl.engine.runs import Run
-from asymrl.engine.store import RUNS_FILE, Store, read_table
+from asymrl.stores.files import StorageError
+from asymrl.stores.runs import Run
+from asymrl.stores.store import RUNS_FILE, Store, read_table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -21,10 +21,10 @@ from asymrl.api.wanted import (
     sweep_runs,
 )
 from asymrl.engine.placement import Pace, Placement
-from asymrl.engine.runs import Run
-from asymrl.engine.store import Store
 from asymrl.learning.methods import METHODS
 from asymrl.learning.settings import Settings
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
 
 if TYPE_CHECKING:
     from asymrl.engine.listeners import Listener

@@ -8,11 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asymrl.engine.options import checked_values, resolve
-from asymrl.engine.runs import Run, product
-from asymrl.engine.store import Store, free_folder
 from asymrl.learning.settings import Settings
 from asymrl.paper import tuned
+from asymrl.stores.options import checked_values, resolve
+from asymrl.stores.runs import Run, product
+from asymrl.stores.store import Store, free_folder
 
 if TYPE_CHECKING:
     from asymrl.paper.parts import Extent, Part

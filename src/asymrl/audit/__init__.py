@@ -8,7 +8,5 @@
 what a trained critic says with the exact values of its own policy.
 """
 
-from asymrl.audit.critic_audit import Audit as Audit
-from asymrl.audit.critic_audit import audit_critic as audit_critic
-from asymrl.audit.trained_networks import TrainedActor as TrainedActor
-from asymrl.audit.trained_networks import critic_values as critic_values
+from asymrl.audit.critic_audit import Audit as Audit, audit_critic as audit_critic
+from asymrl.audit.trained_networks import TrainedActor as TrainedActor, critic_values as critic_values

@@ -16,8 +16,8 @@ from asymrl.cli.usage import UsageError, WorldName, user_errors
 from asymrl.learning.methods import METHODS
 
 if TYPE_CHECKING:
-    from asymrl.engine.store import Store
     from asymrl.report.comparison import MethodRow
+    from asymrl.stores.store import Store
 
 WIDTH = 100
 
@@ -43,7 +43,7 @@ class Compare(Running):
 
     def run(self) -> int:
         from asymrl.api.wanted import compare_folder
-        from asymrl.engine.store import Store, is_store
+        from asymrl.stores.store import Store, is_store
 
         options, trackers, out = self.options(), self.trackers(), self.out or compare_folder(self.world)
         with user_errors():
@@ -75,8 +75,8 @@ class Compare(Running):
     def _report(self, store: Store) -> None:
         from asymrl.api import Runs
         from asymrl.api.training import compared
-        from asymrl.engine.wording import thousands
         from asymrl.report.comparison import table
+        from asymrl.stores.wording import thousands
 
         answer = compared(self.world, Runs(store.path))
         picture, numbers = answer.runs.plot(store.path / "curves.png"), store.path / "comparison.json"

@@ -27,8 +27,8 @@ class Demo:
 
     def run(self) -> int:
         from asymrl.api.wanted import new_store, settings_for
-        from asymrl.engine.runs import Run
-        from asymrl.engine.store import free_folder
+        from asymrl.stores.runs import Run
+        from asymrl.stores.store import free_folder
 
         settings = settings_for(WORLD, METHOD, **CHOSEN)
         with user_errors():

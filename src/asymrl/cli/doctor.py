@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asymrl.cli.usage import Flag
 from asymrl.engine.cache import SWITCH, cache_folder
-from asymrl.engine.wording import thousands
 from asymrl.learning.settings import Settings
+from asymrl.stores.wording import thousands
 
 if TYPE_CHECKING:
     from asymrl.engine.pool import Pool
@@ -199,8 +199,8 @@ def training_speed() -> tuple[float, float]:
     import jax
 
     from asymrl.engine.pool import Assignment, Pool
-    from asymrl.engine.runs import Run
     from asymrl.learning.factory import program
+    from asymrl.stores.runs import Run
 
     begin = time.perf_counter()
     settings = Settings(**TRAINED)

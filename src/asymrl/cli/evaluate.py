@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from asymrl.cli.usage import AsJson, Flag, RunFolder, UsageError, Where, load_runs
-from asymrl.engine.runs import differing, label
+from asymrl.stores.runs import differing, label
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -130,7 +130,7 @@ def _table(trained: TrainedRuns, each: list[Evaluation], overall: Evaluation) ->
 
 def _shown(value: Estimate, digits: int | None = None) -> str:
     """Mean and standard error, with fewer decimals for larger numbers."""
-    from asymrl.engine.wording import estimate
+    from asymrl.stores.wording import estimate
 
     if digits is None:
         digits = 3 if abs(value.mean) < 10 else 2 if abs(value.mean) < 100 else 1

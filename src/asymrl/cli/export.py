@@ -68,8 +68,8 @@ class Convert:
     """Folder to make."""
 
     def run(self) -> int:
-        from asymrl.engine.conversion import convert_sweep
-        from asymrl.engine.wording import plural
+        from asymrl.stores.conversion import convert_sweep
+        from asymrl.stores.wording import plural
 
         if holds_runs(self.old):
             raise UsageError(f"{self.old}: needs no conversion; today's commands read it")

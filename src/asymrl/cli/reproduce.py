@@ -13,7 +13,7 @@ from asymrl.cli.usage import Flag, UsageError, user_errors
 from asymrl.paper.parts import Extent, Part, extent, probes_of
 
 if TYPE_CHECKING:
-    from asymrl.engine.store import Store
+    from asymrl.stores.store import Store
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from asymrl.cli.usage import Flag, UsageError, user_errors
-from asymrl.engine.options import SETTINGS
 from asymrl.engine.placement import Pace, Placement
+from asymrl.stores.options import SETTINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from asymrl.engine.driver import Outcome
     from asymrl.engine.listeners import Listener
-    from asymrl.engine.store import Store
+    from asymrl.stores.store import Store
 
 Tracker = Callable[["Path"], "Listener"]
 OUT_OF_TIME = 3
@@ -82,8 +82,8 @@ def train_to_the_end(
     """
     from asymrl.engine.display import display
     from asymrl.engine.driver import train_store
-    from asymrl.engine.files import RunError, StorageError
     from asymrl.engine.listeners import Everyone
+    from asymrl.stores.files import RunError, StorageError
 
     listener = Everyone([display(), *(tracker(store.path) for tracker in trackers)])
     try:
@@ -128,8 +128,8 @@ def print_failures(failures: Mapping[str, str]) -> None:
 def print_results(store: Store) -> None:
     """What the runs have reached, and what to do next."""
     from asymrl.api import Runs
-    from asymrl.engine.runs import differing
     from asymrl.report.summary import next_commands
+    from asymrl.stores.runs import differing
 
     runs = Runs(store.path)
     where: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from asymrl.cli.running import Running, print_results, train_to_the_end
 from asymrl.cli.usage import UsageError, read_toml, user_errors
 
 if TYPE_CHECKING:
-    from asymrl.engine.runs import Run
+    from asymrl.stores.runs import Run
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Sweep(Running):
 
     def run(self) -> int:
         from asymrl.api.wanted import keeps_networks
-        from asymrl.engine.store import Store
+        from asymrl.stores.store import Store
 
         wanted = self._with_config()
         if wanted.out is None:

@@ -11,9 +11,9 @@ import tyro
 
 from asymrl.cli.running import Running, print_results, train_to_the_end
 from asymrl.cli.usage import RunFolder, UsageError, WorldName, read_toml, user_errors
-from asymrl.engine.options import checked_values, resolve
 from asymrl.learning.settings import Settings
 from asymrl.paper import tuned
+from asymrl.stores.options import checked_values, resolve
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Train(Running, Settings):
 
     def run(self) -> int:
         from asymrl.api.wanted import new_store
-        from asymrl.engine.runs import Run
+        from asymrl.stores.runs import Run
 
         seeds = range(self.seeds) if self.seed_list is None else self.seed_list
         if not seeds:

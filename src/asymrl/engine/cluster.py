@@ -12,10 +12,10 @@ import time
 from typing import Any
 
 from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
-from asymrl.engine.files import RunError
 from asymrl.engine.floor import Floor, LocalDesk, Order, is_out_of_memory, open_pool, reason_of
 from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Assignment, train_pool
+from asymrl.stores.files import RunError
 
 LEG_SECONDS = 120.0  # of training in one leg, if no checkpoints are wanted
 LOOK_SECONDS = 0.5

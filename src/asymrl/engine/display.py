@@ -16,9 +16,9 @@ from rich.text import Text
 
 from asymrl.engine.listeners import Listener, Silent
 from asymrl.engine.progress import Progress
-from asymrl.engine.runs import Run, differing
-from asymrl.engine.statistics import mean_and_error
-from asymrl.engine.wording import duration, plural, plus_minus, thousands
+from asymrl.stores.runs import Run, differing
+from asymrl.stores.statistics import mean_and_error
+from asymrl.stores.wording import duration, plural, plus_minus, thousands
 
 if TYPE_CHECKING:
     from asymrl.learning.settings import Settings

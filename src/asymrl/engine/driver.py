@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 
 from asymrl.engine.cache import use_compilation_cache
 from asymrl.engine.events import Advanced, Broken, Checkpointed, Noted, Opened, Retired
-from asymrl.engine.files import StorageError
 from asymrl.engine.listeners import Listener
 from asymrl.engine.placement import Pace, Placement
 from asymrl.engine.progress import BROKEN, Clock, Progress
-from asymrl.engine.runs import full_label, label
-from asymrl.engine.sessions import Session, record
 from asymrl.engine.signals import StopRequests
-from asymrl.engine.store import Store
-from asymrl.engine.tables import FAILED, RunResult
 from asymrl.learning.settings import Settings
+from asymrl.stores.files import StorageError
+from asymrl.stores.runs import full_label, label
+from asymrl.stores.sessions import Session, record
+from asymrl.stores.store import Store
+from asymrl.stores.tables import FAILED, RunResult
 
 if TYPE_CHECKING:
     from asymrl.engine.floor import Floor, LanesOf, Told
+    from asymrl.engine.listeners import Probe
     from asymrl.engine.pool import Assignment
-    from asymrl.engine.probes import Probe
     from asymrl.engine.workers import Workers
 
 LOOK_SECONDS = 0.1
@@ -298,7 +298,7 @@ class _Driver:
 
     def _tell_points(self) -> None:
         """Passes on the points that the listener has not seen."""
-        from asymrl.engine.tables import metrics_table
+        from asymrl.stores.tables import metrics_table
 
         for number, result in self.results.items():
             told = self.points_told.get(number, 0)

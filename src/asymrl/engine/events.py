@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from asymrl.engine.checkpoint import SavedRuns
-    from asymrl.engine.tables import RunResult
     from asymrl.learning.settings import Settings
+    from asymrl.stores.checkpoint import SavedRuns
+    from asymrl.stores.tables import RunResult
 
 
 class Opened(NamedTuple):

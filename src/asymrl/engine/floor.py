@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Protocol
 from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Opened, Retired
 from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Assignment, Pool, train_pool
-from asymrl.engine.wording import plural
 from asymrl.learning.factory import program
 from asymrl.learning.settings import Settings
+from asymrl.stores.wording import plural
 
 MOST_LOSSES = 5  # pools that one run may lose before it counts as broken
 MEMORY_SHARE = 0.8  # of what a device has may be planned for

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from asymrl.engine.progress import Progress
-from asymrl.engine.runs import Run
+from asymrl.stores.runs import Run
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from jaxtyping import Float
 
     from asymrl.learning.settings import Settings
+    from asymrl.learning.state import RunState
 
 
 class Listener(Protocol):
@@ -93,3 +96,21 @@ class Everyone(Silent):
     def end(self) -> None:
         for listener in self.listeners:
             listener.end()
+
+
+class Probe(Protocol):
+    """Something to ask runs during training, such as the values of a few histories."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the numbers that the probe returns."""
+        ...
+
+    @property
+    def every(self) -> int:
+        """Environment steps of a run between two measurements."""
+        ...
+
+    def __call__(self, states: RunState) -> Float[np.ndarray, "run column"]:
+        """The numbers, for every run."""
+        ...

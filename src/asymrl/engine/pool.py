@@ -15,19 +15,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from asymrl.engine.checkpoint import EXTRA, SavedRuns, filled_up, joined
 from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
 from asymrl.engine.placement import Pace
-from asymrl.engine.runs import Run
-from asymrl.engine.states import from_saved, key_kind, to_arrays
-from asymrl.engine.tables import COMPLETE, FAILED, SOLVED, TRAINING, RunResult
 from asymrl.learning.numbers import Numbers, numbers_of
 from asymrl.learning.program import Program, Trainer
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RECENT, RunState
+from asymrl.stores.checkpoint import EXTRA, SavedRuns, filled_up, joined
+from asymrl.stores.runs import Run
+from asymrl.stores.states import from_saved, key_kind, to_arrays
+from asymrl.stores.tables import COMPLETE, FAILED, SOLVED, TRAINING, RunResult
 
 if TYPE_CHECKING:
-    from asymrl.engine.probes import Probe
+    from asymrl.engine.listeners import Probe
 
 FIRST_UPDATES = 4  # in the first call, before anything is known about the speed
 ADMITTED_TOGETHER = 16  # runs that are started in one call; more would be another compilation for each number of them

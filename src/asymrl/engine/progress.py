@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from asymrl.engine.runs import Run
-from asymrl.engine.tables import FAILED, RunResult
+from asymrl.stores.runs import Run
+from asymrl.stores.tables import FAILED, RunResult
 
 BROKEN = "error"  # the status of a run that could not be trained; it is tried again the next time
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import polars as pl
 
-from asymrl.engine.files import RunError
 from asymrl.engine.listeners import Silent
-from asymrl.engine.runs import Run, differing, label
 from asymrl.learning.state import METRICS
+from asymrl.stores.files import RunError
+from asymrl.stores.runs import Run, differing, label
 
 AXIS = "timestep"
 VALUES = tuple(name for name in METRICS if name != AXIS)

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING
 from asymrl.lazy import exports
 
 if TYPE_CHECKING:
-    from asymrl.paper.hyperparameters import PAPER_WORLDS as PAPER_WORLDS
-    from asymrl.paper.hyperparameters import RATES as RATES
-    from asymrl.paper.hyperparameters import budget as budget
-    from asymrl.paper.hyperparameters import grid as grid
-    from asymrl.paper.hyperparameters import tuned as tuned
-    from asymrl.paper.parts import Extent as Extent
-    from asymrl.paper.parts import extent as extent
-    from asymrl.paper.parts import runs_of as runs_of
-    from asymrl.paper.reproduced import Reproduction as Reproduction
-    from asymrl.paper.reproduced import reproduction as reproduction
-    from asymrl.paper.results import comparison as comparison
-    from asymrl.paper.results import final_values as final_values
+    from asymrl.paper.hyperparameters import (
+        PAPER_WORLDS as PAPER_WORLDS,
+        RATES as RATES,
+        budget as budget,
+        grid as grid,
+        tuned as tuned,
+    )
+    from asymrl.paper.parts import Extent as Extent, extent as extent, runs_of as runs_of
+    from asymrl.paper.reproduced import Reproduction as Reproduction, reproduction as reproduction
+    from asymrl.paper.results import comparison as comparison, final_values as final_values
     from asymrl.paper.selection import ranking as ranking
 
 __getattr__, __dir__ = exports(

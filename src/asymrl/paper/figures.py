@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from asymrl.engine.statistics import final_returns
 from asymrl.learning.methods import METHODS
 from asymrl.paper.fork import PAIRS, TITLES, exact_values
 from asymrl.paper.hyperparameters import PAPER_WORLDS
@@ -22,6 +21,7 @@ from asymrl.paper.selection import SEARCHED
 from asymrl.render import style
 from asymrl.report.curves import DPI, curves, draw_band, finish, method_colours
 from asymrl.report.intervals import bootstrap, performance_profile, profile_band
+from asymrl.stores.statistics import final_returns
 from asymrl.worlds.reference_scores import scores
 
 # Reference policy -> its label and line.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from asymrl.engine.runs import Run, product
 from asymrl.learning.methods import METHODS
 from asymrl.paper.hyperparameters import PAPER_WORLDS, budget, grid, tuned
+from asymrl.stores.runs import Run, product
 
 if TYPE_CHECKING:
     from asymrl.paper.fork import ForkProbe

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import polars as pl
 from matplotlib.figure import Figure
 
-from asymrl.engine.wording import thousands
 from asymrl.paper import figures
 from asymrl.paper.parts import Extent, Part, extent
 from asymrl.paper.results import chosen, comparison, final_values, read_results, up_to, with_tuned_settings
 from asymrl.paper.selection import leaders, ranking, searched
+from asymrl.stores.wording import thousands
 
 
 class Reproduction(NamedTuple):

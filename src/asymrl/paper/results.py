@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.engine.files import RunError
-from asymrl.engine.statistics import final_points, final_returns, mean_and_error, run_columns
-from asymrl.engine.store import METRICS_FILE, PROBES_FILE, read_table
-from asymrl.engine.wording import thousands
 from asymrl.learning.methods import METHODS
 from asymrl.paper.fork import PAIRS, exact_values
 from asymrl.paper.hyperparameters import PAPER_WORLDS, tuned
 from asymrl.report.intervals import bootstrap, improvement_interval, interquartile_mean, mean, normalised
+from asymrl.stores.files import RunError
+from asymrl.stores.statistics import final_points, final_returns, mean_and_error, run_columns
+from asymrl.stores.store import METRICS_FILE, PROBES_FILE, read_table
+from asymrl.stores.wording import thousands
 
 
 def read_results(folder: Path, name: str = "metrics") -> pl.DataFrame:

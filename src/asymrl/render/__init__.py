@@ -7,10 +7,8 @@ or numbers until you register it with `draw_world.register(MyWorld)` and `draw_v
 import importlib
 import pkgutil
 
-from asymrl.render.dispatch import draw_view as draw_view
-from asymrl.render.dispatch import draw_world as draw_world
-from asymrl.render.frame import draw_frame as draw_frame
-from asymrl.render.frame import save_gif as save_gif
+from asymrl.render.dispatch import draw_view as draw_view, draw_world as draw_world
+from asymrl.render.frame import draw_frame as draw_frame, save_gif as save_gif
 from asymrl.render.text import draw_text as draw_text
 
 for _module in pkgutil.iter_modules(__path__):

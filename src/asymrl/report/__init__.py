@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING
 from asymrl.lazy import exports
 
 if TYPE_CHECKING:
-    from asymrl.report.comparison import MethodScores as MethodScores
-    from asymrl.report.comparison import choose as choose
-    from asymrl.report.comparison import scores_of as scores_of
+    from asymrl.report.comparison import MethodScores as MethodScores, choose as choose, scores_of as scores_of
     from asymrl.report.curves import learning_curve as learning_curve
-    from asymrl.report.films import film_of_run as film_of_run
-    from asymrl.report.films import film_of_world as film_of_world
-    from asymrl.report.intervals import Interval as Interval
-    from asymrl.report.intervals import bootstrap as bootstrap
-    from asymrl.report.intervals import improvement_interval as improvement_interval
-    from asymrl.report.intervals import interquartile_mean as interquartile_mean
-    from asymrl.report.intervals import normalised as normalised
-    from asymrl.report.intervals import performance_profile as performance_profile
-    from asymrl.report.intervals import probability_of_improvement as probability_of_improvement
-    from asymrl.report.intervals import profile_band as profile_band
+    from asymrl.report.films import film_of_run as film_of_run, film_of_world as film_of_world
+    from asymrl.report.intervals import (
+        Interval as Interval,
+        bootstrap as bootstrap,
+        improvement_interval as improvement_interval,
+        interquartile_mean as interquartile_mean,
+        normalised as normalised,
+        performance_profile as performance_profile,
+        probability_of_improvement as probability_of_improvement,
+        profile_band as profile_band,
+    )
     from asymrl.report.summary import ranking_of as ranking_of
 
 __getattr__, __dir__ = exports(

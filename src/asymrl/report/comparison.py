@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.engine.statistics import final_returns, run_columns
-from asymrl.engine.wording import listed
 from asymrl.learning.methods import method as method_named
 from asymrl.report.intervals import Interval, bootstrap, improvement_interval
+from asymrl.stores.statistics import final_returns, run_columns
+from asymrl.stores.wording import listed
 
 STANDARD = "a2c"  # the method that every other is compared with: it needs no latent state
 PRIVILEGED = "a2c-asym-hs"

@@ -15,10 +15,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from asymrl.engine.statistics import mean_and_error, run_columns
-from asymrl.engine.wording import plural
 from asymrl.learning.methods import METHODS
 from asymrl.render import style
+from asymrl.stores.statistics import mean_and_error, run_columns
+from asymrl.stores.wording import plural
 from asymrl.worlds.reference_scores import Score
 
 # Colours of lines. The paper's methods have the first five, in every figure the same.

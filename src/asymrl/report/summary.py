@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from asymrl.engine.statistics import mean_and_error
-from asymrl.engine.wording import plural, plus_minus, thousands
 from asymrl.learning.settings import Settings
 from asymrl.report.intervals import Interval, bootstrap
+from asymrl.stores.statistics import mean_and_error
+from asymrl.stores.wording import plural, plus_minus, thousands
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 MOST_SEEDS_SHOWN, MOST_FAILURES_SHOWN = 10, 3

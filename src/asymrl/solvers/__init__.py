@@ -9,20 +9,15 @@
 `examine(analysis, ...)` turns an analysis of `asymrl.theory` into a verdict: would a privileged critic help, and which?
 """
 
-from asymrl.solvers.bounds import Bound as Bound
-from asymrl.solvers.bounds import blind as blind
-from asymrl.solvers.bounds import fib as fib
-from asymrl.solvers.bounds import qmdp as qmdp
-from asymrl.solvers.memoryless import best_memoryless as best_memoryless
-from asymrl.solvers.memoryless import uniform_return as uniform_return
-from asymrl.solvers.optima import Solution as Solution
-from asymrl.solvers.optima import solve as solve
+from asymrl.solvers.bounds import Bound as Bound, blind as blind, fib as fib, qmdp as qmdp
+from asymrl.solvers.memoryless import best_memoryless as best_memoryless, uniform_return as uniform_return
+from asymrl.solvers.optima import Solution as Solution, solve as solve
 from asymrl.solvers.pointbased import point_based as point_based
-from asymrl.solvers.policy_names import analyse_what_fits as analyse_what_fits
-from asymrl.solvers.policy_names import policy_by_name as policy_by_name
-from asymrl.solvers.references import known_returns as known_returns
-from asymrl.solvers.references import reference_returns as reference_returns
-from asymrl.solvers.references import references_for as references_for
+from asymrl.solvers.policy_names import analyse_what_fits as analyse_what_fits, policy_by_name as policy_by_name
+from asymrl.solvers.references import (
+    known_returns as known_returns,
+    reference_returns as reference_returns,
+    references_for as references_for,
+)
 from asymrl.solvers.uninformed import best_open_loop as best_open_loop
-from asymrl.solvers.verdict import Verdict as Verdict
-from asymrl.solvers.verdict import examine as examine
+from asymrl.solvers.verdict import Verdict as Verdict, examine as examine

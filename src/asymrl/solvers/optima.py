@@ -13,8 +13,7 @@ from asymrl.solvers.belief_mdp import BeliefGraph, TooManyBeliefsError, belief_g
 from asymrl.solvers.bounds import blind, check_horizon
 from asymrl.solvers.dynamic_programming import backward_induction, policy_iteration, stationary_plan, timed_plan
 from asymrl.solvers.pointbased import point_based
-from asymrl.solvers.search import LIMIT as SEARCH_LIMIT
-from asymrl.solvers.search import search, searched_plan, without_time
+from asymrl.solvers.search import LIMIT as SEARCH_LIMIT, search, searched_plan, without_time
 from asymrl.theory.policies import BeliefPolicy, HistoryPolicy
 from asymrl.worlds.pomdp import Pomdp
 

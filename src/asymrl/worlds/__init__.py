@@ -16,31 +16,34 @@ if TYPE_CHECKING:
     from asymrl.worlds.checker import check as check
     from asymrl.worlds.cleaner import Cleaner as Cleaner
     from asymrl.worlds.finite import FiniteWorld as FiniteWorld
-    from asymrl.worlds.finite_worlds import GoodBad as GoodBad
-    from asymrl.worlds.finite_worlds import HeavenHell as HeavenHell
-    from asymrl.worlds.finite_worlds import Shopping as Shopping
-    from asymrl.worlds.finite_worlds import Tiger as Tiger
+    from asymrl.worlds.finite_worlds import (
+        GoodBad as GoodBad,
+        HeavenHell as HeavenHell,
+        Shopping as Shopping,
+        Tiger as Tiger,
+    )
     from asymrl.worlds.memory_rooms import MemoryFourRooms as MemoryFourRooms
     from asymrl.worlds.outcomes import OutcomeWorld as OutcomeWorld
-    from asymrl.worlds.pomdp import Pomdp as Pomdp
-    from asymrl.worlds.pomdp import Rows as Rows
-    from asymrl.worlds.reference_scores import ReferenceScores as ReferenceScores
-    from asymrl.worlds.reference_scores import scores as scores
-    from asymrl.worlds.registry import WORLDS as WORLDS
-    from asymrl.worlds.registry import make as make
+    from asymrl.worlds.pomdp import Pomdp as Pomdp, Rows as Rows
+    from asymrl.worlds.reference_scores import ReferenceScores as ReferenceScores, scores as scores
+    from asymrl.worlds.registry import WORLDS as WORLDS, make as make
     from asymrl.worlds.sampling import CheckError as CheckError
-    from asymrl.worlds.spaces import Box as Box
-    from asymrl.worlds.spaces import Discrete as Discrete
-    from asymrl.worlds.spaces import Indices as Indices
-    from asymrl.worlds.spaces import Place as Place
-    from asymrl.worlds.spaces import Record as Record
-    from asymrl.worlds.spaces import Space as Space
+    from asymrl.worlds.spaces import (
+        Box as Box,
+        Discrete as Discrete,
+        Indices as Indices,
+        Place as Place,
+        Record as Record,
+        Space as Space,
+    )
     from asymrl.worlds.stepped_world import SteppedWorld as SteppedWorld
-    from asymrl.worlds.world import Episode as Episode
-    from asymrl.worlds.world import Signal as Signal
-    from asymrl.worlds.world import Step as Step
-    from asymrl.worlds.world import Transition as Transition
-    from asymrl.worlds.world import World as World
+    from asymrl.worlds.world import (
+        Episode as Episode,
+        Signal as Signal,
+        Step as Step,
+        Transition as Transition,
+        World as World,
+    )
 
 __getattr__, __dir__ = exports(
     __name__,

@@ -12,8 +12,8 @@ import numpy as np
 
 from asymrl.worlds.deterministic import deterministic_table
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.sampling import CheckError as CheckError
 from asymrl.worlds.sampling import (
+    CheckError as CheckError,
     Samples,
     act,
     actions_to_try,

@@ -6,8 +6,7 @@ import random
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from asymrl.adapters.pomdp_files import FileError
 from asymrl.adapters.pomdp_files.reader import parse_bytes

@@ -10,11 +10,11 @@ import pytest
 from asymrl.adapters.pomdp_files import to_text
 from asymrl.api.wanted import settings_for
 from asymrl.cli import main
-from asymrl.engine.files import RunError
-from asymrl.engine.options import world_settings
-from asymrl.engine.runs import Run
-from asymrl.engine.store import Store
 from asymrl.learning.settings import Settings
+from asymrl.stores.files import RunError
+from asymrl.stores.options import world_settings
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
 from asymrl.theory.analysis import as_pomdp
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.registry import make

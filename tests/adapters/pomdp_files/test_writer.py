@@ -6,8 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from asymrl.adapters.pomdp_files import FileError, Problem, parse_text, read_pomdp, to_text, write_pomdp
 from asymrl.worlds.finite import FiniteWorld

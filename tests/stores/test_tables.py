@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from asymrl.engine.runs import Run
-from asymrl.engine.store import Store
-from asymrl.engine.tables import FAILED, metrics_table, shown_settings
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import METRICS
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
+from asymrl.stores.tables import FAILED, metrics_table, shown_settings
 from tests.engine.conftest import tiny
 from tests.engine.stores import made_result
 

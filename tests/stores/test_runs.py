@@ -6,9 +6,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from asymrl.engine.files import RunError
-from asymrl.engine.runs import Run, by_shape, check_runs, differing, from_json, full_label, label, product, to_json
 from asymrl.learning.settings import Settings
+from asymrl.stores.files import RunError
+from asymrl.stores.runs import Run, by_shape, check_runs, differing, from_json, full_label, label, product, to_json
 from tests.engine.conftest import tiny
 
 

@@ -8,9 +8,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from asymrl.engine.checkpoint import SavedRuns, filled_up
 from asymrl.learning.program import Program
 from asymrl.learning.state import RunState
+from asymrl.stores.checkpoint import SavedRuns, filled_up
 
 KEY = "key"  # the only leaf that is not an array of numbers
 

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from asymrl.engine import runs as run_lists
-from asymrl.engine.files import RunError, write_whole
-from asymrl.engine.options import SETTINGS
-from asymrl.engine.runs import MAY_GROW, Run
+from asymrl.stores import runs as run_lists
+from asymrl.stores.files import RunError, write_whole
+from asymrl.stores.options import SETTINGS
+from asymrl.stores.runs import MAY_GROW, Run
 
 FORMAT, READABLE = 2, (1, 2)  # in format 1 every checkpoint held all runs of its folder, under other array names
 EXTRA = "extra."  # arrays that belong to a run but not to its state: what a probe has measured so far

@@ -16,11 +16,11 @@ import pytest
 import asymrl
 from asymrl import cli
 from asymrl.agents.trained import load_trained
-from asymrl.engine.conversion import convert_sweep
-from asymrl.engine.files import RunError
-from asymrl.engine.runs import Run
-from asymrl.engine.store import Store
 from asymrl.learning.state import METRICS
+from asymrl.stores.conversion import convert_sweep
+from asymrl.stores.files import RunError
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
 from tests.engine.conftest import Recorder, tiny
 
 DATA = Path(__file__).parent / "data"

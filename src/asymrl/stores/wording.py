@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from asymrl.engine.statistics import mean_and_error
+from asymrl.stores.statistics import mean_and_error
 
 
 def thousands(number: float) -> str:

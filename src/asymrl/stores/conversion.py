@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.engine import runs as run_lists
-from asymrl.engine.files import RunError
-from asymrl.engine.runs import Run
-from asymrl.engine.store import Store
-from asymrl.engine.tables import COMPLETE, FAILED, SOLVED, RunResult
+from asymrl.stores import runs as run_lists
+from asymrl.stores.files import RunError
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
+from asymrl.stores.tables import COMPLETE, FAILED, SOLVED, RunResult
 
 EPISODE, UPDATE, RETURN, LENGTH = 1, 2, 3, 4  # columns of a curve
 

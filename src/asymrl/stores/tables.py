@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from asymrl.engine.options import SETTINGS
-from asymrl.engine.runs import Run
-from asymrl.engine.statistics import final_returns
 from asymrl.learning.settings import Settings
+from asymrl.stores.options import SETTINGS
+from asymrl.stores.runs import Run
+from asymrl.stores.statistics import final_returns
 
 if TYPE_CHECKING:
     import polars as pl

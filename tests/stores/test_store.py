@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymrl.engine.files import RunError
-from asymrl.engine.runs import Run
-from asymrl.engine.store import Store, free_folder
-from asymrl.engine.tables import COMPLETE, FAILED, TRAINING, RunResult
+from asymrl.stores.files import RunError
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store, free_folder
+from asymrl.stores.tables import COMPLETE, FAILED, TRAINING, RunResult
 from tests.engine.conftest import random_saved, tiny
 from tests.engine.stores import made_result
 
@@ -75,7 +75,7 @@ def test_a_store_in_use_is_refused_until_it_is_released(folder: Path):
 HOLD = """
 import sys, time
 from pathlib import Path
-from asymrl.engine.files import Lock
+from asymrl.stores.files import Lock
 lock = Lock(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)

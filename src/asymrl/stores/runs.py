@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from asymrl.engine.files import RunError
-from asymrl.engine.options import SETTINGS, checked_values
 from asymrl.learning.settings import Settings
+from asymrl.stores.files import RunError
+from asymrl.stores.options import SETTINGS, checked_values
 
 SEEDS = 2**32  # seeds are 0 to this, exclusive
 MAY_GROW = ("steps", "log_points")  # a run may be made longer; every other setting stays

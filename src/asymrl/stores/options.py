@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal
 
-from asymrl.engine.files import RunError
 from asymrl.learning.settings import Settings
+from asymrl.stores.files import RunError
 from asymrl.worlds.registry import make, source_of
 
 SETTINGS = tuple(field.name for field in fields(Settings))

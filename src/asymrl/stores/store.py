@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asymrl.adapters.sources import pomdp_path
-from asymrl.engine import runs as run_lists
-from asymrl.engine.checkpoint import Checkpoints, SavedRuns
-from asymrl.engine.files import UNFINISHED, Lock, RunError, write_whole
-from asymrl.engine.runs import Run
-from asymrl.engine.tables import (
+from asymrl.stores import runs as run_lists
+from asymrl.stores.checkpoint import Checkpoints, SavedRuns
+from asymrl.stores.files import UNFINISHED, Lock, RunError, write_whole
+from asymrl.stores.runs import Run
+from asymrl.stores.tables import (
     OVER,
     WAITING,
     RunResult,

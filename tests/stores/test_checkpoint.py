@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymrl.engine import checkpoint
-from asymrl.engine.checkpoint import Checkpoints, SavedRuns, joined
-from asymrl.engine.files import RunError, StorageError, write_whole
-from asymrl.engine.runs import Run, to_json
-from asymrl.engine.states import from_saved, key_kind, to_arrays
 from asymrl.learning.factory import program
+from asymrl.stores import checkpoint
+from asymrl.stores.checkpoint import Checkpoints, SavedRuns, joined
+from asymrl.stores.files import RunError, StorageError, write_whole
+from asymrl.stores.runs import Run, to_json
+from asymrl.stores.states import from_saved, key_kind, to_arrays
 from tests.engine.conftest import random_saved, tiny
 
 Runs = tuple[Run, ...]

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from asymrl.engine.statistics import final_points, final_returns, mean_and_error
+from asymrl.stores.statistics import final_points, final_returns, mean_and_error
 
 
 def test_mean_and_standard_error():

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asymrl.engine.files import RunError, write_whole
+from asymrl.stores.files import RunError, write_whole
 
 
 class Session(NamedTuple):

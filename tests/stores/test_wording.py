@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asymrl.engine.wording import duration, estimate, listed, plural, plus_minus, short, thousands
+from asymrl.stores.wording import duration, estimate, listed, plural, plus_minus, short, thousands
 
 
 @pytest.mark.parametrize(
