@@ -123,16 +123,10 @@ def test_when_time_is_over_everything_is_kept(undisturbed: Path, tmp_path: Path)
     outcome = train(tmp_path, RUNS, minutes=0)
     assert (outcome.over, outcome.is_out_of_time, outcome.is_complete) == (0, True, False)
 
-    class Hurry(Recorder):
-        """Takes the time away when the first run is over."""
-
-        def progress(self, progress: Any) -> None:
-            super().progress(progress)
-            if progress.over:
-                patch.setattr("asymrl.engine.driver._Driver._is_out_of_time", lambda self: True)
-
-    with pytest.MonkeyPatch.context() as patch:
-        outcome = train(tmp_path, RUNS, Hurry())
+    with pytest.MonkeyPatch.context() as patch:  # time is over when the first run is
+        any_over = lambda self: any(result.is_over for result in self.results.values())  # noqa: E731
+        patch.setattr("asymrl.engine.driver._Driver._is_out_of_time", any_over)
+        outcome = train(tmp_path, RUNS)
     assert outcome.is_out_of_time
     assert 0 < outcome.over < 4
     rest = train(tmp_path, RUNS)
@@ -153,10 +147,10 @@ def test_progress_shows_what_trains_and_ends_with_all(tmp_path: Path):
     for progress in recorder.seen:
         over = {number for number, result in progress.results.items() if result.is_over}
         assert not over & progress.training  # a run that is over has left its lane
-        assert len(progress.training) <= 2
+        assert len(progress.training) <= 2  # one for each core
+    assert any(progress.training for progress in recorder.seen)
     last = recorder.seen[-1]
     assert (last.over, last.share, last.training) == (4, 1.0, frozenset())
-    assert max(len(progress.training) for progress in recorder.seen) == 2  # one for each core
 
 
 def test_points_are_passed_on_once(undisturbed: Path, tmp_path: Path):

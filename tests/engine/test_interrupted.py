@@ -100,7 +100,7 @@ def test_a_training_killed_at_twenty_random_moments_ends_like_one_that_was_not(
     lifetime = time.monotonic() - started
     assert status == 0
     killed = sum(kill_after(go_on(asymrl, folder, begin), moments.uniform(0, lifetime)) for _ in range(20))
-    assert killed > 5
+    assert killed > 2  # once it is complete, the process ends sooner
     finish(asymrl, folder, begin)
     assert_same_result(folder, uninterrupted.folder)
 

