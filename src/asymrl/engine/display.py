@@ -131,7 +131,7 @@ def line(progress: Progress) -> str:
         f"{percent(progress):>4}",
         f"{thousands(progress.trained)} steps",
         f"{progress.over} of {plural('run', len(progress.runs))} over" if several and progress.over else "",
-        f"{len(progress.training)} training" if several else "",
+        f"{len(progress.training)} training" if several and progress.training else "",
         f"{progress.failed} failed" if progress.failed else "",
         *(_returns(progress) if is_uniform(progress.runs) else ()),
         _speed(progress),
@@ -218,9 +218,10 @@ def percent(progress: Progress) -> str:
 
 
 def _speed(progress: Progress) -> str:
-    return "" if progress.speed is None else f"{thousands(progress.speed)} steps/s"
+    """Nothing while no run trains: other programs are being compiled then."""
+    return "" if progress.speed is None or not progress.training else f"{thousands(progress.speed)} steps/s"
 
 
 def _left(progress: Progress) -> str:
     seconds = progress.seconds_left
-    return "" if seconds is None or progress.share == 1 else f"{duration(seconds)} left"
+    return "" if seconds is None or not progress.training else f"{duration(seconds)} left"
