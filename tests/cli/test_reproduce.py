@@ -105,9 +105,9 @@ def test_what_is_there_is_not_trained_again_and_figures_stay_out_of_the_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    source = store_with_curves(Path("results/curves"), curve_runs(["cleaner"], METHODS[:2], range(2)))
+    source = store_with_curves(Path("runs/reproduce-curves"), curve_runs(["cleaner"], METHODS[:2], range(2)))
     assert cli.main(["reproduce", "curves", "--env", "cleaner", "--methods", "a2c", "--seeds", "2"]) == 0
-    assert "results/curves: already complete" in capsys.readouterr().out
+    assert "runs/reproduce-curves: already complete" in capsys.readouterr().out
     assert pl.read_csv("figures/curves.csv")["method"].to_list() == ["a2c"]
     assert not list(source.glob("*.csv")) + list(source.glob("*.png"))
 
@@ -134,7 +134,9 @@ def test_where_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("asymrl.cli.reproduce.train_to_the_end", note)
     for arguments in (["curves"], ["critics"], ["grid"], ["curves", "--quick"], ["curves", "--quick", "--out", "mine"]):
         assert cli.main(["reproduce", *arguments]) == 3
-    assert list(map(str, kept)) == ["results/curves", "results/curves", "results/grid", "results/quick", "mine"]
+    assert list(map(str, kept)) == [
+        f"runs/reproduce-{name}" for name in ("curves", "curves", "grid", "quick-curves")
+    ] + ["mine"]
 
 
 SHIPPED = Path(__file__).parents[2]

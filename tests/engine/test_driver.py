@@ -21,7 +21,7 @@ from asymrl.stores.files import StorageError
 from asymrl.stores.runs import Run
 from asymrl.stores.sessions import sessions
 from asymrl.stores.store import Store
-from tests.engine.conftest import Recorder, assert_same_curves, assert_same_result, curves, tiny
+from tests.engine.conftest import Recorder, assert_same_curves, assert_same_result, curves, random_saved, tiny
 
 SHORT = tiny(steps=2000, log_points=10)
 RUNS = [Run(replace(SHORT, steps=steps), seed) for seed, steps in enumerate((700, 2000, 450, 900))]
@@ -200,3 +200,12 @@ def test_threads_end_with_the_training(tmp_path: Path):
     before = threading.active_count()
     train(tmp_path, RUNS[:3], placement=Placement(lanes=1, workers=2))
     assert threading.active_count() == before
+
+
+def test_runs_in_training_keep_their_states_while_others_are_finished(tmp_path: Path):
+    """Pieces of a store without networks are trained one after the other; what waits must not begin again."""
+    store = Store.create(tmp_path, RUNS[:2], keeps_networks=False)
+    store.save(random_saved((RUNS[1],)), "core 1")
+    train_store(store, Recorder(), pace=OFTEN, placement=ALONE, only=[0])
+    assert [numbers for numbers, _ in store.saved([1])] == [[1]]
+    store.release()

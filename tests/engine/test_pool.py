@@ -294,3 +294,12 @@ def test_the_memory_that_a_pool_needs(refilled: Queue):
     needed = open_pool(3).bytes_needed()
     assert needed is not None
     assert needed > sum(array.nbytes for array in saved.states().values())
+
+
+def test_a_run_that_ends_early_does_not_make_the_next_calls_longer():
+    """A call of thirty seconds is asked for; runs of milliseconds must not be taken for a reason to ask for years."""
+    pool = open_pool(1, Pace(refresh_seconds=30.0))
+    train_pool(pool, Queue([Assignment(i, run) for i, run in enumerate(RUNS)]), Pace(refresh_seconds=30.0))
+    most = max(run.settings.steps for run in RUNS)  # an update has at least one step
+    assert pool._updates <= 16 * most
+    pool.close()

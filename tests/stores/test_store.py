@@ -162,6 +162,11 @@ def test_runs_whose_networks_are_gone_are_not_made_longer(tmp_path: Path, runs: 
     store = Store.create(tmp_path, runs, keeps_networks=False)
     with pytest.raises(RunError, match="the networks of its runs were not kept"):
         store.extend(16_000)
+    store.add([runs[0].extended(16_000)])  # it has not begun
+    store.write_tables({0: made_result(store.runs[0])})
+    with pytest.raises(RunError, match="the networks of its runs were not kept"):
+        store.add([runs[0].extended(32_000)])
+    assert Store.open(tmp_path).runs[0].settings.steps == 16_000
     store.release()
 
 

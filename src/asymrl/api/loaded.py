@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from asymrl.api.wanted import take_store
 from asymrl.engine.placement import Pace, Placement
-from asymrl.stores.files import StorageError
+from asymrl.stores.files import RunError, StorageError
 from asymrl.stores.runs import Run
 from asymrl.stores.store import RUNS_FILE, Store, read_table
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import polars as pl
 
-    from asymrl.agents.policy import Policy
+    from asymrl.agents.policy import ActorPolicy
     from asymrl.agents.trained import TrainedRun, TrainedRuns
     from asymrl.engine.listeners import Listener
 
@@ -70,17 +70,25 @@ class Runs:
 
         return best_run(self._store, seed, where)
 
-    def policy(self, seed: int | None = None, generator: np.random.Generator | None = None) -> Policy:
-        """The best agent, or that with this seed, ready to act: `reset()`, then `act(observation)`."""
-        from asymrl.agents.policy import Policy
+    def policy(
+        self,
+        seed: int | None = None,
+        generator: np.random.Generator | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> ActorPolicy:
+        """The best agent with this seed and these settings, ready to act: `reset()`, then `act(observation)`."""
+        from asymrl.agents.policy import ActorPolicy
 
-        return Policy(self.folder, run_seed=seed, generator=generator)
+        best = self.best(where, seed)
+        return ActorPolicy(best.world, best.state.actor, generator)
 
-    def evaluate(self, episodes: int = 1000, *, greedy: bool = False, seed: int = 0) -> pl.DataFrame:
+    def evaluate(
+        self, episodes: int = 1000, *, greedy: bool = False, seed: int = 0, where: Mapping[str, Any] | None = None
+    ) -> pl.DataFrame:
         """How good each agent is in this many episodes, a row per run: means and standard errors over episodes."""
         from asymrl.agents.evaluation import evaluation_table
 
-        return evaluation_table(self.load(), episodes=episodes, greedy=greedy, seed=seed)
+        return evaluation_table(self.load(where), episodes=episodes, greedy=greedy, seed=seed)
 
     def summary(self) -> str:
         """The returns that were reached, beside those of a random and the best known policy."""
@@ -111,19 +119,27 @@ class Runs:
         return path
 
     def render(
-        self, path: str | PathLike[str], *, seed: int = 0, run_seed: int | None = None, greedy: bool = False
+        self,
+        path: str | PathLike[str],
+        *,
+        seed: int = 0,
+        run_seed: int | None = None,
+        greedy: bool = False,
+        where: Mapping[str, Any] | None = None,
     ) -> Path:
         """Draws an episode of the best agent, or that with this seed: a .gif film, or a .png of the last moment."""
         from asymrl.report.films import film_of_run
 
-        film_of_run(self.best(seed=run_seed), seed=seed, greedy=greedy).save(Path(path))
+        film_of_run(self.best(where, run_seed), seed=seed, greedy=greedy).save(Path(path))
         return Path(path)
 
-    def export(self, path: str | PathLike[str], *, run_seed: int | None = None) -> Path:
+    def export(
+        self, path: str | PathLike[str], *, run_seed: int | None = None, where: Mapping[str, Any] | None = None
+    ) -> Path:
         """Writes the best policy, or that with this seed, for other programs: an .onnx or .npz file."""
         from asymrl.export.saving import export_run
 
-        export_run(self.best(seed=run_seed), Path(path))
+        export_run(self.best(where, run_seed), Path(path))
         return Path(path)
 
     def resume(
@@ -161,4 +177,6 @@ def train_taken(
         store.release()
     if outcome.interrupted is not None:
         raise KeyboardInterrupt(f"{outcome.interrupted.name}: go on with asymrl.resume({str(store.path)!r})")
+    if outcome.failures and not outcome.over and not outcome.is_out_of_time:
+        raise RunError(f"{store.path}: no run could be trained: {next(iter(outcome.failures.values()))}")
     return Runs(store.path)

@@ -12,6 +12,7 @@ from asymrl.api.wanted import (
     check_worlds,
     compare_folder,
     comparison_runs,
+    comparison_store,
     keeps_networks,
     known_by_name,
     new_store,
@@ -146,7 +147,7 @@ def compare(
     """
     folder = Path(out) if out is not None else compare_folder(world)
     runs, _ = comparison_runs(world, methods, _seeds(seeds), {**settings, "steps": steps})
-    return compared(world, train_taken(Store.take_or_create(folder, runs), listener, pace, placement))
+    return compared(world, train_taken(comparison_store(folder, runs), listener, pace, placement))
 
 
 def reproduce(

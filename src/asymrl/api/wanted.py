@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from asymrl.learning.settings import Settings
 from asymrl.paper import tuned
+from asymrl.stores.files import RunError
 from asymrl.stores.options import checked_values, resolve
 from asymrl.stores.runs import Run, product
-from asymrl.stores.store import Store, free_folder
+from asymrl.stores.store import Store, free_folder, is_store
 
 if TYPE_CHECKING:
     from asymrl.paper.parts import Extent, Part
@@ -44,6 +45,17 @@ def comparison_runs(
     if not runs:
         raise ValueError(f"no method is left to train: their critics need a latent state; a2c needs none. {no_state}")
     return runs, left_out
+
+
+def comparison_store(folder: Path, runs: Sequence[Run]) -> Store:
+    """The store of a comparison, which holds its runs or some of them.
+
+    Raises:
+        RunError: if it holds others: then it is another comparison.
+    """
+    if is_store(folder) and not {run.key for run in Store.open(folder).runs} <= {run.key for run in runs}:
+        raise RunError(f"{folder}: holds runs with other settings or seeds; choose another --out")
+    return Store.take_or_create(folder, runs)
 
 
 def compare_folder(world: str) -> Path:
@@ -109,8 +121,12 @@ def take_store(folder: str | PathLike[str], steps: int | None = None) -> Store:
 
 
 def reproduction_folder(part: Part, *, quick: bool = False) -> Path:
-    """Where the runs of a part of the paper are kept: those of figures 3 and 4 together."""
-    return Path("results") / ("quick" if quick else "grid" if part == "grid" else "curves")
+    """Where the runs of a part of the paper are kept: those of figures 3 and 4 together.
+
+    Not in `results`, where the runs that ship with the repository are.
+    """
+    name = "grid" if part == "grid" else "curves"
+    return Path("runs") / f"reproduce-{'quick-' if quick else ''}{name}"
 
 
 def reproduction_store(
@@ -120,7 +136,8 @@ def reproduction_store(
     from asymrl.paper.parts import probes_of, runs_of
 
     runs = runs_of(part, wanted)
-    probes = {world: probe.to_json() for world, probe in probes_of(part, wanted).items()}
+    worlds = {run.settings.world for run in runs}
+    probes = {world: probe.to_json() for world, probe in probes_of(part, wanted).items() if world in worlds}
     store = Store.take_or_create(out, runs, keeps_networks=keep_networks, probes=probes)
     keys = {run.key for run in runs}
     return store, [number for number, run in enumerate(store.runs) if run.key in keys]

@@ -42,15 +42,11 @@ class Compare(Running):
     """Folder of the comparison. None: runs/compare-WORLD."""
 
     def run(self) -> int:
-        from asymrl.api.wanted import compare_folder
-        from asymrl.stores.store import Store, is_store
+        from asymrl.api.wanted import compare_folder, comparison_store
 
         options, trackers, out = self.options(), self.trackers(), self.out or compare_folder(self.world)
         with user_errors():
-            runs = self._runs()
-            if is_store(out):
-                self._check_same(Store.open(out), runs, out)
-            store = Store.take_or_create(out, runs)
+            store = comparison_store(out, self._runs())
         return train_to_the_end(store, options, trackers, report=self._report)
 
     def _runs(self) -> list[Any]:
@@ -66,11 +62,6 @@ class Compare(Running):
         for method, reason in left_out.items():
             print(f"{method} is left out: its critic needs a latent state. {reason}")
         return runs
-
-    def _check_same(self, store: Store, runs: list[Any], out: Path) -> None:
-        """The runs of a folder are those of this comparison, or some of them: otherwise it is another comparison."""
-        if not {run.key for run in store.runs} <= {run.key for run in runs}:
-            raise UsageError(f"{out}: holds runs with other settings or seeds; choose another --out")
 
     def _report(self, store: Store) -> None:
         from asymrl.api import Runs

@@ -36,8 +36,8 @@ class Reproduce(Running):
     quick: Flag = False
     """A version for a quarter of an hour on a laptop: one world, two seeds, 800 000 steps; a short grid."""
     out: Path | None = None
-    """Folder of the runs and figures. None: runs in results/curves, for critics too, or in results/grid, those of
-    --quick in results/quick; figures in figures."""
+    """Folder of the runs and figures. None: runs in runs/reproduce-curves, for critics too, or in
+    runs/reproduce-grid, those of --quick in runs/reproduce-quick-...; figures in figures."""
     from_results: Path | None = None
     """Train nothing; draw from the tables in this folder."""
     until: int | None = None

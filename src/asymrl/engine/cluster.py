@@ -98,8 +98,14 @@ class RayWorkers:
         return max(1, int(have.get("CPU", 1) // self.resources["num_cpus"]))
 
     def _serve(self, desk: LocalDesk) -> None:
+        try:
+            self._train_legs(desk)
+        except Exception as error:  # nobody else would learn what became of its runs
+            desk.floor.lose(desk.pool, reason_of(error))
+
+    def _train_legs(self, desk: LocalDesk) -> None:
         # The driver alone decides what is tried again: it has the newest states.
-        train = self.ray.remote(**self.resources, max_retries=0)(train_leg)
+        train = self.ray.remote(**self.resources, max_retries=0, max_calls=0)(train_leg)
         seconds = LEG_SECONDS if self.pace.checkpoint_seconds is None else max(self.pace.checkpoint_seconds, 0.1)
         while (order := desk.pick()) is not None:
             held: dict[int, Assignment] = {}

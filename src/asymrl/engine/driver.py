@@ -25,12 +25,15 @@ from asymrl.stores.store import Store
 from asymrl.stores.tables import FAILED, RunResult
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from asymrl.engine.floor import Floor, LanesOf, Told
     from asymrl.engine.listeners import Probe
     from asymrl.engine.pool import Assignment
     from asymrl.engine.workers import Workers
 
 LOOK_SECONDS = 0.1
+PARTING_SECONDS = 120.0  # that pools have to hand over their states when a training is stopped
 WRITING_SHARE = 0.05  # of the time may be spent on writing tables
 STEPPED_LANES = 8  # of a pool whose world runs in Python
 FEW_LANES, MOST_LANES = 24, 320  # of a pool on an accelerator: fewer leave it idle, more are hardly faster
@@ -124,6 +127,7 @@ class _Driver:
         self.points_told = {n: len(r.curve) for n, r in self.results.items() if r.curve is not None}
         self.is_changed, self.written_at, self.writing = False, -float("inf"), 0.0
         self.clock, self.shown_at = Clock(), -float("inf")
+        self.is_tracker_broken = False
 
     def run(self, only: Sequence[int] | None) -> Outcome:
         numbers = self.store.unfinished()
@@ -139,7 +143,7 @@ class _Driver:
         left = len(numbers) - (over - over_before) - len(self.broken)
         if numbers:
             record(self.store.path, Session.now(seconds, steps, over - over_before, left))
-        if not left and not self.broken and not self.store.keeps_networks:
+        if over == len(self.store.runs) and not self.store.keeps_networks:
             self.store.checkpoints.clear()
         return Outcome(
             runs=len(self.store.runs),
@@ -159,8 +163,10 @@ class _Driver:
         workers = self._workers()
         lanes_of = lanes_for(workers.platform, self.placement.lanes, workers.places)
         floor = Floor(assignments, lanes_of, one_pool_per_shape=workers.platform != "cpu")
+        is_anything_to_do = bool(assignments)
+        del assignments  # with the states that were loaded
         try:
-            if assignments:
+            if is_anything_to_do:
                 workers.start(floor)
                 self._listen(floor, workers, stop)
                 if not floor.is_stopped():
@@ -175,10 +181,12 @@ class _Driver:
 
     def _listen(self, floor: Floor, workers: Workers, stop: StopRequests) -> None:
         """Writes and shows what the pools report, until nothing is left to do or somebody wants to stop."""
+        stopped_at = None
         while workers.is_alive():
             if stop.received is not None or self._is_out_of_time():
                 floor.stop()
-                if not floor.holds_runs():
+                stopped_at = stopped_at or time.monotonic()
+                if not floor.holds_runs() or time.monotonic() - stopped_at > PARTING_SECONDS:
                     return
             try:
                 self._handle(floor.events.get(timeout=LOOK_SECONDS))
@@ -304,8 +312,17 @@ class _Driver:
             told = self.points_told.get(number, 0)
             if result.curve is not None and len(result.curve) > told:
                 table = metrics_table({number: self.store.runs[number]}, {number: result.curve[told:]}, ())
-                self.listener.points(number, table)
+                self._pass_on(number, table)
                 self.points_told[number] = len(result.curve)
+
+    def _pass_on(self, number: int, table: pl.DataFrame) -> None:
+        """A tracker that fails, as without a network, must not end the training; it is mentioned once."""
+        try:
+            self.listener.points(number, table)
+        except Exception as error:
+            if not self.is_tracker_broken:
+                self.listener.say(f"a listener failed ({type(error).__name__}: {error}); the training goes on")
+            self.is_tracker_broken = True
 
     def _show(self, *, now: bool = False) -> None:
         if not now and time.monotonic() - self.shown_at < min(self.pace.refresh_seconds, 1.0):

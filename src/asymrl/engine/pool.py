@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from asymrl.engine.listeners import Probe
 
 FIRST_UPDATES = 4  # in the first call, before anything is known about the speed
+MOST_UPDATES = 100_000  # in one call
 ADMITTED_TOGETHER = 16  # runs that are started in one call; more would be another compilation for each number of them
 CHECKPOINTS_SHARE = 0.05  # of the time of a pool may be spent on copying its states
 WORTH_SECONDS = 20.0  # a narrower program must promise to save this; it is compiled while the wider one goes on
@@ -92,7 +93,12 @@ class Lane:
         return cls(given.number, given.run, given.saved.seconds[0], given.probe, list(times[:points]), values)
 
     def is_probe_due(self, timesteps: int) -> bool:
-        return self.probe is not None and timesteps >= len(self.probe_timesteps) * self.probe.every
+        return self.probe is not None and timesteps >= self.next_probe()
+
+    def next_probe(self) -> int:
+        """The step of the next measurement: the first multiple of the probe's distance after the last one."""
+        assert self.probe is not None
+        return (self.probe_timesteps[-1] // self.probe.every + 1) * self.probe.every if self.probe_timesteps else 0
 
     def result(self, snapshot: Snapshot, lane: int, device: str) -> RunResult:
         """What is known of the run now."""
@@ -201,16 +207,19 @@ class Pool:
         assert self._numbers is not None
         assert self.snapshot is not None
         self._measure_probes()
-        updates, before, begin = self._updates_now(), self.snapshot.timesteps, time.monotonic()
+        updates, before, begin = self._updates_now(), self.snapshot, time.monotonic()
         self._states = self._trainer.train(self._states, self._numbers, updates)
         self.snapshot = Snapshot.of(self._states)
         took = time.monotonic() - begin
         for lane in filter(None, self.lanes):
             lane.seconds += took
-        self._gained = np.maximum(self.snapshot.timesteps - before, 0) / updates
-        self._calls, self._last_updates = self._calls + 1, updates
+        # A run that ends makes fewer updates than were asked for, and says nothing about a longer call.
+        done = max(1, int((self.snapshot.updates - before.updates).max()))
+        self._gained = np.maximum(self.snapshot.timesteps - before.timesteps, 0) / done
+        self._calls, self._last_updates = self._calls + 1, done
         if self._calls > 1:  # the first call says little
-            self._updates = max(1, int(updates * np.clip(self._call_seconds / max(took, 1e-6), 0.25, 16.0)))
+            factor = np.clip(self._call_seconds / max(took, 1e-6), 0.25, 16.0)
+            self._updates = int(np.clip(done * factor, 1, MOST_UPDATES))
         self._measure_probes()
         return took
 
@@ -263,7 +272,7 @@ class Pool:
         for i, lane in enumerate(self.lanes):
             if lane is None or lane.probe is None or i >= len(self._gained) or not self._gained[i]:
                 continue
-            missing = len(lane.probe_timesteps) * lane.probe.every - self.snapshot.timesteps[i]
+            missing = lane.next_probe() - self.snapshot.timesteps[i]
             wanted = min(wanted, max(1, int(missing / self._gained[i])))
         return wanted
 

@@ -26,7 +26,6 @@ from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Assignment
 from asymrl.engine.signals import SIGNALS
 
-PARTING_SECONDS = 120.0  # that pools have to hand over their states when a training is stopped
 MPS_CONTROL = "nvidia-cuda-mps-control"
 RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a moment when all its clients have failed
 
@@ -72,8 +71,8 @@ class ThreadWorkers:
     def _serve(self, desk: LocalDesk, device: Any) -> None:
         try:
             serve(desk, device, self.pace)
-        except Exception as error:  # the device is gone, and with it this process cannot go on
-            desk.fail(reason_of(error), out_of_memory=False)
+        except Exception as error:  # the device is gone; other devices may go on with the runs
+            desk.floor.lose(desk.pool, reason_of(error))
 
     def is_alive(self) -> bool:
         return any(thread.is_alive() for thread in self._threads)
@@ -211,8 +210,9 @@ class _Keeper(threading.Thread):
         idle_losses = 0  # processes that were lost before they had anything to do
         while not self._is_killed and idle_losses <= MOST_LOSSES:
             here, there = context.Pipe()
-            self._process = context.Process(target=serve_remotely, args=(there, self.pace, seat), daemon=True)
-            self._process.start()
+            process = context.Process(target=serve_remotely, args=(there, self.pace, seat), daemon=True)
+            process.start()
+            self._process = process
             there.close()
             reason = self._answer(here)
             here.close()
@@ -237,6 +237,9 @@ class _Keeper(threading.Thread):
                 connection.send(getattr(self.desk, question)(*arguments))
             except (EOFError, OSError):
                 return None
+            except Exception as error:  # nobody else would learn what became of its runs
+                self._process.kill()
+                return reason_of(error)
 
     def kill(self) -> None:
         self._is_killed = True

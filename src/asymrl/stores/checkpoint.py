@@ -57,10 +57,21 @@ class SavedRuns(NamedTuple):
 
 def joined(parts: Sequence[SavedRuns]) -> SavedRuns:
     """Saved runs of one shape as one. Curves and extras of different lengths are filled up with NaN."""
-    names = parts[0].arrays.keys()
-    arrays = {name: _stacked([part.arrays[name] for part in parts]) for name in names}
+    names = dict.fromkeys(name for part in parts for name in part.arrays)
+    arrays = {name: _stacked(_each(parts, name)) for name in names}
     runs = tuple(run for part in parts for run in part.runs)
     return SavedRuns(runs, arrays, parts[0].key_kind, tuple(s for part in parts for s in part.seconds))
+
+
+def _each(parts: Sequence[SavedRuns], name: str) -> list[np.ndarray]:
+    """An array of each part; an extra that a part does not have is there without points."""
+    like = next(part.arrays[name] for part in parts if name in part.arrays)
+    return [
+        part.arrays.get(name, np.zeros((len(part.runs), 0, *like.shape[2:]), like.dtype))
+        if name.startswith(EXTRA)
+        else part.arrays[name]
+        for part in parts
+    ]
 
 
 def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:

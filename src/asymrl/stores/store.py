@@ -130,7 +130,7 @@ class Store:
         store = cls.take(path)
         try:
             store.add(runs)
-            if (all_probes := {**store.probes, **(probes or {})}) != store.probes:
+            if (all_probes := {**(probes or {}), **store.probes}) != store.probes:
                 store.probes = all_probes
                 store._write_settings()
         except BaseException:
@@ -154,14 +154,22 @@ class Store:
                 there[run.key] = len(changed)
                 changed.append(run)
             elif changed[there[run.key]].settings.steps < run.settings.steps:
-                changed[there[run.key]] = changed[there[run.key]].extended(run.settings.steps)
+                number = there[run.key]
+                if not self.keeps_networks and number in self.results():
+                    raise RunError(self._no_networks())
+                changed[number] = changed[number].extended(run.settings.steps)
         self._change(changed)
 
     def extend(self, steps: int) -> None:
         """Makes all runs longer. Raises RunError if that is not possible; then nothing has changed."""
         if steps != self.runs[0].settings.steps and not self.keeps_networks:
-            raise RunError(f"{self.path}: the networks of its runs were not kept, so they cannot be made longer")
+            raise RunError(self._no_networks())
         self._change([run.extended(steps) for run in self.runs])
+
+    def _no_networks(self) -> str:
+        return (
+            f"{self.path}: the networks of its runs were not kept, so they cannot be made longer; choose another --out"
+        )
 
     def _change(self, runs: Sequence[Run]) -> None:
         if tuple(runs) == self.runs:
