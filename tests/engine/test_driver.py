@@ -15,6 +15,7 @@ from asymrl.engine import floor as floor_module
 from asymrl.engine.driver import Outcome, train_store
 from asymrl.engine.listeners import Everyone
 from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.pool import Assignment
 from asymrl.learning.factory import program
 from asymrl.learning.settings import Settings
 from asymrl.stores.files import StorageError
@@ -209,3 +210,30 @@ def test_runs_in_training_keep_their_states_while_others_are_finished(tmp_path: 
     train_store(store, Recorder(), pace=OFTEN, placement=ALONE, only=[0])
     assert [numbers for numbers, _ in store.saved([1])] == [[1]]
     store.release()
+
+
+def test_runs_that_step_aside_for_longer_ones_end_the_same(
+    undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """With as few runs as cores left, the longest has a core at any time, and the others take turns."""
+    put_back, turns = floor_module.Floor.put_back, []
+    monkeypatch.setattr(floor_module, "TURN_SECONDS", -1e9)  # after every call
+    monkeypatch.setattr(floor_module.Floor, "put_back", lambda *given: turns.append(given[1]) or put_back(*given))
+    assert train(tmp_path, RUNS, placement=Placement(workers=2)).is_complete
+    assert len(turns) > 3
+    assert_same_result(tmp_path, undisturbed)
+
+
+def test_the_longest_run_goes_first_once_few_are_left():
+    runs = [
+        Assignment(number, Run(replace(SHORT, steps=steps), number)) for number, steps in enumerate((900, 500, 700))
+    ]
+    floor = floor_module.Floor(runs, lambda *_: 1, one_pool_per_shape=False)
+    for core in ("a", "b"):
+        assert floor.pick(core, 0) is not None
+        floor.take(core, 1)  # the longest two, 900 and 700; 500 waits
+    assert not floor.should_step_aside("a", seconds_left=9.0, seconds_per_step=0.01)  # the other needs 5
+    assert floor.should_step_aside("b", seconds_left=2.5, seconds_per_step=0.01)
+    assert not floor.should_step_aside("b", seconds_left=4.0, seconds_per_step=0.01)  # not worth a turn
+    floor.put_back("b")
+    assert [each.number for each in floor.take("b", 1)] == [1]

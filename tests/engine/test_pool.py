@@ -57,6 +57,12 @@ class Queue:
     def report(self, event: Event) -> None:
         self.events.append(event)
 
+    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
+        return False
+
+    def put_back(self) -> None:
+        raise AssertionError("no run was asked to step aside")
+
     def is_stopped(self) -> bool:
         return len(self.of(Advanced)) >= self.most_calls
 
@@ -279,8 +285,8 @@ def test_a_pool_narrows_only_if_that_saves_time(monkeypatch: pytest.MonkeyPatch)
     done, updates = pool.snapshot.timesteps[0], pool.snapshot.updates[0]
     # So many updates are left, at the speed of the last call.
     expected = (2000 - done) / (done / updates) * took / pool._last_updates
-    assert pool._seconds_left(took) == pytest.approx(expected, rel=0.5)
-    saves = pool._seconds_left(took) * 2 / 3
+    assert pool.seconds_left(took) == pytest.approx(expected, rel=0.5)
+    saves = pool.seconds_left(took) * 2 / 3
     for worth, narrows in ((1.01 * saves, False), (0.99 * saves, True)):
         monkeypatch.setattr(pool_module, "WORTH_SECONDS", worth)
         pool.narrow(took)

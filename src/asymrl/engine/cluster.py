@@ -40,6 +40,13 @@ class Leg:
     def is_stopped(self) -> bool:
         return time.monotonic() >= self._end_at
 
+    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
+        del seconds_left, seconds_per_step
+        return False  # the next leg may begin elsewhere
+
+    def put_back(self) -> None:
+        raise NotImplementedError("a leg keeps its runs")
+
 
 def train_leg(order: Order, assignments: list[Assignment], seconds: float, pace: Pace) -> list[Event]:
     """Trains runs for so long, in the process of a worker; what happened, the states of the others last."""

@@ -17,6 +17,7 @@ from asymrl.learning.settings import Settings
 from asymrl.stores.wording import plural
 
 MOST_LOSSES = 5  # pools that one run may lose before it counts as broken
+TURN_SECONDS, TURN_SHARE = 2.0, 0.02  # a run steps aside for one that needs so much longer
 MEMORY_SHARE = 0.8  # of what a device has may be planned for
 
 LanesOf = Callable[[Settings, int, int], int]
@@ -64,6 +65,8 @@ class Floor:
         self._holdings: dict[str, _Holding] = collections.defaultdict(_Holding)
         self._losses: collections.Counter[int | Settings] = collections.Counter()  # of runs and of shapes
         self._last_failure = "nothing is left to train it on"
+        self._seconds_left: dict[int, float] = {}  # of runs, when they were last in a pool with one lane
+        self._seconds_per_step: dict[Settings, float] = {}
         self._stopped = False
         self._changed = threading.Condition(threading.RLock())
 
@@ -112,9 +115,47 @@ class Floor:
             holding = self._holdings[pool]
             assert holding.order is not None
             waiting = self._waiting[holding.order.shape]
+            if self._is_tail(holding.order.shape):  # the longest first, so that all are over together
+                waiting = self._waiting[holding.order.shape] = collections.deque(
+                    sorted(waiting, key=self._estimate, reverse=True)
+                )
             taken = [waiting.popleft() for _ in range(min(count, len(waiting)))]
             holding.runs.update({each.number: each for each in taken})
             return taken
+
+    def should_step_aside(self, pool: str, seconds_left: float, seconds_per_step: float) -> bool:
+        """Whether a waiting run needs longer than the only one of the pool, which needs so long; asked by cores.
+
+        Only once fewer runs wait than pools serve their shape: before that, runs are ended one after the other.
+        """
+        with self._changed:
+            order = self._holdings[pool].order
+            assert order is not None
+            for number in self._holdings[pool].runs:
+                self._seconds_left[number] = seconds_left
+            self._seconds_per_step[order.shape] = seconds_per_step
+            if not self._is_tail(order.shape):
+                return False
+            longest = max(map(self._estimate, self._waiting[order.shape]))
+            return longest > seconds_left + max(TURN_SECONDS, TURN_SHARE * seconds_left)
+
+    def _is_tail(self, shape: Settings) -> bool:
+        pools = sum(each.order is not None and each.order.shape == shape for each in self._holdings.values())
+        return 0 < len(self._waiting[shape]) <= pools
+
+    def _estimate(self, given: Assignment) -> float:
+        """Seconds until a run is over, as it was last known or as others of its shape need them."""
+        shape = given.run.settings.shape()
+        return self._seconds_left.get(given.number, given.run.settings.steps * self._seconds_per_step.get(shape, 0.0))
+
+    def put_back(self, pool: str) -> None:
+        """The runs of the pool wait again, as they were last saved."""
+        with self._changed:
+            holding = self._holdings[pool]
+            assert holding.order is not None
+            self._waiting[holding.order.shape].extend(holding.runs.values())
+            holding.runs.clear()
+            self._changed.notify_all()
 
     def report(self, pool: str, event: Event) -> None:
         """Passes on what happened, and remembers what it means for the runs of the pool."""
@@ -209,6 +250,8 @@ class Desk(Protocol):
     def take(self, count: int) -> list[Assignment]: ...
     def report(self, event: Event) -> None: ...
     def is_stopped(self) -> bool: ...
+    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool: ...
+    def put_back(self) -> None: ...
     def close(self) -> None: ...
     def fail(self, reason: str, out_of_memory: bool) -> None: ...
 
@@ -230,6 +273,12 @@ class LocalDesk:
 
     def is_stopped(self) -> bool:
         return self.floor.is_stopped()
+
+    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
+        return self.floor.should_step_aside(self.pool, seconds_left, seconds_per_step)
+
+    def put_back(self) -> None:
+        self.floor.put_back(self.pool)
 
     def close(self) -> None:
         self.floor.close(self.pool)

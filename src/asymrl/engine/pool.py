@@ -153,6 +153,15 @@ class Pool:
     def is_empty(self) -> bool:
         return self.free == len(self.lanes)
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it is a place for one run only, as on a core."""
+        return len(self.lanes) == 1
+
+    def clear(self) -> None:
+        """Takes all runs out of their lanes, as they are."""
+        self.lanes = [None] * len(self.lanes)
+
     def admit(self, assignments: Sequence[Assignment]) -> None:
         """Puts runs into free lanes. Raises ValueError if a saved state does not fit its settings."""
         together = min(len(self.lanes), ADMITTED_TOGETHER)
@@ -310,10 +319,10 @@ class Pool:
             if self._narrower.is_ready and self._narrower.lanes >= active:
                 self._move_into(self._narrower)
             return
-        if width < len(self.lanes) and self._seconds_left(took) * (1 - width / len(self.lanes)) > WORTH_SECONDS:
+        if width < len(self.lanes) and self.seconds_left(took) * (1 - width / len(self.lanes)) > WORTH_SECONDS:
             self._narrower = _Narrower(self.program, width, self.device)
 
-    def _seconds_left(self, took: float) -> float:
+    def seconds_left(self, took: float) -> float:
         """Until the slowest run is over, at the speed of the last call, which took so long."""
         assert self.snapshot is not None
         left = [
@@ -322,6 +331,10 @@ class Pool:
             if lane is not None
         ]
         return max(left, default=0.0) * took / self._last_updates if self._calls > 1 else 0.0
+
+    def seconds_per_step(self, took: float) -> float:
+        """Of all lanes together, in the last call, which took so long."""
+        return took / max(float(self._gained.sum()) * self._last_updates, 1.0)
 
     def _move_into(self, narrower: _Narrower) -> None:
         self._narrower = None
@@ -397,6 +410,14 @@ class Work(Protocol):
 
     def is_stopped(self) -> bool: ...
 
+    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
+        """Whether a run that waits needs longer than the one in the pool, which needs so long."""
+        ...
+
+    def put_back(self) -> None:
+        """The runs of the pool wait again, as they were last saved."""
+        ...
+
 
 def train_pool(pool: Pool, work: Work, pace: Pace) -> None:
     """Trains runs from `work` until there are none, or until it is stopped; then what is in the lanes is saved."""
@@ -421,8 +442,19 @@ def train_pool(pool: Pool, work: Work, pace: Pace) -> None:
             saving = (saved_at - now) / CHECKPOINTS_SHARE
         if is_queue_empty and took and not pool.is_empty:
             pool.narrow(took)
+        if pace.checkpoint_seconds is not None and took and pool.is_single and _is_shorter(pool, work, took):
+            # All runs should end together: on a core, the last one alone would leave the others idle.
+            if (saved := pool.saved()) is not None:
+                work.report(Checkpointed(saved))
+            pool.clear()
+            work.put_back()
     if pace.checkpoint_seconds is not None and (saved := pool.saved()) is not None:
         work.report(Checkpointed(saved))
+
+
+def _is_shorter(pool: Pool, work: Work, took: float) -> bool:
+    """Whether the run of a pool with one lane will be over before one that waits."""
+    return not pool.is_empty and work.should_step_aside(pool.seconds_left(took), pool.seconds_per_step(took))
 
 
 def _not_finite(snapshot: Snapshot, lane: int) -> str:

@@ -116,6 +116,12 @@ class RemoteDesk:
     def is_stopped(self) -> bool:
         return self._ask("is_stopped")
 
+    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
+        return self._ask("should_step_aside", seconds_left, seconds_per_step)
+
+    def put_back(self) -> None:
+        self._ask("put_back")
+
     def close(self) -> None:
         self._ask("close")
 
