@@ -332,6 +332,11 @@ class Pool:
         ]
         return max(left, default=0.0) * took / self._last_updates if self._calls > 1 else 0.0
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether its speed is known: the first call says little."""
+        return self._calls > 1
+
     def seconds_per_step(self, took: float) -> float:
         """Of all lanes together, in the last call, which took so long."""
         return took / max(float(self._gained.sum()) * self._last_updates, 1.0)
@@ -454,7 +459,9 @@ def train_pool(pool: Pool, work: Work, pace: Pace) -> None:
 
 def _is_shorter(pool: Pool, work: Work, took: float) -> bool:
     """Whether the run of a pool with one lane will be over before one that waits."""
-    return not pool.is_empty and work.should_step_aside(pool.seconds_left(took), pool.seconds_per_step(took))
+    if pool.is_empty or not pool.is_timed:
+        return False
+    return work.should_step_aside(pool.seconds_left(took), pool.seconds_per_step(took))
 
 
 def _not_finite(snapshot: Snapshot, lane: int) -> str:
