@@ -15,8 +15,8 @@ from asymrl.engine.cluster import Leg
 from asymrl.engine.driver import train_store
 from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
 from asymrl.engine.floor import Floor
+from asymrl.engine.lanes import Assignment
 from asymrl.engine.placement import Pace, Placement
-from asymrl.engine.pool import Assignment
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 from asymrl.stores.tables import RunResult

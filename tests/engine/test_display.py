@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from asymrl.engine.display import LivePanel, PlainLines, display, line, percent, sparkline, title
-from asymrl.engine.pool import Lane, Snapshot
+from asymrl.engine.lanes import Lane, Snapshot
 from asymrl.engine.progress import Clock, Progress
 from asymrl.learning.state import METRICS, RECENT
 from asymrl.stores.runs import Run

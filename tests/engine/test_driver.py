@@ -13,9 +13,9 @@ import pytest
 from asymrl.api.wanted import sweep_runs
 from asymrl.engine import floor as floor_module
 from asymrl.engine.driver import Outcome, train_store
+from asymrl.engine.lanes import Assignment
 from asymrl.engine.listeners import Everyone
 from asymrl.engine.placement import Pace, Placement
-from asymrl.engine.pool import Assignment
 from asymrl.learning.factory import program
 from asymrl.learning.settings import Settings
 from asymrl.stores.files import StorageError

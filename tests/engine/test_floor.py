@@ -22,8 +22,8 @@ from asymrl.engine.floor import (
     open_pool,
     reason_of,
 )
+from asymrl.engine.lanes import Assignment
 from asymrl.engine.placement import Pace
-from asymrl.engine.pool import Assignment
 from asymrl.learning.settings import Settings
 from asymrl.stores.checkpoint import SavedRuns
 from asymrl.stores.runs import Run

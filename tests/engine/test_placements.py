@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 from asymrl import api
+from asymrl.engine.lanes import Assignment
 from asymrl.engine.placement import Placement
-from asymrl.engine.pool import Assignment, Pool
+from asymrl.engine.pool import Pool
 from asymrl.learning.state import METRICS
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store

@@ -13,8 +13,9 @@ from hypothesis import given, strategies as st
 
 from asymrl.engine import pool as pool_module
 from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
+from asymrl.engine.lanes import Assignment
 from asymrl.engine.placement import Pace
-from asymrl.engine.pool import Assignment, Pool, narrower_width, train_pool
+from asymrl.engine.pool import Pool, narrower_width, train_pool
 from asymrl.learning.factory import program
 from asymrl.learning.state import METRICS
 from asymrl.stores.checkpoint import joined
@@ -56,12 +57,6 @@ class Queue:
 
     def report(self, event: Event) -> None:
         self.events.append(event)
-
-    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
-        return False
-
-    def put_back(self) -> None:
-        raise AssertionError("no run was asked to step aside")
 
     def is_stopped(self) -> bool:
         return len(self.of(Advanced)) >= self.most_calls

@@ -198,7 +198,8 @@ def training_speed() -> tuple[float, float]:
     """Seconds until the first update is done, and steps per second after that."""
     import jax
 
-    from asymrl.engine.pool import Assignment, Pool
+    from asymrl.engine.lanes import Assignment
+    from asymrl.engine.pool import Pool
     from asymrl.learning.factory import program
     from asymrl.stores.runs import Run
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
 from asymrl.engine.floor import Floor, LocalDesk, Order, is_out_of_memory, open_pool, reason_of
+from asymrl.engine.lanes import Assignment
 from asymrl.engine.placement import Pace
-from asymrl.engine.pool import Assignment, train_pool
+from asymrl.engine.pool import train_pool
 from asymrl.stores.files import RunError
 
 LEG_SECONDS = 120.0  # of training in one leg, if no checkpoints are wanted
@@ -39,13 +40,6 @@ class Leg:
 
     def is_stopped(self) -> bool:
         return time.monotonic() >= self._end_at
-
-    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
-        del seconds_left, seconds_per_step
-        return False  # the next leg may begin elsewhere
-
-    def put_back(self) -> None:
-        raise NotImplementedError("a leg keeps its runs")
 
 
 def train_leg(order: Order, assignments: list[Assignment], seconds: float, pace: Pace) -> list[Event]:

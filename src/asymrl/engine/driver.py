@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from asymrl.engine.floor import Floor, LanesOf, Told
+    from asymrl.engine.lanes import Assignment
     from asymrl.engine.listeners import Probe
-    from asymrl.engine.pool import Assignment
     from asymrl.engine.workers import Workers
 
 LOOK_SECONDS = 0.1
@@ -233,7 +233,7 @@ class _Driver:
 
     def _assignments(self, numbers: Sequence[int]) -> list[Assignment]:
         """The runs with their newest states, if they have one."""
-        from asymrl.engine.pool import Assignment
+        from asymrl.engine.lanes import Assignment
 
         assignments = {
             number: Assignment(number, run, None, self.probes.get(run.settings.world))

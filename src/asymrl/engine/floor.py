@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Opened, Retired
+from asymrl.engine.lanes import Assignment
 from asymrl.engine.placement import Pace
-from asymrl.engine.pool import Assignment, Pool, train_pool
+from asymrl.engine.pool import Pool, train_pool
 from asymrl.learning.factory import program
 from asymrl.learning.settings import Settings
 from asymrl.stores.wording import plural
@@ -294,7 +295,7 @@ def serve(desk: Desk, device: Any, pace: Pace) -> None:
             desk.report(Opened(order.shape, order.lanes))
             pool = open_pool(order, device, pace)
             try:
-                train_pool(pool, desk, pace)
+                train_pool(pool, desk, pace, desk)
             finally:
                 pool.close()
         except Exception as error:  # whatever is wrong with this shape, the others go on

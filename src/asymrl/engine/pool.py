@@ -6,126 +6,30 @@ import functools
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Int
 
 from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
+from asymrl.engine.lanes import Assignment, Lane, Snapshot, probe_arrays
 from asymrl.engine.placement import Pace
 from asymrl.learning.numbers import Numbers, numbers_of
 from asymrl.learning.program import Program, Trainer
 from asymrl.learning.settings import Settings
-from asymrl.learning.state import RECENT, RunState
-from asymrl.stores.checkpoint import EXTRA, SavedRuns, filled_up, joined
-from asymrl.stores.runs import Run
+from asymrl.learning.state import RunState
+from asymrl.stores.checkpoint import SavedRuns, joined
 from asymrl.stores.states import from_saved, key_kind, to_arrays
-from asymrl.stores.tables import COMPLETE, FAILED, SOLVED, TRAINING, RunResult
-
-if TYPE_CHECKING:
-    from asymrl.engine.listeners import Probe
+from asymrl.stores.tables import TRAINING, RunResult
 
 FIRST_UPDATES = 4  # in the first call, before anything is known about the speed
 MOST_UPDATES = 100_000  # in one call
 ADMITTED_TOGETHER = 16  # runs that are started in one call; more would be another compilation for each number of them
 CHECKPOINTS_SHARE = 0.05  # of the time of a pool may be spent on copying its states
 WORTH_SECONDS = 20.0  # a narrower program must promise to save this; it is compiled while the wider one goes on
-
-
-class Assignment(NamedTuple):
-    """A run that is given to a pool, from its beginning or from where it was saved."""
-
-    number: int
-    run: Run
-    saved: SavedRuns | None = None
-    probe: Probe | None = None
-
-
-class Snapshot(NamedTuple):
-    """The small part of the states that the host looks at, `[lane, ...]`."""
-
-    updates: Int[np.ndarray, "lane"]
-    timesteps: Int[np.ndarray, "lane"]
-    episodes: Int[np.ndarray, "lane"]
-    logged: Int[np.ndarray, "lane"]
-    solved: Bool[np.ndarray, "lane"]
-    failed: Bool[np.ndarray, "lane"]
-    recent_returns: Float[np.ndarray, "lane recent"]
-    recent_lengths: Float[np.ndarray, "lane recent"]
-    curve: Float[np.ndarray, "lane points metrics"]
-
-    @classmethod
-    def of(cls, states: RunState) -> Snapshot:
-        """Waits for the states, and copies."""
-        return cls(*jax.device_get([getattr(states, name) for name in cls._fields]))
-
-    def recent_means(self, lane: int) -> tuple[float, float]:
-        """Mean return and mean length of the last 100 episodes; NaN before the first."""
-        count = min(int(self.episodes[lane]), RECENT)
-        if not count:
-            return np.nan, np.nan
-        return float(self.recent_returns[lane, :count].mean()), float(self.recent_lengths[lane, :count].mean())
-
-
-@dataclass
-class Lane:
-    """One place of a program, with the run that trains in it."""
-
-    number: int
-    run: Run
-    seconds: float = 0.0
-    probe: Probe | None = None
-    probe_timesteps: list[int] = field(default_factory=list)
-    probe_values: list[np.ndarray] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, given: Assignment) -> Lane:
-        if given.saved is None:
-            return cls(given.number, given.run, probe=given.probe)
-        extras = given.saved.extras()
-        times = extras.get("probe_timesteps", np.zeros((1, 0), np.int32))[0]
-        points = int((times >= 0).sum())
-        values = list(extras["probe_values"][0, :points]) if points else []
-        return cls(given.number, given.run, given.saved.seconds[0], given.probe, list(times[:points]), values)
-
-    def is_probe_due(self, timesteps: int) -> bool:
-        return self.probe is not None and timesteps >= self.next_probe()
-
-    def next_probe(self) -> int:
-        """The step of the next measurement: the first multiple of the probe's distance after the last one."""
-        assert self.probe is not None
-        return (self.probe_timesteps[-1] // self.probe.every + 1) * self.probe.every if self.probe_timesteps else 0
-
-    def result(self, snapshot: Snapshot, lane: int, device: str) -> RunResult:
-        """What is known of the run now."""
-        points = min(int(snapshot.logged[lane]), snapshot.curve.shape[1])
-        recent_return, recent_length = snapshot.recent_means(lane)
-        status = self.status(snapshot, lane)
-        return RunResult(
-            status=status,
-            timesteps=int(snapshot.timesteps[lane]),
-            episodes=int(snapshot.episodes[lane]),
-            updates=int(snapshot.updates[lane]),
-            recent_return=recent_return,
-            recent_length=recent_length,
-            curve=snapshot.curve[lane, :points].copy(),
-            failure=_not_finite(snapshot, lane) if status == FAILED else None,
-            seconds=self.seconds,
-            device=device,
-            probe_timesteps=np.asarray(self.probe_timesteps, np.int32) if self.probe else None,
-            probe_values=np.asarray(self.probe_values, np.float32) if self.probe else None,
-        )
-
-    def status(self, snapshot: Snapshot, lane: int) -> str:
-        if snapshot.failed[lane]:
-            return FAILED
-        if snapshot.solved[lane]:
-            return SOLVED
-        return COMPLETE if snapshot.timesteps[lane] >= self.run.settings.steps else TRAINING
 
 
 class Pool:
@@ -270,7 +174,7 @@ class Pool:
             arrays = {name: array[lanes] for name, array in to_arrays(self._states).items()}
         there = [lane for i in lanes if (lane := self.lanes[i]) is not None]
         if any(lane.probe for lane in there):
-            arrays |= _probe_arrays(there)
+            arrays |= probe_arrays(there)
         seconds = tuple(lane.seconds for lane in there)
         return SavedRuns(tuple(lane.run for lane in there), arrays, key_kind(self._states), seconds)
 
@@ -415,6 +319,10 @@ class Work(Protocol):
 
     def is_stopped(self) -> bool: ...
 
+
+class Turns(Protocol):
+    """Who lets runs take turns, where pools have one lane each."""
+
     def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
         """Whether a run that waits needs longer than the one in the pool, which needs so long."""
         ...
@@ -424,8 +332,11 @@ class Work(Protocol):
         ...
 
 
-def train_pool(pool: Pool, work: Work, pace: Pace) -> None:
-    """Trains runs from `work` until there are none, or until it is stopped; then what is in the lanes is saved."""
+def train_pool(pool: Pool, work: Work, pace: Pace, turns: Turns | None = None) -> None:
+    """Trains runs from `work` until there are none, or until it is stopped; then what is in the lanes is saved.
+
+    With `turns`, the run of a pool with one lane steps aside for one that needs longer.
+    """
     saved_at, saving = time.monotonic(), 0.0
     while not work.is_stopped():
         if pool.free and (given := work.take(pool.free)):
@@ -447,40 +358,21 @@ def train_pool(pool: Pool, work: Work, pace: Pace) -> None:
             saving = (saved_at - now) / CHECKPOINTS_SHARE
         if is_queue_empty and took and not pool.is_empty:
             pool.narrow(took)
-        if pace.checkpoint_seconds is not None and took and pool.is_single and _is_shorter(pool, work, took):
+        if turns and pace.checkpoint_seconds is not None and took and _is_shorter(pool, turns, took):
             # All runs should end together: on a core, the last one alone would leave the others idle.
             if (saved := pool.saved()) is not None:
                 work.report(Checkpointed(saved))
             pool.clear()
-            work.put_back()
+            turns.put_back()
     if pace.checkpoint_seconds is not None and (saved := pool.saved()) is not None:
         work.report(Checkpointed(saved))
 
 
-def _is_shorter(pool: Pool, work: Work, took: float) -> bool:
+def _is_shorter(pool: Pool, turns: Turns, took: float) -> bool:
     """Whether the run of a pool with one lane will be over before one that waits."""
-    if pool.is_empty or not pool.is_timed:
+    if not pool.is_single or pool.is_empty or not pool.is_timed:
         return False
-    return work.should_step_aside(pool.seconds_left(took), pool.seconds_per_step(took))
-
-
-def _not_finite(snapshot: Snapshot, lane: int) -> str:
-    return (
-        f"a loss, a gradient or a parameter was not finite at update {snapshot.updates[lane]} "
-        f"(step {snapshot.timesteps[lane]}); a lower learning rate or clip_norm may help"
-    )
-
-
-def _probe_arrays(lanes: Sequence[Lane]) -> dict[str, np.ndarray]:
-    """The measurements of the lanes, filled up to the longest series: -1 marks times that are not there."""
-    points = max(len(lane.probe_timesteps) for lane in lanes)
-    width = next((len(value) for lane in lanes for value in lane.probe_values), 0)
-    times, values = [], []
-    for lane in lanes:
-        times.append(filled_up(np.asarray([lane.probe_timesteps], np.int32), points))
-        own = np.asarray(lane.probe_values, np.float32).reshape(1, -1, width)
-        values.append(filled_up(own, points))
-    return {f"{EXTRA}probe_timesteps": np.concatenate(times), f"{EXTRA}probe_values": np.concatenate(values)}
+    return turns.should_step_aside(pool.seconds_left(took), pool.seconds_per_step(took))
 
 
 @functools.lru_cache(maxsize=10_000)

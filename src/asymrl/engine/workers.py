@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, Protocol
 
 from asymrl.engine.events import Event
 from asymrl.engine.floor import MOST_LOSSES, Floor, LocalDesk, Order, reason_of, serve
+from asymrl.engine.lanes import Assignment
 from asymrl.engine.placement import Pace
-from asymrl.engine.pool import Assignment
 from asymrl.engine.signals import SIGNALS
 
 MPS_CONTROL = "nvidia-cuda-mps-control"

@@ -1,0 +1,130 @@
+"""Lanes: the places of a program in which runs train, and what the host knows of the runs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from asymrl.learning.state import RECENT, RunState
+from asymrl.stores.checkpoint import EXTRA, SavedRuns, filled_up
+from asymrl.stores.runs import Run
+from asymrl.stores.tables import COMPLETE, FAILED, SOLVED, TRAINING, RunResult
+
+if TYPE_CHECKING:
+    from asymrl.engine.listeners import Probe
+
+
+class Assignment(NamedTuple):
+    """A run that is given to a pool, from its beginning or from where it was saved."""
+
+    number: int
+    run: Run
+    saved: SavedRuns | None = None
+    probe: Probe | None = None
+
+
+class Snapshot(NamedTuple):
+    """The small part of the states that the host looks at, `[lane, ...]`."""
+
+    updates: Int[np.ndarray, "lane"]
+    timesteps: Int[np.ndarray, "lane"]
+    episodes: Int[np.ndarray, "lane"]
+    logged: Int[np.ndarray, "lane"]
+    solved: Bool[np.ndarray, "lane"]
+    failed: Bool[np.ndarray, "lane"]
+    recent_returns: Float[np.ndarray, "lane recent"]
+    recent_lengths: Float[np.ndarray, "lane recent"]
+    curve: Float[np.ndarray, "lane points metrics"]
+
+    @classmethod
+    def of(cls, states: RunState) -> Snapshot:
+        """Waits for the states, and copies."""
+        return cls(*jax.device_get([getattr(states, name) for name in cls._fields]))
+
+    def recent_means(self, lane: int) -> tuple[float, float]:
+        """Mean return and mean length of the last 100 episodes; NaN before the first."""
+        count = min(int(self.episodes[lane]), RECENT)
+        if not count:
+            return np.nan, np.nan
+        return float(self.recent_returns[lane, :count].mean()), float(self.recent_lengths[lane, :count].mean())
+
+
+@dataclass
+class Lane:
+    """One place of a program, with the run that trains in it."""
+
+    number: int
+    run: Run
+    seconds: float = 0.0
+    probe: Probe | None = None
+    probe_timesteps: list[int] = field(default_factory=list)
+    probe_values: list[np.ndarray] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, given: Assignment) -> Lane:
+        if given.saved is None:
+            return cls(given.number, given.run, probe=given.probe)
+        extras = given.saved.extras()
+        times = extras.get("probe_timesteps", np.zeros((1, 0), np.int32))[0]
+        points = int((times >= 0).sum())
+        values = list(extras["probe_values"][0, :points]) if points else []
+        return cls(given.number, given.run, given.saved.seconds[0], given.probe, list(times[:points]), values)
+
+    def is_probe_due(self, timesteps: int) -> bool:
+        return self.probe is not None and timesteps >= self.next_probe()
+
+    def next_probe(self) -> int:
+        """The step of the next measurement: the first multiple of the probe's distance after the last one."""
+        assert self.probe is not None
+        return (self.probe_timesteps[-1] // self.probe.every + 1) * self.probe.every if self.probe_timesteps else 0
+
+    def result(self, snapshot: Snapshot, lane: int, device: str) -> RunResult:
+        """What is known of the run now."""
+        points = min(int(snapshot.logged[lane]), snapshot.curve.shape[1])
+        recent_return, recent_length = snapshot.recent_means(lane)
+        status = self.status(snapshot, lane)
+        return RunResult(
+            status=status,
+            timesteps=int(snapshot.timesteps[lane]),
+            episodes=int(snapshot.episodes[lane]),
+            updates=int(snapshot.updates[lane]),
+            recent_return=recent_return,
+            recent_length=recent_length,
+            curve=snapshot.curve[lane, :points].copy(),
+            failure=_not_finite(snapshot, lane) if status == FAILED else None,
+            seconds=self.seconds,
+            device=device,
+            probe_timesteps=np.asarray(self.probe_timesteps, np.int32) if self.probe else None,
+            probe_values=np.asarray(self.probe_values, np.float32) if self.probe else None,
+        )
+
+    def status(self, snapshot: Snapshot, lane: int) -> str:
+        if snapshot.failed[lane]:
+            return FAILED
+        if snapshot.solved[lane]:
+            return SOLVED
+        return COMPLETE if snapshot.timesteps[lane] >= self.run.settings.steps else TRAINING
+
+
+def _not_finite(snapshot: Snapshot, lane: int) -> str:
+    return (
+        f"a loss, a gradient or a parameter was not finite at update {snapshot.updates[lane]} "
+        f"(step {snapshot.timesteps[lane]}); a lower learning rate or clip_norm may help"
+    )
+
+
+def probe_arrays(lanes: Sequence[Lane]) -> dict[str, np.ndarray]:
+    """The measurements of the lanes, filled up to the longest series: -1 marks times that are not there."""
+    points = max(len(lane.probe_timesteps) for lane in lanes)
+    width = next((len(value) for lane in lanes for value in lane.probe_values), 0)
+    times, values = [], []
+    for lane in lanes:
+        times.append(filled_up(np.asarray([lane.probe_timesteps], np.int32), points))
+        own = np.asarray(lane.probe_values, np.float32).reshape(1, -1, width)
+        values.append(filled_up(own, points))
+    return {f"{EXTRA}probe_timesteps": np.concatenate(times), f"{EXTRA}probe_values": np.concatenate(values)}
