@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from asymrl import theory
 from asymrl.audit import TrainedActor, critic_values
+from asymrl.models.agent import Actor, Architecture
+from asymrl.models.distributions import Greedy
+from asymrl.worlds import Discrete
 from tests.audit.networks import acts, sequence, untrained
 
 MEMORIES = [{"memory": "gru"}, {"memory": "rnn:attention"}, {"method": "a2c-react-2"}]
@@ -33,3 +37,14 @@ def test_critic_says_what_it_says_in_training(changes: dict) -> None:
         before, observations = sequence(graph.history(int(graph.node[pair])), graph.pomdp.observations)
         read = run.critic(before, observations, jnp.full(before.shape, graph.state[pair], jnp.int32))
         assert values[pair] == pytest.approx(float(read[-1, 0]), abs=1e-5)
+
+
+def test_a_greedy_actor_takes_its_best_action_surely() -> None:
+    shape, (actions, observations) = Architecture(memory_size=8, hidden=(8,)), (Discrete(3), Discrete(3))
+    random, greedy = (
+        TrainedActor(Actor(jax.random.key(0), actions, observations, shape, 5, policy)) for policy in (None, Greedy(3))
+    )
+    first = np.array([0, 1, 2])
+    likely = random.act(random.begin(first))
+    assert (likely > 0).all()
+    np.testing.assert_array_equal(greedy.act(greedy.begin(first)), np.eye(3)[likely.argmax(1)])

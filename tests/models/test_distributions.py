@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from asymrl.models.distributions import NO_ACTION, Categorical, Gaussian, distribution
+from asymrl.models.distributions import (
+    NO_ACTION,
+    Categorical,
+    Gaussian,
+    Greedy,
+    distribution_over,
+    greedy_over,
+    listing_problem,
+)
 from asymrl.worlds.spaces import Box, Discrete, Indices
 
 
@@ -62,7 +70,31 @@ def test_the_world_gets_the_point_of_its_box_clipped():
 
 
 def test_the_action_space_chooses():
-    assert distribution(Discrete(3)) == Categorical(3)
-    assert distribution(Box((2,))) == Gaussian(Box((2,)))
+    assert distribution_over(Discrete(3)) == Categorical(3)
+    assert distribution_over(Box((2,))) == Gaussian(Box((2,)))
     with pytest.raises(ValueError, match="Indices have no policy"):
-        distribution(Indices(3, (2,)))
+        distribution_over(Indices(3, (2,)))
+
+
+def test_a_greedy_policy_takes_the_action_of_the_highest_value():
+    policy = greedy_over(Discrete(3))
+    values = jnp.asarray([[1.0, 2.0, -1.0], [-3.0, -2.0, -1.0], [5.0, 0.0, 5.0]])
+    best = [1, 2, 0]  # of two equal values the first
+    chance = policy.chance(jax.random.key(0), (3,))
+    for actions in (policy.mode(values), policy.choose(values, chance), policy.choose(values, 1 - chance)):
+        np.testing.assert_array_equal(actions, best)
+        assert actions.dtype == jnp.int32
+    assert [policy.draw(row, np.random.default_rng(0)) for row in np.asarray(values)] == best
+    assert [policy.draw(row, None) for row in np.asarray(values)] == best
+    np.testing.assert_array_equal(policy.log_probability(values, jnp.asarray([1, 1, 0])), [0.0, -np.inf, 0.0])
+    np.testing.assert_array_equal(policy.negentropy(values), np.zeros(3))
+    np.testing.assert_array_equal(policy.shown(values), values)
+    assert policy == Greedy(3)
+    assert policy != Categorical(3)
+
+
+def test_action_values_need_a_list_of_actions():
+    assert listing_problem(Discrete(2)) is None
+    assert listing_problem(Box((2,))) == "its actions are vectors"
+    with pytest.raises(ValueError, match="need a list of actions, but its actions are vectors"):
+        greedy_over(Box((2,)))

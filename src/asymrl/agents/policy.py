@@ -46,8 +46,12 @@ class ActorPolicy:
 
     def act(self, observation: Any) -> Any:
         """The next action: an index, or a vector within the bounds of the action space."""
-        self.previous_action = draw(self.observe(observation), self.is_vector, self.generator)
+        self.previous_action = self.draw(self.observe(observation), self.generator)
         return self.to_env(self.previous_action)
+
+    def draw(self, shown: Float[np.ndarray, "numbers"], generator: np.random.Generator | None) -> Any:
+        """An action from what `observe` gives: drawn with the generator, or without one the most likely."""
+        return self._actor.distribution.draw(shown, generator)
 
     def to_env(self, action: Any) -> Any:
         """An action of the policy as the environment takes it."""
@@ -76,16 +80,6 @@ class ActorPolicy:
     def is_vector(self) -> bool:
         """Whether actions are vectors rather than indices."""
         return isinstance(self._actor.distribution, Gaussian)
-
-
-def draw(shown: Float[np.ndarray, "numbers"], is_vector: bool, generator: np.random.Generator | None) -> Any:
-    """An action from what `observe` gives: drawn with the generator, or without one the most likely."""
-    if is_vector:
-        mean, spread = np.split(shown, 2)
-        return mean if generator is None else (mean + spread * generator.normal(size=mean.shape)).astype(np.float32)
-    if generator is None:
-        return np.int32(shown.argmax())
-    return np.int32(np.sum(np.cumsum(shown)[:-1] <= generator.random()))
 
 
 class Policy(ActorPolicy):

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
 from asymrl.models.agent import NO_ACTION, Actor, Critic, History
+from asymrl.models.distributions import Greedy
 from asymrl.models.memory import Carry, Window
 from asymrl.theory.history_graph import HistoryGraph
 from asymrl.theory.policies import HistoryPolicy
@@ -25,10 +26,10 @@ EMPTY = -2  # fills a window before the episode has begun
 
 
 class ActorMemory(NamedTuple):
-    """The memory of each history and the logits that follow from it; for a window policy, also its content."""
+    """The memory of each history and the policy's parameters; for a window policy, also its content."""
 
     carry: Carry
-    logits: Float[np.ndarray, "n A"]
+    logits: Float[np.ndarray, "n A"]  # or action values, of a greedy policy
     window: Int[np.ndarray, "n k 2"]
 
 
@@ -61,6 +62,8 @@ class TrainedActor(HistoryPolicy):
         return ActorMemory(carry, logits, window)
 
     def act(self, memory: Any) -> Float64[np.ndarray, "n A"]:
+        if isinstance(self.actor.distribution, Greedy):
+            return np.eye(memory.logits.shape[1])[memory.logits.argmax(1)]
         logits = memory.logits.astype(float)
         weights = np.exp(logits - logits.max(1, keepdims=True))
         return weights / weights.sum(1, keepdims=True)

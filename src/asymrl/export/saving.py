@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from asymrl.adapters.gym.environment import Environment
-from asymrl.agents.policy import ActorPolicy, draw
+from asymrl.agents.policy import ActorPolicy
 from asymrl.agents.trained import TrainedRun
 from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
@@ -58,7 +58,7 @@ def largest_difference(agent: ActorPolicy, exported: NumpyPolicy, *, episodes: i
         steps, over = 0, False
         while not over:
             shown = agent.observe(observation)
-            action = draw(shown, agent.is_vector, generator)
+            action = agent.draw(shown, generator)
             taken = agent.to_env(action)
             pairs = ((exported.observe(observation), shown), (exported.to_env(action), taken))
             largest = max(largest, *(float(np.max(np.abs(np.subtract(*pair)))) for pair in pairs))

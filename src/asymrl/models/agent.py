@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Num, PRNGKeyArray
 
 from asymrl.models.attention import Attention
-from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, Gaussian, distribution
+from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, Gaussian, distribution_over
 from asymrl.models.features import action_features, kind_of, observation_features, state_features
 from asymrl.models.layers import Features, Mlp, product
 from asymrl.models.memory import Carry, Gru, Lstm, Memory, Rnn, Stack, Window
@@ -129,16 +129,28 @@ def _taken_in(
 
 
 class Actor(eqx.Module):
-    """pi(a; h). Gives the parameters of the distribution of actions: logits, or means and logarithmic spreads."""
+    """pi(a; h). Gives the parameters of the distribution of actions: logits, or means and logarithmic spreads.
+
+    With the distribution `Greedy` they are action values Q(h, a).
+    """
 
     history: History
     head: Mlp
     log_spread: Float[Array, "size"] | None
     distribution: Distribution = eqx.field(static=True)
 
-    def __init__(self, key: PRNGKeyArray, actions: Space, observations: Space, shape: Architecture, horizon: int):
+    def __init__(
+        self,
+        key: PRNGKeyArray,
+        actions: Space,
+        observations: Space,
+        shape: Architecture,
+        horizon: int,
+        distribution: Distribution | None = None,
+    ):
+        """`distribution`: what the outputs mean; by default that of the action space."""
         history_key, head_key = jax.random.split(key)
-        self.distribution = distribution(actions)
+        self.distribution = distribution_over(actions) if distribution is None else distribution
         self.history = History(history_key, actions, observations, shape, horizon)
         outputs = self.distribution.outputs
         self.head = Mlp(head_key, self.history.memory.size, _hidden(shape, observations), outputs)

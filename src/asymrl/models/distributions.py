@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +19,8 @@ LOG_SPREAD = 0.0  # of a new Gaussian policy: a standard deviation of half the w
 
 
 @dataclass(frozen=True)
-class Categorical:
-    """One of n actions. The parameters are logits."""
+class _OneOfMany:
+    """What all policies over n actions share. The most likely action has the largest parameter."""
 
     n: int
 
@@ -32,15 +33,28 @@ class Categorical:
         """What is random about actions, drawn beforehand."""
         return jax.random.uniform(key, shape)
 
+    def mode(self, parameters: Float[Array, "*batch n"]) -> Int[Array, "*batch"]:
+        """The most likely action."""
+        return jnp.argmax(parameters, -1).astype(jnp.int32)
+
+    def none(self, *shape: int) -> Int[Array, "*batch"]:
+        """What stands before the first action."""
+        return jnp.full(shape, NO_ACTION, jnp.int32)
+
+    def to_world(self, actions: Int[Array, "*batch"]) -> Int[Array, "*batch"]:
+        """The actions as the world takes them."""
+        return actions
+
+
+@dataclass(frozen=True)
+class Categorical(_OneOfMany):
+    """One of n actions. The parameters are logits."""
+
     def choose(self, logits: Float[Array, "*batch n"], chance: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
         """An action drawn by inversion with a uniform number."""
         shares = jnp.cumsum(jax.nn.softmax(logits, axis=-1), axis=-1)
         below = jnp.sum(shares[..., :-1] <= chance[..., None], axis=-1)
         return below.astype(jnp.int32)
-
-    def mode(self, logits: Float[Array, "*batch n"]) -> Int[Array, "*batch"]:
-        """The most likely action."""
-        return jnp.argmax(logits, -1).astype(jnp.int32)
 
     def log_probability(
         self, logits: Float[Array, "*batch n"], actions: Int[Array, "*batch"]
@@ -57,13 +71,40 @@ class Categorical:
         """What a person wants to see of the policy: the probabilities."""
         return jax.nn.softmax(logits)
 
-    def none(self, *shape: int) -> Int[Array, "*batch"]:
-        """What stands before the first action."""
-        return jnp.full(shape, NO_ACTION, jnp.int32)
+    def draw(self, shown: Float[np.ndarray, "n"], generator: np.random.Generator | None) -> Any:
+        """An action from what `shown` gives: drawn with the generator, or without one the most likely."""
+        if generator is None:
+            return np.int32(shown.argmax())
+        return np.int32(np.sum(np.cumsum(shown)[:-1] <= generator.random()))
 
-    def to_world(self, actions: Int[Array, "*batch"]) -> Int[Array, "*batch"]:
-        """The actions as the world takes them."""
-        return actions
+
+@dataclass(frozen=True)
+class Greedy(_OneOfMany):
+    """The best of n actions, always. The parameters are action values Q(h, .); of equal ones the first is best."""
+
+    def choose(self, values: Float[Array, "*batch n"], chance: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
+        """The best action, whatever the uniform number is."""
+        del chance
+        return self.mode(values)
+
+    def log_probability(
+        self, values: Float[Array, "*batch n"], actions: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch"]:
+        """0 for the best action, -inf for the others."""
+        return jnp.where(actions == self.mode(values), 0.0, -jnp.inf)
+
+    def negentropy(self, values: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
+        """Zero: nothing is left to chance."""
+        return jnp.zeros(values.shape[:-1])
+
+    def shown(self, values: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
+        """What a person wants to see of the policy: the action values."""
+        return values
+
+    def draw(self, shown: Float[np.ndarray, "n"], generator: np.random.Generator | None) -> Any:
+        """The best action, with or without a generator."""
+        del generator
+        return np.int32(shown.argmax())
 
 
 @dataclass(frozen=True)
@@ -128,14 +169,32 @@ class Gaussian:
         place = jnp.broadcast_to(middle, shaped.shape) + jnp.broadcast_to(half, shaped.shape) * shaped
         return jnp.clip(place, jnp.broadcast_to(low, place.shape), jnp.broadcast_to(high, place.shape))
 
+    def draw(self, shown: Float[np.ndarray, "both"], generator: np.random.Generator | None) -> Any:
+        """An action from what `shown` gives: drawn with the generator, or without one the mean."""
+        mean, spread = np.split(shown, 2)
+        return mean if generator is None else (mean + spread * generator.normal(size=mean.shape)).astype(np.float32)
 
-Distribution = Categorical | Gaussian
+
+Distribution = Categorical | Greedy | Gaussian
 
 
-def distribution(actions: Space) -> Distribution:
+def distribution_over(actions: Space) -> Distribution:
     """The distribution over an action space."""
     if isinstance(actions, Discrete):
         return Categorical(actions.n)
     if isinstance(actions, Box):
         return Gaussian(actions)
     raise ValueError(f"actions of the kind {type(actions).__name__} have no policy here; use Discrete or Box")
+
+
+def greedy_over(actions: Space) -> Greedy:
+    """The policy of a learner of action values, which need actions that can be listed; see `listing_problem`."""
+    if problem := listing_problem(actions):
+        raise ValueError(f"action values need a list of actions, but {problem}")
+    assert isinstance(actions, Discrete)
+    return Greedy(actions.n)
+
+
+def listing_problem(actions: Space) -> str | None:
+    """Why there is no list of actions, one value each, or None if there is: what dqn and its variants must ask."""
+    return None if isinstance(actions, Discrete) else "its actions are vectors"
