@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from asymrl.engine.signals import StopRequests
+from asymrl.engine.interrupts import StopRequests
 from tests.engine.conftest import OPTIONS, PACE, WORLD, Commands, Uninterrupted, assert_same_result
 
 SMALL = ["memory_size=4", "hidden=4", "time_limit=4", "log_points=20"]
@@ -130,7 +130,7 @@ def test_a_signal_makes_a_checkpoint_and_says_how_to_go_on(
 
 BUSY = """
 import hashlib
-from asymrl.engine.signals import StopRequests
+from asymrl.engine.interrupts import StopRequests
 with StopRequests(lambda which: print("first", which.name, flush=True)) as stop:
     print("ready", flush=True)
     # As in a compilation, no Python code runs for a long time, so Python's own handlers do not either.

@@ -1,7 +1,5 @@
 """Policies of every kind, belief filters, requests that do not fit, and invalid policies."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -78,22 +76,6 @@ def test_truncation_bound_of_a_policy_that_remembers_everything() -> None:
     exact = theory.analyse(pomdp, table, horizon=float("inf"))
     cut = theory.analyse(pomdp, lambda h: table[h[-1][1] if h else 2], horizon=float("inf"))
     assert abs(cut.J - exact.J) <= cut.error < 1e-3
-
-
-def test_compiled_filter_agrees_with_the_exact_one() -> None:
-    pomdp = random_pomdp(11, S=4, shows_first=True)
-    filtered = theory.BeliefFilter(pomdp)
-    histories = [h for h, _ in theory.realisable(pomdp, 3) if len(h) == 4]
-    pairs = jnp.asarray([[(0 if a is None else a, o) for a, o in h] for h in histories])
-
-    def follow(h):
-        belief = filtered.begin(h[0, 1])
-        return jax.lax.scan(lambda b, pair: (filtered(b, pair[0], pair[1])[0], 0.0), belief, h[1:])[0]
-
-    found = jax.jit(jax.vmap(follow))(pairs)
-    np.testing.assert_allclose(found, [theory.belief_of(pomdp, h) for h in histories], atol=1e-5)
-    _, probability = filtered(jnp.zeros(4), jnp.int32(0), jnp.int32(0))
-    assert probability == 0
 
 
 @pytest.mark.parametrize(

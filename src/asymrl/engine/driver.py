@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from asymrl.engine.cache import use_compilation_cache
 from asymrl.engine.events import Advanced, Broken, Checkpointed, Noted, Opened, Retired
+from asymrl.engine.interrupts import StopRequests
 from asymrl.engine.listeners import Listener
 from asymrl.engine.placement import Pace, Placement
 from asymrl.engine.progress import BROKEN, Clock, Progress
-from asymrl.engine.signals import StopRequests
 from asymrl.learning.settings import Settings
 from asymrl.stores.files import StorageError
 from asymrl.stores.runs import full_label, label

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple, Protocol
 
 from asymrl.engine.events import Event
 from asymrl.engine.floor import MOST_LOSSES, Floor, LocalDesk, Order, reason_of, serve
+from asymrl.engine.interrupts import SIGNALS
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.placement import Pace
-from asymrl.engine.signals import SIGNALS
 
 MPS_CONTROL = "nvidia-cuda-mps-control"
 RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a moment when all its clients have failed

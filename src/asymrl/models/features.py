@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from asymrl.models.layers import Embedding, Features, look_up
-from asymrl.worlds.spaces import Box, Discrete, Indices, Place, Record, Space
+from asymrl.models.layers import Embedding, Features, look_up, product
+from asymrl.worlds.spaces import Box, Discrete, Indices, Place, Record, Simplex, Space
 
 EMBEDDING_SIZE = 64
 GRID_EMBEDDING_SIZE = 8
@@ -156,6 +156,19 @@ def convolve(
     return jnp.concatenate(taps, axis=-1) @ kernel
 
 
+class Expected(Features):
+    """A belief: the expected features of a state, E[phi(s)]. If it is certain, those of the state."""
+
+    embedding: Embedding
+
+    @property
+    def size(self) -> int:
+        return self.embedding.size
+
+    def __call__(self, belief: Float[Array, "*batch n"]) -> Float[Array, "*batch size"]:
+        return product(belief, self.embedding.vectors())
+
+
 class Parts(Features):
     """A record: the features of its parts side by side."""
 
@@ -169,6 +182,13 @@ class Parts(Features):
     def __call__(self, value: dict[str, Any]) -> Float[Array, "*batch size"]:
         features = [part(value[name]) for name, part in zip(self.names, self.parts, strict=True)]
         return jnp.concatenate(features, axis=-1)
+
+    def project(self, value: dict[str, Any], weight: Float[Array, "size width"]) -> Float[Array, "*batch width"]:
+        """Part by part, so that each can look up its products."""
+        ends = np.cumsum([part.size for part in self.parts])[:-1].tolist()
+        weights = jnp.split(weight, ends)
+        parts = zip(self.names, self.parts, weights, strict=True)
+        return sum((part.project(value[name], w) for name, part, w in parts), jnp.float32(0))
 
 
 def kind_of(observation_space: Space) -> str:
@@ -205,6 +225,8 @@ def state_features(key: PRNGKeyArray, space: Space) -> Features:
     """phi(s), also for privileged signals other than the whole state."""
     if isinstance(space, Discrete):
         return Embedding.new(key, space.n, EMBEDDING_SIZE, blank=space.blank)
+    if isinstance(space, Simplex):
+        return Expected(Embedding.new(key, space.shape[0], EMBEDDING_SIZE))
     if isinstance(space, Box):
         return Flat(space.shape)
     if isinstance(space, Indices):

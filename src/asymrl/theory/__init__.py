@@ -10,7 +10,7 @@ a subclass of `HistoryPolicy`. `asymrl.solvers` has optimal policies, `asymrl.au
 """
 
 from asymrl.theory.analysis import Analysis as Analysis, analyse as analyse, as_pomdp as as_pomdp
-from asymrl.theory.beliefs import BeliefFilter as BeliefFilter, belief_of as belief_of
+from asymrl.theory.beliefs import belief_of as belief_of
 from asymrl.theory.conditions import StateValue as StateValue
 from asymrl.theory.critic_signals import SignalWorth as SignalWorth, examine_signal as examine_signal
 from asymrl.theory.gradients import Gradient as Gradient
@@ -31,3 +31,4 @@ from asymrl.theory.policies import (
 )
 from asymrl.theory.state_values import CRITICS as CRITICS
 from asymrl.theory.unrolling import realisable as realisable
+from asymrl.worlds.belief_filter import BeliefFilter as BeliefFilter

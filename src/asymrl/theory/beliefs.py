@@ -1,72 +1,17 @@
-"""Exact beliefs b(h) = Pr(S | h), given that the episode goes on.
+"""Exact beliefs b(h) = Pr(S | h), given that the episode goes on, in float64 and sparse.
 
-`BeliefFilter` is compiled and meant for many histories at once, also inside a training program (there in float32).
-The functions on NumPy arrays are float64 and sparse, for exact computations.
+`worlds.belief_filter.BeliefFilter` is the same, compiled, for training programs.
 """
 
 from __future__ import annotations
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float64, Int
+from jaxtyping import Float64, Int
 
 from asymrl.theory.histories import History, describe
 from asymrl.worlds.pomdp import Pomdp
 
 GRAIN = 1e-12  # beliefs that differ by less count as equal
-
-
-class BeliefFilter(eqx.Module):
-    """b(h) -> b(hao), compiled: `vmap` it over histories, `scan` it over time.
-
-    The outcomes of a state and an action are padded to rows of equal length; those that end the episode have
-    probability 0, so that every belief is conditioned on survival.
-    """
-
-    next_state: Int[Array | np.ndarray, "S A K"]
-    observation: Int[Array | np.ndarray, "S A K"]
-    probability: Float[Array | np.ndarray, "S A K"]
-    start: Float[Array | np.ndarray, "S"]
-    first_observation: Float[Array | np.ndarray, "S O"] | None
-
-    def __init__(self, pomdp: Pomdp):
-        lengths = np.diff(pomdp.first)
-        row = np.repeat(np.arange(len(lengths)), lengths)
-        place = np.arange(len(row)) - pomdp.first[row]
-        shape = (pomdp.states, pomdp.actions, int(lengths.max()))
-
-        def padded(values: np.ndarray, dtype: type) -> np.ndarray:
-            table = np.zeros((len(lengths), shape[2]), dtype)
-            table[row, place] = values
-            return table.reshape(shape)
-
-        self.next_state = padded(pomdp.next_state, np.int32)
-        self.observation = padded(pomdp.observation, np.int32)
-        self.probability = padded(np.where(pomdp.done, 0.0, pomdp.probability), float)
-        self.start = pomdp.start
-        self.first_observation = pomdp.first_observation
-
-    def begin(self, observation: Int[Array, ""]) -> Float[Array, "S"]:
-        """The belief after the first observation; a constant symbol carries no information."""
-        start = jnp.asarray(self.start)
-        if self.first_observation is None:
-            return start
-        return _normalised(start * jnp.asarray(self.first_observation)[:, observation])[0]
-
-    def __call__(
-        self, belief: Float[Array, "S"], action: Int[Array, ""], observation: Int[Array, ""]
-    ) -> tuple[Float[Array, "S"], Float[Array, ""]]:
-        """The next belief, and the probability of this observation and no end; zeros if that is impossible."""
-        matches = jnp.asarray(self.observation)[:, action] == observation
-        weight = jnp.where(matches, jnp.asarray(self.probability)[:, action] * belief[:, None], 0.0)
-        joint = jnp.zeros_like(belief).at[jnp.asarray(self.next_state)[:, action]].add(weight)
-        return _normalised(joint)
-
-
-def _normalised(joint: Float[Array, "S"]) -> tuple[Float[Array, "S"], Float[Array, ""]]:
-    total = joint.sum()
-    return jnp.where(total > 0, joint / jnp.where(total > 0, total, 1.0), 0.0), total
 
 
 def first_belief(pomdp: Pomdp, observation: int | None = None) -> Float64[np.ndarray, "S"]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from asymrl.lazy import exports
 
 if TYPE_CHECKING:
+    from asymrl.worlds.belief_filter import BeliefFilter as BeliefFilter
     from asymrl.worlds.car_flag import CarFlag as CarFlag
     from asymrl.worlds.checker import check as check
     from asymrl.worlds.cleaner import Cleaner as Cleaner
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         Indices as Indices,
         Place as Place,
         Record as Record,
+        Simplex as Simplex,
         Space as Space,
     )
     from asymrl.worlds.stepped_world import SteppedWorld as SteppedWorld
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = exports(
     __name__,
     {
+        "asymrl.worlds.belief_filter": ["BeliefFilter"],
         "asymrl.worlds.car_flag": ["CarFlag"],
         "asymrl.worlds.checker": ["check"],
         "asymrl.worlds.cleaner": ["Cleaner"],
@@ -59,7 +62,7 @@ __getattr__, __dir__ = exports(
         "asymrl.worlds.reference_scores": ["ReferenceScores", "scores"],
         "asymrl.worlds.registry": ["WORLDS", "make"],
         "asymrl.worlds.sampling": ["CheckError"],
-        "asymrl.worlds.spaces": ["Box", "Discrete", "Indices", "Place", "Record", "Space"],
+        "asymrl.worlds.spaces": ["Box", "Discrete", "Indices", "Place", "Record", "Simplex", "Space"],
         "asymrl.worlds.stepped_world": ["SteppedWorld"],
         "asymrl.worlds.world": ["Episode", "Signal", "Step", "Transition", "World"],
     },

@@ -114,6 +114,21 @@ class Box:
 
 
 @dataclass(frozen=True)
+class Simplex(Box):
+    """Probabilities of `shape[0]` states, which sum to 1: a belief."""
+
+    low: float | tuple[float, ...] = 0.0
+    high: float | tuple[float, ...] = 1.0
+
+    def problem(self, value: Any) -> str | None:
+        """Why `value` is not in the space, or None if it is."""
+        if problem := super().problem(value):
+            return problem
+        total = float(np.sum(np.asarray(value, np.float64)))
+        return None if abs(total - 1) <= 1e-5 else f"sums to {total:.6g}, expected 1"
+
+
+@dataclass(frozen=True)
 class Record:
     """Named parts, each with a space of its own. Values are dictionaries with exactly these keys."""
 

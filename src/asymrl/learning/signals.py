@@ -1,0 +1,222 @@
+"""What a privileged critic is told along an episode: the state, a part of it, the belief, a sampled state, the time."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
+
+from asymrl.learning.settings import Settings
+from asymrl.worlds.belief_filter import BeliefFilter
+from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.spaces import Discrete, Record, Simplex, Space
+from asymrl.worlds.world import World
+
+BELIEF, SAMPLED_STATE, TIME = "belief", "sampled-state", "time"
+
+
+class CriticSignal(eqx.Module):
+    """What a critic is told at each step of some episodes, besides the history.
+
+    Arrays are `[time, episode, ...]`. They may hold whole episodes, or streams in which episodes follow one another;
+    `first` marks where one begins.
+    """
+
+    @property
+    @abc.abstractmethod
+    def space(self) -> Space:
+        """The space of what the critic is told at one step."""
+
+    @property
+    def random(self) -> bool:
+        """Whether it depends on the key."""
+        return False
+
+    def initial(self, episodes: int) -> Any:
+        """What is carried from one call of `follow` to the next, before the first one."""
+        return None
+
+    @abc.abstractmethod
+    def follow(
+        self,
+        key: PRNGKeyArray | None,
+        carry: Any,
+        first: Bool[Array, "time episode"],
+        before: Num[Array, "time episode *action"],
+        observations: Any,
+        states: Any,
+        times: Int[Array, "time episode"],
+    ) -> tuple[Any, Any]:
+        """What the critic is told at each step.
+
+        Args:
+            key: for signals that are random; what is drawn at a step does not depend on how many steps follow.
+            carry: what the call before returned, or `initial`.
+            first: whether an episode begins at this step; what was carried is forgotten there.
+            before: the action before each observation; anything where there was none.
+            observations: of the world.
+            states: of the world, not their latents.
+            times: how many actions came before in the episode.
+
+        Returns:
+            The next carry, and the signal `[time, episode, ...]`.
+        """
+
+
+class StateSignal(CriticSignal):
+    """`state`, or a part of it that the world names."""
+
+    env: World
+    name: str = eqx.field(static=True)
+
+    @property
+    def space(self) -> Space:
+        return self.env.signals()[self.name].space
+
+    def follow(
+        self, key: Any, carry: Any, first: Any, before: Any, observations: Any, states: Any, times: Any
+    ) -> tuple[Any, Any]:
+        of = self.env.signals()[self.name].of
+        return carry, jax.vmap(jax.vmap(lambda state: of(self.env.latent(state))))(states)
+
+
+class TimeSignal(CriticSignal):
+    """`time`: how many actions came before."""
+
+    time_limit: int = eqx.field(static=True)
+
+    @property
+    def space(self) -> Discrete:
+        return Discrete(self.time_limit + 1)
+
+    def follow(
+        self, key: Any, carry: Any, first: Any, before: Any, observations: Any, states: Any, times: Any
+    ) -> tuple[Any, Any]:
+        return carry, jnp.clip(times, 0, self.time_limit).astype(jnp.int32)
+
+
+class BeliefSignal(CriticSignal):
+    """`belief`: b(h), by the exact filter. Zeros from the first impossible observation to the end of the episode."""
+
+    filter: BeliefFilter
+
+    @property
+    def space(self) -> Simplex:
+        return Simplex(self.filter.start.shape)
+
+    def initial(self, episodes: int) -> Float[Array, "episode S"]:
+        start = jnp.asarray(self.filter.start, jnp.float32)
+        return jnp.broadcast_to(start, (episodes, *start.shape))
+
+    def follow(
+        self, key: Any, carry: Any, first: Any, before: Any, observations: Any, states: Any, times: Any
+    ) -> tuple[Float[Array, "episode S"], Float[Array, "time episode S"]]:
+        def one(belief: Array, first: Array, before: Array, observation: Array) -> Array:
+            following, _ = self.filter(belief, jnp.maximum(before, 0), observation)
+            return jnp.where(first, self.filter.begin(observation), following)
+
+        def step(beliefs: Array, given: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+            beliefs = jax.vmap(one)(beliefs, *given)
+            return beliefs, beliefs
+
+        return jax.lax.scan(step, carry, (first, before, observations))
+
+
+class SampledStateSignal(CriticSignal):
+    """`sampled-state`: s ~ b(h), drawn at each step anew."""
+
+    belief: BeliefSignal
+    latents: Discrete = eqx.field(static=True)
+
+    @property
+    def space(self) -> Discrete:
+        return self.latents
+
+    @property
+    def random(self) -> bool:
+        return True
+
+    def initial(self, episodes: int) -> Float[Array, "episode S"]:
+        return self.belief.initial(episodes)
+
+    def follow(
+        self, key: Any, carry: Any, first: Any, before: Any, observations: Any, states: Any, times: Any
+    ) -> tuple[Float[Array, "episode S"], Int[Array, "time episode"]]:
+        carry, beliefs = self.belief.follow(None, carry, first, before, observations, states, times)
+        keys = jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(beliefs.shape[0]))
+        u = jax.vmap(lambda key: jax.random.uniform(key, beliefs.shape[1:2]))(keys)
+        return carry, draw_states(beliefs, u)
+
+
+class JointSignal(CriticSignal):
+    """Several signals side by side, such as `state+time`."""
+
+    names: tuple[str, ...] = eqx.field(static=True)
+    parts: tuple[CriticSignal, ...]
+
+    @property
+    def space(self) -> Record:
+        return Record(tuple((name, part.space) for name, part in zip(self.names, self.parts, strict=True)))
+
+    @property
+    def random(self) -> bool:
+        return any(part.random for part in self.parts)
+
+    def initial(self, episodes: int) -> tuple[Any, ...]:
+        return tuple(part.initial(episodes) for part in self.parts)
+
+    def follow(
+        self, key: Any, carry: Any, first: Any, before: Any, observations: Any, states: Any, times: Any
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        episodes = first, before, observations, states, times
+        told = [part.follow(key, held, *episodes) for part, held in zip(self.parts, carry, strict=True)]
+        values = {name: value for name, (_, value) in zip(self.names, told, strict=True)}
+        return tuple(held for held, _ in told), values
+
+
+def critic_signal(env: World, settings: Settings) -> CriticSignal:
+    """What the privileged critics of these settings are told.
+
+    Raises:
+        ValueError: if the world cannot tell it; the message lists what it can.
+    """
+    names = tuple(settings.critic_sees.split("+"))
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"critic_sees {settings.critic_sees!r} names {name} twice")
+    parts = tuple(_named(env, settings, name) for name in names)
+    return parts[0] if len(parts) == 1 else JointSignal(names, parts)
+
+
+def signal_names(env: World) -> tuple[str, ...]:
+    """What a critic may be told in a world; any of these may be joined by `+`."""
+    of_history = (BELIEF, SAMPLED_STATE) if isinstance(env, FiniteWorld) else ()
+    return (*env.signals(), *of_history, TIME)
+
+
+def _named(env: World, settings: Settings, name: str) -> CriticSignal:
+    if name not in signal_names(env):
+        known, why = ", ".join(signal_names(env)), ""
+        if name in (BELIEF, SAMPLED_STATE):
+            why = f"a {name} needs the tables of a finite world, which {env.name} has not; "
+        sees = f"critic_sees {settings.critic_sees!r}: {why}"
+        raise ValueError(f"{sees}{env.name} can tell its critic {known}, or several of them joined by +")
+    if name == TIME:
+        return TimeSignal(settings.time_limit)
+    if name not in (BELIEF, SAMPLED_STATE):
+        return StateSignal(env, name)
+    assert isinstance(env, FiniteWorld)
+    belief = BeliefSignal(BeliefFilter(env.pomdp()))
+    return belief if name == BELIEF else SampledStateSignal(belief, env.latent_space)
+
+
+def draw_states(beliefs: Float[Array, "*batch S"], u: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
+    """A state of each belief, for a uniform number each; never one of probability 0, unless all of them are."""
+    cumulative = jnp.cumsum(beliefs, axis=-1)
+    chosen = (cumulative > u[..., None] * cumulative[..., -1:]) & (beliefs > 0)
+    # Rounding may leave nothing above u; the likeliest state is then as good as any.
+    return jnp.where(chosen.any(-1), jnp.argmax(chosen, axis=-1), jnp.argmax(beliefs, axis=-1)).astype(jnp.int32)
