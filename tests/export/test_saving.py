@@ -24,6 +24,7 @@ MEMORIES = [
     ("gru", None),
     ("lstm", None),
     ("rnn", None),
+    ("none", None),
     ("attention", None),
     ("rnn:attention", None),
     ("lstm:gru", None),

@@ -14,7 +14,8 @@ from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RunState, new_run
 from asymrl.models.agent import Actor, Critic
-from asymrl.models.memory import Gru, Window
+from asymrl.models.compound import Window
+from asymrl.models.memory import Gru
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import World
 from tests.oracles.networks import Network, Weights

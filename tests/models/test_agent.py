@@ -14,7 +14,7 @@ import pytest
 from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic
 from asymrl.models.features import GridState, convolve, observation_features
 from asymrl.models.layers import Embedding, Linear, Mlp
-from asymrl.models.memory import Gru
+from asymrl.models.memory import Gru, Lstm, Memoryless
 from asymrl.worlds import Indices, Record, make
 from asymrl.worlds.world import World
 
@@ -133,6 +133,31 @@ def test_the_critic_reads_history_and_state_side_by_side(scene: Scene):
     np.testing.assert_allclose(got, plain, rtol=1e-4, atol=1e-4)
 
 
+def test_a_shared_memory_is_the_actors():
+    """The critic has no weights for it; given the actor's history, it is V(h, s) like any other."""
+    env = make("heaven-hell-1", time_limit=T)
+    shared = Architecture(memory="none", memory_size=8, hidden=(8,), shared_memory=True)
+    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shared, T + 1)
+    spaces = (env.action_space, env.observation_space, env.latent_space)
+    critic = Critic(jax.random.key(1), *spaces, "hs", shared, T + 1)
+    assert critic.history is None
+    before, seen, signals = (jnp.ones((T, E), jnp.int32),) * 3
+    expected = critic.read(actor.history.sequence(before, seen), signals, (T, E))
+    np.testing.assert_allclose(critic.with_history(actor)(before, seen, signals), expected, rtol=1e-6)
+    with pytest.raises(ValueError, match="this critic reads the actor's memory"):
+        critic(before, seen, signals)
+
+
+def test_actor_and_critic_may_remember_in_different_ways():
+    env = make("heaven-hell-1", time_limit=T)
+    shape = Architecture(memory_size=8, hidden=(8,), actor_memory="none", critic_memory="lstm")
+    spaces = (env.action_space, env.observation_space)
+    actor = eqx.filter_eval_shape(lambda key: Actor(key, *spaces, shape, T), jax.random.key(0))
+    critic = eqx.filter_eval_shape(lambda key: Critic(key, *spaces, env.latent_space, "h", shape, T), jax.random.key(0))
+    assert isinstance(actor.history.memory, Memoryless)
+    assert isinstance(critic.history.memory, Lstm)  # pyright: ignore[reportOptionalMemberAccess]
+
+
 def test_a_blank_symbol_is_zero_and_never_learns():
     embedding = Embedding.new(jax.random.key(0), 4, 3, blank=True)
     np.testing.assert_array_equal(embedding(jnp.asarray(3)), np.zeros(3))
@@ -248,8 +273,13 @@ def test_grids_of_a_long_episode_are_computed_once_per_cell():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"memory": "elman"}, "memory 'elman': 'elman' is not one of gru, lstm, rnn, attention"),
+        ({"memory": "elman"}, "memory 'elman': 'elman' is not one of gru, lstm, rnn, attention, none"),
         ({"window": 0}, "window 0: remember at least 1 pair"),
+        ({"critic_memory": "gru:hopfield"}, "critic_memory 'gru:hopfield': 'hopfield' is not one of"),
+        (
+            {"actor_memory": "none", "shared_memory": True},
+            "actor_memory 'none' and critic_memory 'gru' cannot be shared",
+        ),
         ({"memory_size": 0}, "memory_size 0: at least 1 feature is needed"),
     ],
 )

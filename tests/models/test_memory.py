@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from asymrl.models.attention import Attention
-from asymrl.models.memory import Gru, Lstm, Memory, Rnn, Stack, Window
+from asymrl.models.compound import Stack, Window
+from asymrl.models.memory import Gru, Lstm, Memory, Memoryless, Rnn
 
 T, E, INPUTS, SIZE = 6, 3, 5, 4
 HORIZON = T + 1
@@ -33,6 +34,7 @@ def memories() -> dict[str, Memory]:
         "the last 3": Window(gru, 3),
         "the last 3 of a stack": Window(Stack((rnn, above)), 3),
         "the last 20": Window(lstm, 20),
+        "none": Memoryless(keys[7], INPUTS, SIZE),
     }
 
 

@@ -90,9 +90,9 @@ def test_the_kernels_of_the_unit_agree_with_the_plain_version(episodes: int):
     size = 32
     assert kernels.suits_recurrence(episodes, size)
     projected, weight, bias = draw(0, T, episodes, 3 * size), draw(1, size, 3 * size) / size**0.5, draw(2, 3 * size)
-    projected, weight, bias = given = tuple(jnp.asarray(x, jnp.float32) for x in (projected, weight, bias))
+    projected, weight, bias = given = [jnp.asarray(x, jnp.float32) for x in (projected, weight, bias)]
     hs, pull = jax.vjp(lambda *given: gru_sequence(*given, None), *given)
-    np.testing.assert_allclose(kernels.gru_forward(*given, interpret=True), hs, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(kernels.gru_forward(projected, weight, bias, interpret=True), hs, rtol=1e-5, atol=1e-6)
 
     before = jnp.concatenate([jnp.zeros_like(hs[:1]), hs[:-1]])
     gates = gru_gates(projected, before, weight, bias)[1]

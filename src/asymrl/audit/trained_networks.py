@@ -15,8 +15,9 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
 from asymrl.models.agent import NO_ACTION, Actor, Critic, History
+from asymrl.models.compound import Window
 from asymrl.models.distributions import Greedy
-from asymrl.models.memory import Carry, Window
+from asymrl.models.memory import Carry
 from asymrl.theory.history_graph import HistoryGraph
 from asymrl.theory.policies import HistoryPolicy
 

@@ -16,10 +16,11 @@ from jaxtyping import Array
 from asymrl.export.operator_graph import LOGITS, MEAN, PREVIOUS_ACTION, PROBABILITIES, SPREAD, OperatorGraph
 from asymrl.models.agent import Actor
 from asymrl.models.attention import Attention
+from asymrl.models.compound import Stack, Window
 from asymrl.models.distributions import NO_ACTION
 from asymrl.models.features import Flat, Indexed, OneHot, Parts
 from asymrl.models.layers import Embedding, Linear
-from asymrl.models.memory import Gru, Lstm, Memory, Rnn, Stack, Window
+from asymrl.models.memory import Gru, Lstm, Memory, Memoryless, Rnn
 
 Carry = Any  # names of values, nested as in the memory's own carry
 
@@ -124,6 +125,8 @@ def _carried(memory: Memory, graph: OperatorGraph, name: str, inputs: int) -> Ca
         case Stack():
             widths = [inputs, *(layer.size for layer in memory.layers)]
             return tuple(_carried(layer, graph, f"{name}/{i}", widths[i]) for i, layer in enumerate(memory.layers))
+        case Memoryless():
+            return ()
     raise _unknown(memory)
 
 
@@ -134,6 +137,8 @@ def _empty_carry(memory: Memory, graph: OperatorGraph) -> Carry:
             return tuple(_empty_carry(layer, graph) for layer in memory.layers)
         case Attention():
             return None
+        case Memoryless():
+            return ()
         case Lstm():
             return (_zeros(graph, memory.size),) * 2
     return _zeros(graph, memory.size)
@@ -167,6 +172,11 @@ def _(memory: Gru, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tup
 def _(memory: Rnn, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
     h = graph.apply("Relu", _recurrent(graph, name, memory, carry, x))
     return h, h
+
+
+@_step.register
+def _(memory: Memoryless, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+    return carry, graph.apply("Relu", _product(graph, name, "input", memory.input_weight, memory.bias, x))
 
 
 @_step.register

@@ -45,20 +45,28 @@ def gru_forward(
     projected: Float[Array, "time episode gates"],
     weight: Float[Array, "size gates"],
     bias: Float[Array, "gates"],
+    stream: tuple[Float[Array, "episode size"], Float[Array, "time episode"]] | None = None,
     *,
     interpret: bool = False,
 ) -> Float[Array, "time episode size"]:
-    """The memory of a gated recurrent unit after each input; see `recurrence.gru_sequence`."""
+    """The memory of a gated recurrent unit after each input; see `recurrence.gru_sequence`.
+
+    `stream` has the memory to start from, and 0 for each time at which it is emptied first, else 1.
+    """
     T, E, _ = projected.shape
     H = weight.shape[0]
+    # Every step reads as many numbers as it has memories: a kernel cannot spread one over a row.
+    stream = None if stream is None else (stream[0], jnp.broadcast_to(stream[1][..., None], (T, E, H)))
 
-    def kernel(projected: Any, weight: Any, bias: Any, hs: Any) -> None:
+    def kernel(projected: Any, weight: Any, bias: Any, *refs: Any) -> None:
+        *start_and_keep, hs = refs
         parts = [slice(i * H, (i + 1) * H) for i in range(3)]
         w_r, w_z, w_n = (weight[:, part][None] for part in parts)
         b_r, b_z, b_n = (bias[part][None] for part in parts)
 
         def step(t: Array, h: Float[Array, "episode size"]) -> Float[Array, "episode size"]:
             i_r, i_z, i_n = (projected[t, :, part] for part in parts)
+            h = h * start_and_keep[1][t, :, :] if start_and_keep else h
             column = h[:, :, None]
             r = jax.nn.sigmoid(i_r + jnp.sum(column * w_r, axis=1) + b_r)
             z = jax.nn.sigmoid(i_z + jnp.sum(column * w_z, axis=1) + b_z)
@@ -67,10 +75,11 @@ def gru_forward(
             hs[t, :, :] = h
             return h
 
-        jax.lax.fori_loop(0, T, step, jnp.zeros((E, H), jnp.float32))
+        start = start_and_keep[0][:, :] if start_and_keep else jnp.zeros((E, H), jnp.float32)
+        jax.lax.fori_loop(0, T, step, start)
 
     shape = jax.ShapeDtypeStruct((T, E, H), jnp.float32)
-    return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(projected, weight, bias)
+    return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(projected, weight, bias, *(stream or ()))
 
 
 def gru_backward(
@@ -81,15 +90,18 @@ def gru_backward(
     hidden_new: Float[Array, "time episode size"],
     before: Float[Array, "time episode size"],
     weight: Float[Array, "size gates"],
+    keep: Float[Array, "time episode"] | None = None,
     *,
     interpret: bool = False,
 ) -> Float[Array, "time episode gates"]:
-    """The gradient of the projected inputs, backwards through time."""
+    """The gradient of the projected inputs, backwards through time; nothing flows back where `keep` is 0."""
     T, E, H = gradient.shape
+    keeps = () if keep is None else (jnp.broadcast_to(keep[..., None], (T, E, H)),)
 
     def kernel(
-        gradient: Any, reset: Any, update: Any, new: Any, hidden_new: Any, before: Any, weight: Any, out: Any
+        gradient: Any, reset: Any, update: Any, new: Any, hidden_new: Any, before: Any, weight: Any, *refs: Any
     ) -> None:
+        *keeps, out = refs
         parts = [slice(i * H, (i + 1) * H) for i in range(3)]
         w_r, w_z, w_n = (weight[part, :][None] for part in parts)
 
@@ -103,13 +115,14 @@ def gru_backward(
             for part, value in zip(parts, (d_reset, d_update, d_new), strict=True):
                 out[t, :, part] = value
             through = d_reset[:, :, None] * w_r + d_update[:, :, None] * w_z + (d_new * r)[:, :, None] * w_n
-            return dh * z + jnp.sum(through, axis=1)
+            flow = dh * z + jnp.sum(through, axis=1)
+            return flow * keeps[0][t, :, :] if keeps else flow
 
         jax.lax.fori_loop(0, T, step, jnp.zeros((E, H), jnp.float32))
 
     shape = jax.ShapeDtypeStruct((T, E, 3 * H), jnp.float32)
     # Transposed, so that sums run over rows, which are spread over warps; along columns they take three times as long.
-    arguments = (gradient, reset, update, new, hidden_new, before, weight.T)
+    arguments = (gradient, reset, update, new, hidden_new, before, weight.T, *keeps)
     return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
 
 

@@ -14,8 +14,9 @@ from asymrl.kernels.episode_steps import power_of_two
 from asymrl.kernels.network_kernels import suits_recurrence
 from asymrl.learning.episodes import RUN_AXIS, Episodes, Start, tape_length
 from asymrl.models.agent import ReadyActor
+from asymrl.models.compound import Window
 from asymrl.models.distributions import Categorical
-from asymrl.models.memory import Gru, Memory, Window
+from asymrl.models.memory import Gru, Memory
 from asymrl.worlds.deterministic import DeterministicTable
 
 MOST_SIGHTS = 1024  # what the policy makes of each is found before the first step

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from asymrl.learning.methods import Method, method
 
 if TYPE_CHECKING:
-    from asymrl.models.agent import Architecture
+    from asymrl.models.architecture import Architecture
 
 MOST_STEPS = 2**31 - 1 - 2**20  # steps are counted in 32 bits, and the last episodes may go beyond the limit
 
@@ -124,7 +124,7 @@ class Settings:
     @property
     def architecture(self) -> Architecture:
         # The command line shows these settings in its help, where importing JAX would take longer than reading.
-        from asymrl.models.agent import Architecture
+        from asymrl.models.architecture import Architecture
 
         window = self.window if self.window is not None else self.how.window
         return Architecture(self.memory, self.memory_size, window, self.attention_heads, self.hidden)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -10,40 +9,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Num, PRNGKeyArray
 
+from asymrl.models.architecture import Architecture
 from asymrl.models.attention import Attention
+from asymrl.models.compound import Stack, Window
 from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, Gaussian, distribution_over
 from asymrl.models.features import action_features, kind_of, observation_features, state_features
 from asymrl.models.layers import Features, Mlp, product
-from asymrl.models.memory import Carry, Gru, Lstm, Memory, Rnn, Stack, Window
+from asymrl.models.memory import Carry, Gru, Lstm, Memory, Memoryless, Rnn
 from asymrl.worlds.spaces import Space
 
-MEMORIES = ("gru", "lstm", "rnn", "attention")
 HEADS = {"categorical": (512, 256), "feature-vector": (512, 256), "gridverse": (512,)}
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """The shape of the networks. Two runs with equal architectures share a compiled program."""
-
-    memory: str = "gru"
-    """What remembers the history: gru, lstm, rnn or attention, or a stack of them such as rnn:attention."""
-    memory_size: int = 128
-    """Number of features of the history."""
-    window: int | None = None
-    """Remember only this many last action-observation pairs; none means the whole episode."""
-    attention_heads: int = 2
-    """Heads of an attention memory."""
-    hidden: tuple[int, ...] | None = None
-    """Hidden layers of policy and value; none means the paper's for this kind of world."""
-
-    def __post_init__(self) -> None:
-        for layer in self.memory.split(":"):
-            if layer not in MEMORIES:
-                raise ValueError(f"memory {self.memory!r}: {layer!r} is not one of {', '.join(MEMORIES)}")
-        if self.window is not None and self.window < 1:
-            raise ValueError(f"window {self.window}: remember at least 1 pair, or none for the whole episode")
-        if self.memory_size < 1:
-            raise ValueError(f"memory_size {self.memory_size}: at least 1 feature is needed")
 
 
 class History(eqx.Module):
@@ -53,11 +28,20 @@ class History(eqx.Module):
     phi_o: Features
     memory: Memory
 
-    def __init__(self, key: PRNGKeyArray, actions: Space, observations: Space, shape: Architecture, horizon: int):
+    def __init__(
+        self,
+        key: PRNGKeyArray,
+        actions: Space,
+        observations: Space,
+        shape: Architecture,
+        horizon: int,
+        kind: str | None = None,
+    ):
+        """`kind`: of the memory, if it is not that of the architecture."""
         a_key, o_key, m_key = jax.random.split(key, 3)
         self.phi_a = action_features(a_key, actions, kind_of(observations))
         self.phi_o = observation_features(o_key, observations)
-        self.memory = _memory(m_key, self.phi_a.size + self.phi_o.size, shape, horizon)
+        self.memory = _memory(m_key, kind or shape.memory, self.phi_a.size + self.phi_o.size, shape, horizon)
 
     def project(self, before: Num[Array, "..."], observations: Any) -> Float[Array, "*batch width"]:
         """What the memory takes in: the features of the action before and of what was seen then, projected.
@@ -86,6 +70,16 @@ class History(eqx.Module):
     ) -> Float[Array, "time episode size"]:
         return self.memory.follow(self.project(before, observations))
 
+    def follow_from(
+        self,
+        carry: Carry,
+        first: Bool[Array, "time stream"],
+        before: Num[Array, "time stream *action"],
+        observations: Any,
+    ) -> tuple[Carry, Float[Array, "time stream size"]]:
+        """The features at each time of a piece of streams, and what is carried on; see `Memory.follow_from`."""
+        return self.memory.follow_from(carry, first, self.project(before, observations))
+
     def replay(
         self, before: Num[Array, "time episode *action"], observations: Any, features: Float[Array, "time episode size"]
     ) -> Float[Array, "time episode size"]:
@@ -104,8 +98,16 @@ class Prepared(eqx.Module):
     def step(
         self, carry: Carry, before: Num[Array, "episode *action"], observation: Any
     ) -> tuple[Carry, Float[Array, "episode size"]]:
-        taken, seen = self.phi_a(_some_action(before)), self.phi_o(observation)
-        return self.memory.advance(carry, _taken_in(before, taken, seen, self.bias))
+        return self.memory.advance(carry, self._taken_in(before, observation))
+
+    def step_from(
+        self, carry: Carry, first: Bool[Array, "stream"], before: Num[Array, "stream *action"], observation: Any
+    ) -> tuple[Carry, Float[Array, "stream size"]]:
+        """A step of streams; an episode begins where `first` says so."""
+        return self.memory.advance_from(carry, first, self._taken_in(before, observation))
+
+    def _taken_in(self, before: Num[Array, "episode *action"], observation: Any) -> Float[Array, "episode width"]:
+        return _taken_in(before, self.phi_a(_some_action(before)), self.phi_o(observation), self.bias)
 
 
 def _is_index(before: Num[Array, "..."]) -> bool:
@@ -151,7 +153,7 @@ class Actor(eqx.Module):
         """`distribution`: what the outputs mean; by default that of the action space."""
         history_key, head_key = jax.random.split(key)
         self.distribution = distribution_over(actions) if distribution is None else distribution
-        self.history = History(history_key, actions, observations, shape, horizon)
+        self.history = History(history_key, actions, observations, shape, horizon, shape.of_actor)
         outputs = self.distribution.outputs
         self.head = Mlp(head_key, self.history.memory.size, _hidden(shape, observations), outputs)
         self.log_spread = jnp.full(outputs, LOG_SPREAD) if isinstance(self.distribution, Gaussian) else None
@@ -190,6 +192,13 @@ class ReadyActor(eqx.Module):
         carry, features = self.history.step(carry, before, observation)
         return carry, features, _with_spread(self.head.act(features, jnp.asarray(wanted)), self.log_spread)
 
+    def step_from(
+        self, carry: Carry, first: Bool[Array, "stream"], before: Num[Array, "stream *action"], observation: Any
+    ) -> tuple[Carry, Float[Array, "stream parameters"]]:
+        """A step of streams: what is remembered now, and the parameters. An episode begins where `first` says so."""
+        carry, features = self.history.step_from(carry, first, before, observation)
+        return carry, _with_spread(self.head.act(features, jnp.array(True)), self.log_spread)
+
 
 def _with_spread(outputs: Float[Array, "*batch outputs"], log_spread: Float[Array, "outputs"] | None) -> Array:
     if log_spread is None:
@@ -198,11 +207,15 @@ def _with_spread(outputs: Float[Array, "*batch outputs"], log_spread: Float[Arra
 
 
 class Critic(eqx.Module):
-    """V(h), V(s) or V(h, s), by which of its two inputs are there."""
+    """V(h), V(s) or V(h, s), by which of its two inputs are there.
+
+    With a shared memory the history is the actor's; `with_history` puts it here.
+    """
 
     history: History | None
     phi_s: Features | None
     head: Mlp
+    shares: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -216,9 +229,11 @@ class Critic(eqx.Module):
     ):
         """`reads` is "h", "s" or "hs"; `signal` is the space of the privileged signal s."""
         history_key, state_key, head_key = jax.random.split(key, 3)
-        self.history = History(history_key, actions, observations, shape, horizon) if "h" in reads else None
+        self.shares = shape.shared_memory and "h" in reads
+        own = "h" in reads and not self.shares
+        self.history = History(history_key, actions, observations, shape, horizon, shape.of_critic) if own else None
         self.phi_s = state_features(state_key, signal) if "s" in reads else None
-        size = self.history.memory.size if self.history else 0
+        size = shape.memory_size if "h" in reads else 0
         size += self.phi_s.size if self.phi_s else 0
         self.head = Mlp(head_key, size, _hidden(shape, observations), 1)
 
@@ -226,15 +241,23 @@ class Critic(eqx.Module):
         self, before: Num[Array, "time episode *action"], observations: Any, signal: Any
     ) -> Float[Array, "time episode"]:
         """The value at each time of whole episodes."""
+        if self.shares and self.history is None:
+            raise ValueError("this critic reads the actor's memory; call critic.with_history(actor) first")
         features = None if self.history is None else self.history.sequence(before, observations)
         return self.read(features, signal, before.shape[:2])
+
+    def with_history(self, actor: Actor) -> Critic:
+        """The critic with the history that it reads: its own, or the actor's if that is shared."""
+        if not self.shares:
+            return self
+        return eqx.tree_at(lambda critic: critic.history, self, actor.history, is_leaf=lambda leaf: leaf is None)
 
     def read(
         self, features: Float[Array, "*batch size"] | None, signal: Any, batch: tuple[int, ...]
     ) -> Float[Array, "*batch"]:
         """The value, given the features of the history if it reads one, and the signal if it is told one."""
         first, *rest = self.head.layers
-        seen = 0 if self.history is None else self.history.memory.size
+        seen = 0 if features is None else features.shape[-1]
         read = jnp.broadcast_to(first.bias, (*batch, first.bias.shape[0]))
         # Split, not sliced: the gradient of a split is put together without additions.
         of_history, of_signal = jnp.split(first.weight, [seen])
@@ -251,14 +274,15 @@ def _hidden(shape: Architecture, observations: Space) -> tuple[int, ...]:
     return HEADS[kind_of(observations)] if shape.hidden is None else shape.hidden
 
 
-def _memory(key: PRNGKeyArray, inputs: int, shape: Architecture, horizon: int) -> Memory:
-    names = shape.memory.split(":")
+def _memory(key: PRNGKeyArray, kind: str, inputs: int, shape: Architecture, horizon: int) -> Memory:
+    names = kind.split(":")
+    simple = {"gru": Gru, "lstm": Lstm, "rnn": Rnn, "none": Memoryless}
     layers, width = [], inputs
     for k, name in zip(jax.random.split(key, len(names)), names, strict=True):
         if name == "attention":
             layers.append(Attention(k, width, shape.memory_size, heads=shape.attention_heads, horizon=horizon))
         else:
-            layers.append({"gru": Gru, "lstm": Lstm, "rnn": Rnn}[name](k, width, shape.memory_size))
+            layers.append(simple[name](k, width, shape.memory_size))
         width = shape.memory_size
     memory = layers[0] if len(layers) == 1 else Stack(tuple(layers))
-    return memory if shape.window is None else Window(memory, shape.window)
+    return memory if shape.window is None or kind == "none" else Window(memory, shape.window)

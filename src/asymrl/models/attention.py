@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.models.layers import Linear
-from asymrl.models.memory import Memory
+from asymrl.models.memory import Memory, inputs_of_episode, one_step
 
 
 class Attention(Memory):
@@ -61,12 +61,40 @@ class Attention(Memory):
         queries, keys, values = jnp.split(projected, 3, axis=-1)
         return self._attend(queries, keys, values, seen)
 
+    def begin_streams(self, streams: int) -> tuple[Int[Array, "stream"], Array, Array]:
+        """How many inputs the current episode has had, and keys and values of the last `horizon`, the newest last."""
+        past = jnp.zeros((self.horizon, streams, self.size))
+        return jnp.zeros(streams, jnp.int32), past, past
+
+    def follow_from(
+        self,
+        carry: tuple[Array, Array, Array],
+        first: Bool[Array, "time stream"],
+        projected: Float[Array, "time stream width"],
+    ) -> tuple[tuple[Array, Array, Array], Float[Array, "time stream size"]]:
+        age, past_keys, past_values = jax.lax.stop_gradient(carry)
+        T, ages = projected.shape[0], inputs_of_episode(age, first)
+        queries, keys, values = jnp.split(projected, 3, axis=-1)
+        keys, values = jnp.concatenate([past_keys, keys]), jnp.concatenate([past_values, values])
+        # How long before each query each input was: never later, and not before the episode began.
+        ago = self.horizon + jnp.arange(T)[:, None] - jnp.arange(self.horizon + T)[None]
+        seen = (ago[None] >= 0) & (ago[None] < ages.T[..., None])
+        return (ages[-1], keys[T:], values[T:]), self._attend(queries, keys, values, seen[:, None])
+
+    def advance_from(
+        self,
+        carry: tuple[Array, Array, Array],
+        first: Bool[Array, "stream"],
+        projected: Float[Array, "stream width"],
+    ) -> tuple[tuple[Array, Array, Array], Float[Array, "stream size"]]:
+        return one_step(self, carry, first, projected)
+
     def _attend(
         self,
         queries: Float[Array, "query episode size"],
         keys: Float[Array, "past episode size"],
         values: Float[Array, "past episode size"],
-        seen: Bool[Array, "query past"],
+        seen: Bool[Array, "query past"] | Bool[Array, "episode #head query past"],
     ) -> Float[Array, "query episode size"]:
         q, k, v = (x.reshape(*x.shape[:-1], self.heads, -1) for x in (queries, keys, values))
         scores = jnp.einsum("qehd,pehd->ehqp", q, k) / q.shape[-1] ** 0.5

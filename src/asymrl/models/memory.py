@@ -1,7 +1,8 @@
 """phi(h): what an agent or a critic remembers of the actions and observations so far.
 
-A memory is used in two ways that agree: one input at a time while acting (`initial`, `step`) and over a whole
-episode while learning (`sequence`). Arrays are `[time, episode, ...]`; the axis of runs comes from `vmap`.
+A memory is used in ways that agree: one input at a time while acting (`initial`, `advance`), over a whole episode while
+learning (`follow`), and over pieces of streams in which one episode follows the other (`follow_from`). Arrays are
+`[time, episode, ...]`; the axis of runs comes from `vmap`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from asymrl.kernels.network_kernels import thin_or_plain_product
-from asymrl.models.recurrence import gru_gates, gru_sequence
+from asymrl.models.layers import Linear
+from asymrl.models.recurrence import Stream, gru_gates, gru_sequence
 
 Carry = PyTree[Any]
 
@@ -57,6 +59,31 @@ class Memory(eqx.Module):
         """
         del features
         return self.follow(projected)
+
+    def begin_streams(self, streams: int) -> Carry:
+        """What `follow_from` carries before the first input of all; it may differ from what `advance` carries."""
+        return self.initial(streams)
+
+    def follow_from(
+        self, carry: Carry, first: Bool[Array, "time stream"], projected: Float[Array, "time stream width"]
+    ) -> tuple[Carry, Float[Array, "time stream size"]]:
+        """The feature after each projected input of a piece of streams, and what is carried on.
+
+        `first` marks the inputs with which an episode begins: the memory is emptied before it takes them in. No
+        gradient reaches what was carried here.
+        """
+        carry = jax.lax.stop_gradient(carry)
+        return jax.lax.scan(lambda carry, at: self.advance_from(carry, *at), carry, (first, projected), unroll=2)
+
+    def advance_from(
+        self, carry: Carry, first: Bool[Array, "stream"], projected: Float[Array, "stream width"]
+    ) -> tuple[Carry, Float[Array, "stream size"]]:
+        """`follow_from` for a single input of each stream."""
+
+        def renewed(empty: Array, old: Array) -> Array:
+            return jnp.where(jnp.broadcast_to(first[:, None], old.shape), empty, old)
+
+        return self.advance(jax.tree.map(renewed, self.initial(first.shape[0]), carry), projected)
 
     def project(self, xs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch width"]:
         """Inputs times the matrix, plus the bias."""
@@ -114,6 +141,16 @@ class Gru(Memory):
         self, projected: Float[Array, "time episode gates"], features: Float[Array, "time episode size"]
     ) -> Float[Array, "time episode size"]:
         return gru_sequence(projected, self.hidden_weight, self.hidden_bias, features)
+
+    def follow_from(
+        self,
+        carry: Float[Array, "stream size"],
+        first: Bool[Array, "time stream"],
+        projected: Float[Array, "time stream gates"],
+    ) -> tuple[Float[Array, "stream size"], Float[Array, "time stream size"]]:
+        stream = Stream(carry, 1.0 - first.astype(carry.dtype))
+        hs = gru_sequence(projected, self.hidden_weight, self.hidden_bias, None, stream)
+        return hs[-1], hs
 
 
 class Rnn(Memory):
@@ -177,81 +214,52 @@ class Lstm(Memory):
         return (h, c), h
 
 
-class Window(Memory):
-    """A memory that begins anew, empty, `length` inputs ago: the reactive methods of the paper.
+class Memoryless(Memory):
+    """No memory at all: a linear layer with a ReLU over the last input alone."""
 
-    Before the start of the episode the inputs are zero vectors, which the memory inside really takes in.
-    """
-
-    inner: Memory
-    length: int = eqx.field(static=True)
+    input_weight: Float[Array, "inputs size"]
+    bias: Float[Array, "size"]
     size: int = eqx.field(static=True)
 
-    def __init__(self, inner: Memory, length: int):
-        self.inner, self.length, self.size = inner, length, inner.size
+    def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
+        layer = Linear(key, inputs, size, gain=2.0**0.5)
+        self.input_weight, self.bias, self.size = layer.weight, layer.bias, size
 
-    def projection(self) -> tuple[Float[Array, "inputs width"], Float[Array, "width"]]:
-        return self.inner.projection()
+    def initial(self, episodes: int) -> tuple[()]:
+        del episodes
+        return ()
 
-    def initial(self, episodes: int) -> Carry:
-        """The memories that began 1, 2, ... inputs ago, up to `length - 1`, having taken in nothing but zeros."""
-        nothing = self._zeros(episodes)
-
-        def longer(carry: Carry, x: Array) -> tuple[Carry, Carry]:
-            carry, _ = self.inner.advance(carry, x)
-            return carry, carry
-
-        return jax.lax.scan(longer, self.inner.initial(episodes), nothing, unroll=True)[1]
+    def projection(self) -> tuple[Float[Array, "inputs size"], Float[Array, "size"]]:
+        return self.input_weight, self.bias
 
     def advance(
-        self, carry: Carry, projected: Float[Array, "episode width"]
-    ) -> tuple[Carry, Float[Array, "episode size"]]:
-        """All memories take in the input, so that no input is taken in twice by any, and the oldest is read."""
-        begun = self.inner.initial(projected.shape[0])
-        carry = jax.tree.map(lambda new, old: jnp.concatenate([new[None], old]), begun, carry)
-        carry, features = jax.vmap(lambda one: self.inner.advance(one, projected))(carry)
-        return jax.tree.map(lambda leaf: leaf[:-1], carry), features[-1]
+        self, carry: tuple[()], projected: Float[Array, "episode size"]
+    ) -> tuple[tuple[()], Float[Array, "episode size"]]:
+        return carry, jax.nn.relu(projected)
 
-    def _zeros(self, episodes: int) -> Float[Array, "before episode width"]:
-        """The inputs before the first: what is left of a zero vector after the projection is the bias."""
-        _, bias = self.projection()
-        return jnp.broadcast_to(bias, (self.length - 1, episodes, bias.shape[0]))
+    def follow(self, projected: Float[Array, "time episode size"]) -> Float[Array, "time episode size"]:
+        return jax.nn.relu(projected)
 
-    def follow(self, projected: Float[Array, "time episode width"]) -> Float[Array, "time episode size"]:
-        T, E, width = projected.shape
-        padded = jnp.concatenate([self._zeros(E), projected])
-        windows = jnp.stack([padded[i : i + T] for i in range(self.length)])
-        last = self.inner.follow(windows.reshape(self.length, T * E, width))[-1]
-        return last.reshape(T, E, self.size)
+    def follow_from(
+        self, carry: tuple[()], first: Bool[Array, "time stream"], projected: Float[Array, "time stream size"]
+    ) -> tuple[tuple[()], Float[Array, "time stream size"]]:
+        del first
+        return carry, jax.nn.relu(projected)
 
 
-class Stack(Memory):
-    """Memories on top of each other."""
+def inputs_of_episode(age: Int[Array, "stream"], first: Bool[Array, "time stream"]) -> Int[Array, "time stream"]:
+    """How many inputs of its episode there have been at each time, this one included; `age` before the first."""
 
-    layers: tuple[Memory, ...]
-    size: int = eqx.field(static=True)
+    def older(age: Array, first: Array) -> tuple[Array, Array]:
+        age = jnp.where(first, 1, age + 1)
+        return age, age
 
-    def __init__(self, layers: tuple[Memory, ...]):
-        self.layers, self.size = layers, layers[-1].size
+    return jax.lax.scan(older, age, first)[1]
 
-    def projection(self) -> tuple[Float[Array, "inputs width"], Float[Array, "width"]]:
-        return self.layers[0].projection()
 
-    def initial(self, episodes: int) -> tuple[Carry, ...]:
-        return tuple(layer.initial(episodes) for layer in self.layers)
-
-    def advance(
-        self, carry: tuple[Carry, ...], projected: Float[Array, "episode width"]
-    ) -> tuple[tuple[Carry, ...], Float[Array, "episode size"]]:
-        first, features = self.layers[0].advance(carry[0], projected)
-        new = [first]
-        for layer, part in zip(self.layers[1:], carry[1:], strict=True):
-            part, features = layer.step(part, features)
-            new.append(part)
-        return tuple(new), features
-
-    def follow(self, projected: Float[Array, "time episode width"]) -> Float[Array, "time episode size"]:
-        features = self.layers[0].follow(projected)
-        for layer in self.layers[1:]:
-            features = layer.sequence(features)
-        return features
+def one_step(
+    memory: Memory, carry: Carry, first: Bool[Array, "stream"], projected: Float[Array, "stream width"]
+) -> tuple[Carry, Float[Array, "stream size"]]:
+    """`advance_from` by `follow_from`."""
+    carry, features = memory.follow_from(carry, first[None], projected[None])
+    return carry, features[0]

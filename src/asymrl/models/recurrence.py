@@ -8,7 +8,7 @@ been multiplied with their weights beforehand, all at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,32 +45,48 @@ def gru_gates(
     return (1 - z) * n + z * h, Gates(r, z, n, h_n)
 
 
+class Stream(NamedTuple):
+    """How a piece of a stream differs from a whole episode: it has a memory already, and loses it inside."""
+
+    start: Float[Array, "episode size"]  # the memory before the first input; no gradient goes there
+    keep: Float[Array, "time episode"]  # 0 where an episode begins, so that the memory is emptied first, else 1
+
+
 @jax.custom_vjp
 def gru_sequence(
     projected: Float[Array, "time episode gates"],
     weight: Float[Array, "size gates"],
     bias: Float[Array, "gates"],
     known: Float[Array, "time episode size"] | None,
+    stream: Stream | None = None,
 ) -> Float[Array, "time episode size"]:
-    """The memory after each input, starting from zeros.
+    """The memory after each input, starting from zeros, or as a stream says.
 
     Args:
         projected: the inputs' part of the gates.
         weight: of the memory's part of the gates.
         bias: of the same.
         known: the result, if it is known already, or None. All steps of the forward pass are then independent.
+        stream: where the memory starts and where it is emptied; None for whole episodes.
     """
     if known is not None:
         return known
     if not kernels.suits_recurrence(projected.shape[1], weight.shape[0]):
-        return _forward_steps(projected, weight, bias)[0]
+        return _forward_steps(projected, weight, bias, stream)[0]
     return jax.lax.platform_dependent(
-        projected, weight, bias, cuda=kernels.gru_forward, default=lambda *given: _forward_steps(*given)[0]
+        projected,
+        weight,
+        bias,
+        stream,
+        cuda=kernels.gru_forward,
+        default=lambda *given: _forward_steps(*given)[0],
     )
 
 
-def _forward_steps(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
+def _forward_steps(projected: Array, weight: Array, bias: Array, stream: Stream | None) -> tuple[Array, Gates]:
     """Memories and gates, step by step."""
+    if stream is not None:
+        return _stream_steps(projected, weight, bias, stream)
     if projected.shape[0] <= FEW:
         return _few_steps(projected, weight, bias)
 
@@ -80,6 +96,20 @@ def _forward_steps(projected: Array, weight: Array, bias: Array) -> tuple[Array,
 
     start = jnp.zeros((projected.shape[1], weight.shape[0]), projected.dtype)
     return jax.lax.scan(step, start, projected, unroll=2)[1]
+
+
+def _stream_steps(projected: Array, weight: Array, bias: Array, stream: Stream) -> tuple[Array, Gates]:
+    def step(h: Array, at: tuple[Array, Array]) -> tuple[Array, tuple[Array, Gates]]:
+        x, keep = at
+        h, gates = gru_gates(x, kept(h, keep), weight, bias)
+        return h, (h, gates)
+
+    return jax.lax.scan(step, stream.start, (projected, stream.keep), unroll=2)[1]
+
+
+def kept(h: Float[Array, "*batch size"], keep: Float[Array, "*batch"]) -> Float[Array, "*batch size"]:
+    """The memories, emptied where `keep` is 0."""
+    return h * jnp.broadcast_to(keep[..., None], h.shape)
 
 
 def _few_steps(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
@@ -97,64 +127,80 @@ def _product_of_zeros(h: Array, weight: Array) -> Array:
     return jnp.zeros((*h.shape[:-1], weight.shape[1]), h.dtype)
 
 
-def _before(hs: Array) -> Array:
-    return jnp.concatenate([jnp.zeros_like(hs[:1]), hs[:-1]])
+def _before(hs: Array, stream: Stream | None) -> Array:
+    """The memory that each input met."""
+    if stream is None:
+        return jnp.concatenate([jnp.zeros_like(hs[:1]), hs[:-1]])
+    return kept(jnp.concatenate([stream.start[None], hs[:-1]]), stream.keep)
 
 
-def _forward(projected: Array, weight: Array, bias: Array, known: Array | None) -> tuple[Array, tuple]:
+def _forward(
+    projected: Array, weight: Array, bias: Array, known: Array | None, stream: Stream | None = None
+) -> tuple[Array, tuple]:
     """Memories, and what the backward pass needs. Where the memories are known, all gates follow at once."""
 
-    def gates_of(hs: Array, projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
-        return hs, gru_gates(projected, _before(hs), weight, bias)[1]
+    def gates_of(hs: Array, projected: Array, weight: Array, bias: Array, stream: Stream | None) -> tuple[Array, Gates]:
+        return hs, gru_gates(projected, _before(hs, stream), weight, bias)[1]
 
-    def by_kernel(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
-        return gates_of(kernels.gru_forward(projected, weight, bias), projected, weight, bias)
+    def by_kernel(projected: Array, weight: Array, bias: Array, stream: Stream | None) -> tuple[Array, Gates]:
+        return gates_of(kernels.gru_forward(projected, weight, bias, stream), projected, weight, bias, stream)
 
-    given = (projected, weight, bias)
+    given = (projected, weight, bias, stream)
     if known is not None:
         hs, gates = gates_of(known, *given)
     elif kernels.suits_recurrence(projected.shape[1], weight.shape[0]):
         hs, gates = jax.lax.platform_dependent(*given, cuda=by_kernel, default=_forward_steps)
     else:
         hs, gates = _forward_steps(*given)
-    return hs, (gates, _before(hs), weight, known)
+    return hs, (gates, _before(hs, stream), weight, known, stream)
 
 
 def _backward_steps(
-    gradient: Array, reset: Array, update: Array, new: Array, hidden_new: Array, before: Array, weight: Array
+    gradient: Array,
+    reset: Array,
+    update: Array,
+    new: Array,
+    hidden_new: Array,
+    before: Array,
+    weight: Array,
+    keep: Array | None,
 ) -> Array:
     """The gradient of the projected inputs, step by step from the end."""
     # Behind a barrier, since the compiler would transpose anew in each step.
     transposed = jax.lax.optimization_barrier(weight.T)
 
-    def step(dh: Array, at: tuple[Array, ...]) -> tuple[Array, Array]:
-        from_above, r, z, n, h_n, h = at
+    def step(dh: Array, at: tuple[Any, ...]) -> tuple[Array, Array]:
+        from_above, r, z, n, h_n, h, keep = at
         dh = dh + from_above
         d_new = dh * (1 - z) * (1 - n * n)
         d_update = dh * (h - n) * z * (1 - z)
         d_reset = d_new * h_n * r * (1 - r)
         through = jnp.concatenate([d_reset, d_update, d_new * r], axis=-1) @ transposed
-        return dh * z + through, jnp.concatenate([d_reset, d_update, d_new], axis=-1)
+        flow = dh * z + through
+        flow = flow if keep is None else kept(flow, keep)
+        return flow, jnp.concatenate([d_reset, d_update, d_new], axis=-1)
 
-    steps = (gradient, reset, update, new, hidden_new, before)
+    steps = (gradient, reset, update, new, hidden_new, before, keep)
     # Of a few steps that are written out, the compiler leaves out what the first would hand to one before it.
     unroll = gradient.shape[0] if gradient.shape[0] <= FEW else 2
     return jax.lax.scan(step, jnp.zeros_like(gradient[0]), steps, reverse=True, unroll=unroll)[1]
 
 
-def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array | None]:
-    gates, before, weight, known = saved
-    given = (gradient, *gates, before, weight)
+def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array | None, Stream | None]:
+    gates, before, weight, known, stream = saved
+    given = (gradient, *gates, before, weight, None if stream is None else stream.keep)
     if kernels.suits_recurrence(gradient.shape[1], weight.shape[0]):
         d_projected = jax.lax.platform_dependent(*given, cuda=kernels.gru_backward, default=_backward_steps)
     else:
-        d_projected = _backward_steps(gradient, *gates, before=before, weight=weight)
+        d_projected = _backward_steps(gradient, *gates, before=before, weight=weight, keep=given[-1])
     d_reset, d_update, d_new = jnp.split(d_projected, 3, axis=-1)
     size, width = weight.shape
     d_gates = jnp.concatenate([d_reset, d_update, d_new * gates.reset], axis=-1).reshape(-1, width)
-    rows = slice(gradient.shape[1] if gradient.shape[0] <= FEW else 0, None)  # before the first input all was zero
+    empty_start = stream is None and gradient.shape[0] <= FEW
+    rows = slice(gradient.shape[1] if empty_start else 0, None)  # before the first input all was zero
     d_weight = before.reshape(-1, size)[rows].T @ d_gates[rows]
-    return d_projected, d_weight, d_gates.sum(0), None if known is None else jnp.zeros_like(known)
+    nothing = jax.tree.map(jnp.zeros_like, (known, stream))
+    return d_projected, d_weight, d_gates.sum(0), *nothing
 
 
 gru_sequence.defvjp(_forward, _backward)

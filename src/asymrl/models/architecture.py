@@ -1,0 +1,53 @@
+"""The shape of the networks, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MEMORIES = ("gru", "lstm", "rnn", "attention", "none")
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The shape of the networks. Two runs with equal architectures share a compiled program."""
+
+    memory: str = "gru"
+    """What remembers the history: gru, lstm, rnn or attention, a stack of them such as rnn:attention, or none."""
+    memory_size: int = 128
+    """Number of features of the history."""
+    window: int | None = None
+    """Remember only this many last action-observation pairs; none means the whole episode."""
+    attention_heads: int = 2
+    """Heads of an attention memory."""
+    hidden: tuple[int, ...] | None = None
+    """Hidden layers of policy and value; none means the paper's for this kind of world."""
+    actor_memory: str | None = None
+    """Memory of the actor, where it differs from `memory`."""
+    critic_memory: str | None = None
+    """Memory of the critic, where it differs from `memory`."""
+    shared_memory: bool = False
+    """Whether actor and critic read one and the same memory, which learns from both."""
+
+    def __post_init__(self) -> None:
+        for name in ("memory", "actor_memory", "critic_memory"):
+            kind = getattr(self, name)
+            for layer in () if kind is None else kind.split(":"):
+                if layer not in MEMORIES:
+                    raise ValueError(f"{name} {kind!r}: {layer!r} is not one of {', '.join(MEMORIES)}")
+        if self.shared_memory and self.of_actor != self.of_critic:
+            both = f"actor_memory {self.of_actor!r} and critic_memory {self.of_critic!r}"
+            raise ValueError(f"{both} cannot be shared; choose one kind, or shared_memory off")
+        if self.window is not None and self.window < 1:
+            raise ValueError(f"window {self.window}: remember at least 1 pair, or none for the whole episode")
+        if self.memory_size < 1:
+            raise ValueError(f"memory_size {self.memory_size}: at least 1 feature is needed")
+
+    @property
+    def of_actor(self) -> str:
+        """The kind of the actor's memory."""
+        return self.actor_memory or self.memory
+
+    @property
+    def of_critic(self) -> str:
+        """The kind of the critic's memory."""
+        return self.critic_memory or self.memory
