@@ -14,7 +14,7 @@ import pytest
 from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic
 from asymrl.models.features import GridState, convolve, observation_features
 from asymrl.models.layers import Embedding, Linear, Mlp
-from asymrl.models.memory import Gru, Lstm, Memoryless
+from asymrl.models.memory import Feedforward, Gru, Lstm
 from asymrl.worlds import Indices, Record, make
 from asymrl.worlds.world import World
 
@@ -154,7 +154,7 @@ def test_actor_and_critic_may_remember_in_different_ways():
     spaces = (env.action_space, env.observation_space)
     actor = eqx.filter_eval_shape(lambda key: Actor(key, *spaces, shape, T), jax.random.key(0))
     critic = eqx.filter_eval_shape(lambda key: Critic(key, *spaces, env.latent_space, "h", shape, T), jax.random.key(0))
-    assert isinstance(actor.history.memory, Memoryless)
+    assert isinstance(actor.history.memory, Feedforward)
     assert isinstance(critic.history.memory, Lstm)  # pyright: ignore[reportOptionalMemberAccess]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from asymrl.models.attention import Attention
 from asymrl.models.compound import Stack, Window
-from asymrl.models.memory import Gru, Lstm, Memory, Memoryless, Rnn
+from asymrl.models.memory import Feedforward, Gru, Lstm, Memory, Rnn
 
 T, E, INPUTS, SIZE = 6, 3, 5, 4
 HORIZON = T + 1
@@ -34,7 +34,7 @@ def memories() -> dict[str, Memory]:
         "the last 3": Window(gru, 3),
         "the last 3 of a stack": Window(Stack((rnn, above)), 3),
         "the last 20": Window(lstm, 20),
-        "none": Memoryless(keys[7], INPUTS, SIZE),
+        "none": Feedforward(keys[7], INPUTS, SIZE),
     }
 
 

@@ -20,7 +20,7 @@ from asymrl.models.compound import Stack, Window
 from asymrl.models.distributions import NO_ACTION
 from asymrl.models.features import Flat, Indexed, OneHot, Parts
 from asymrl.models.layers import Embedding, Linear
-from asymrl.models.memory import Gru, Lstm, Memory, Memoryless, Rnn
+from asymrl.models.memory import Feedforward, Gru, Lstm, Memory, Rnn
 
 Carry = Any  # names of values, nested as in the memory's own carry
 
@@ -125,7 +125,7 @@ def _carried(memory: Memory, graph: OperatorGraph, name: str, inputs: int) -> Ca
         case Stack():
             widths = [inputs, *(layer.size for layer in memory.layers)]
             return tuple(_carried(layer, graph, f"{name}/{i}", widths[i]) for i, layer in enumerate(memory.layers))
-        case Memoryless():
+        case Feedforward():
             return ()
     raise _unknown(memory)
 
@@ -137,7 +137,7 @@ def _empty_carry(memory: Memory, graph: OperatorGraph) -> Carry:
             return tuple(_empty_carry(layer, graph) for layer in memory.layers)
         case Attention():
             return None
-        case Memoryless():
+        case Feedforward():
             return ()
         case Lstm():
             return (_zeros(graph, memory.size),) * 2
@@ -175,7 +175,7 @@ def _(memory: Rnn, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tup
 
 
 @_step.register
-def _(memory: Memoryless, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+def _(memory: Feedforward, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
     return carry, graph.apply("Relu", _product(graph, name, "input", memory.input_weight, memory.bias, x))
 
 

@@ -15,7 +15,7 @@ from asymrl.models.compound import Stack, Window
 from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, Gaussian, distribution_over
 from asymrl.models.features import action_features, kind_of, observation_features, state_features
 from asymrl.models.layers import Features, Mlp, product
-from asymrl.models.memory import Carry, Gru, Lstm, Memory, Memoryless, Rnn
+from asymrl.models.memory import Carry, Feedforward, Gru, Lstm, Memory, Rnn
 from asymrl.worlds.spaces import Space
 
 HEADS = {"categorical": (512, 256), "feature-vector": (512, 256), "gridverse": (512,)}
@@ -276,7 +276,7 @@ def _hidden(shape: Architecture, observations: Space) -> tuple[int, ...]:
 
 def _memory(key: PRNGKeyArray, kind: str, inputs: int, shape: Architecture, horizon: int) -> Memory:
     names = kind.split(":")
-    simple = {"gru": Gru, "lstm": Lstm, "rnn": Rnn, "none": Memoryless}
+    simple = {"gru": Gru, "lstm": Lstm, "rnn": Rnn, "none": Feedforward}
     layers, width = [], inputs
     for k, name in zip(jax.random.split(key, len(names)), names, strict=True):
         if name == "attention":

@@ -214,7 +214,7 @@ class Lstm(Memory):
         return (h, c), h
 
 
-class Memoryless(Memory):
+class Feedforward(Memory):
     """No memory at all: a linear layer with a ReLU over the last input alone."""
 
     input_weight: Float[Array, "inputs size"]
