@@ -207,7 +207,7 @@ def _with_spread(outputs: Float[Array, "*batch outputs"], log_spread: Float[Arra
 
 
 class Critic(eqx.Module):
-    """V(h), V(s) or V(h, s), by which of its two inputs are there.
+    """V(h), V(s) or V(h, s), by which of its two inputs are there; or with `outputs`, a Q of so many actions.
 
     With a shared memory the history is the actor's; `with_history` puts it here.
     """
@@ -216,6 +216,7 @@ class Critic(eqx.Module):
     phi_s: Features | None
     head: Mlp
     shares: bool = eqx.field(static=True)
+    outputs: int | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -226,21 +227,22 @@ class Critic(eqx.Module):
         reads: str,
         shape: Architecture,
         horizon: int,
+        outputs: int | None = None,
     ):
         """`reads` is "h", "s" or "hs"; `signal` is the space of the privileged signal s."""
         history_key, state_key, head_key = jax.random.split(key, 3)
-        self.shares = shape.shared_memory and "h" in reads
+        self.shares, self.outputs = shape.shared_memory and "h" in reads, outputs
         own = "h" in reads and not self.shares
         self.history = History(history_key, actions, observations, shape, horizon, shape.of_critic) if own else None
         self.phi_s = state_features(state_key, signal) if "s" in reads else None
         size = shape.memory_size if "h" in reads else 0
         size += self.phi_s.size if self.phi_s else 0
-        self.head = Mlp(head_key, size, _hidden(shape, observations), 1)
+        self.head = Mlp(head_key, size, _hidden(shape, observations), outputs or 1)
 
     def __call__(
         self, before: Num[Array, "time episode *action"], observations: Any, signal: Any
-    ) -> Float[Array, "time episode"]:
-        """The value at each time of whole episodes."""
+    ) -> Float[Array, "time episode *outputs"]:
+        """The value, or the values of all actions, at each time of whole episodes."""
         if self.shares and self.history is None:
             raise ValueError("this critic reads the actor's memory; call critic.with_history(actor) first")
         features = None if self.history is None else self.history.sequence(before, observations)
@@ -254,8 +256,8 @@ class Critic(eqx.Module):
 
     def read(
         self, features: Float[Array, "*batch size"] | None, signal: Any, batch: tuple[int, ...]
-    ) -> Float[Array, "*batch"]:
-        """The value, given the features of the history if it reads one, and the signal if it is told one."""
+    ) -> Float[Array, "..."]:
+        """The value or values, given the features of the history if it reads one, and the signal if it is told one."""
         first, *rest = self.head.layers
         seen = 0 if features is None else features.shape[-1]
         read = jnp.broadcast_to(first.bias, (*batch, first.bias.shape[0]))
@@ -267,7 +269,7 @@ class Critic(eqx.Module):
             read = read + self.phi_s.project(signal, of_signal)
         for layer in rest:
             read = layer(jax.nn.relu(read))
-        return read[..., 0]
+        return read[..., 0] if self.outputs is None else read
 
 
 def _hidden(shape: Architecture, observations: Space) -> tuple[int, ...]:

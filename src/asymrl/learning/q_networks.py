@@ -1,0 +1,95 @@
+"""The networks of the DQN family, and the gradient of their losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Num
+
+from asymrl.learning.episodes import Lesson
+from asymrl.learning.q_losses import Estimates, Variant, estimates, regression
+from asymrl.models.agent import Actor, Critic
+
+
+class QLosses(eqx.Module):
+    """What the two regressions miss. NaN: there is no privileged network."""
+
+    history: Float[Array, "*run"]
+    privileged: Float[Array, "*run"]
+
+
+class QNetworks(eqx.Module):
+    """Q(h, a), which acts, and the privileged Q(h, s, a) or Q(s, a); None for plain DQN.
+
+    The two are separate, or the privileged one reads the history through the features of the other.
+    """
+
+    history: Actor
+    privileged: Critic | None
+
+    def values(
+        self, before: Num[Array, "time episode"], observations: Any, signal: Any
+    ) -> tuple[Float[Array, "time episode action"], Float[Array, "time episode action"] | None]:
+        """The values of all actions at each time of whole episodes, by both networks."""
+        features = self.history.history.sequence(before, observations)
+        of_history = self.history.policy(features)
+        if self.privileged is None:
+            return of_history, None
+        if self.privileged.shares:
+            return of_history, self.privileged.read(features, signal, before.shape[:2])
+        return of_history, self.privileged(before, observations, signal)
+
+
+def q_gradient(
+    networks: QNetworks,
+    target: QNetworks,
+    data: Lesson,
+    variant: Variant,
+    discount: Float[Array, ""] | float,
+    *,
+    bootstrap_truncated: bool,
+    halved: bool,
+) -> tuple[QLosses, QNetworks]:
+    """The losses of both networks, and the gradient of their sum, or if `halved`, of their mean.
+
+    A loss has no gradient in a network of its own that the other loss trains: with separate networks, this is the
+    gradient of each network's own loss.
+    """
+    towards = q_targets(target, data, variant, discount, bootstrap_truncated=bootstrap_truncated)
+    length = data.actions.shape[0]
+    before = data.before[:length]
+    observations, signal = jax.tree.map(lambda leaf: leaf[:length], (data.observations, data.signal))
+
+    def loss(networks: QNetworks) -> tuple[Float[Array, ""], QLosses]:
+        of_history, of_privileged = networks.values(before, observations, signal)
+        history = regression(of_history, data.actions, towards.history, data.valid)
+        if of_privileged is None or towards.privileged is None:
+            return history, QLosses(history, jnp.full_like(history, jnp.nan))
+        privileged = regression(of_privileged, data.actions, towards.privileged, data.valid)
+        total = history + privileged
+        return total / 2 if halved else total, QLosses(history, privileged)
+
+    (_, losses), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(networks)
+    return losses, gradient
+
+
+def q_targets(
+    target: QNetworks,
+    data: Lesson,
+    variant: Variant,
+    discount: Float[Array, ""] | float,
+    *,
+    bootstrap_truncated: bool,
+) -> Estimates:
+    """What both networks are trained towards. What follows an episode is worth nothing.
+
+    With `bootstrap_truncated`, an episode that was cut off is worth its last value; the lesson then has one more
+    observation than actions.
+    """
+    last = data.lengths + (data.truncated & bootstrap_truncated)
+    goes_on = jnp.arange(1, data.actions.shape[0] + 1)[:, None] < last[None]
+    of_history, of_privileged = target.values(data.before, data.observations, data.signal)
+    return estimates(variant, data.rewards, of_history, of_privileged, goes_on, discount)
