@@ -65,7 +65,9 @@ def estimates(
 
 
 def _next_value(
-    values: Float[Array, "times episode action"], actions: Int[Array, "times episode"], goes_on: Bool[Array, "time episode"]
+    values: Float[Array, "times episode action"],
+    actions: Int[Array, "times episode"],
+    goes_on: Bool[Array, "time episode"],
 ) -> Float[Array, "time episode"]:
     """The value of the chosen action one step later; zero after the end."""
     chosen = value_of(values, actions)[1:]
