@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -42,8 +43,9 @@ def networks(name: str, shared: bool, seed: int) -> QNetworks:
         actor = Actor(key, Discrete(A), seen, SHAPE, TIME + 1, Greedy(A))
         if not reads:
             return QNetworks(actor, None)
-        options = {"outputs": A, "shared_history": shared}
-        return QNetworks(actor, Critic(key, Discrete(A), seen, Discrete(S), reads, SHAPE, TIME + 1, **options))
+        return QNetworks(
+            actor, Critic(key, Discrete(A), seen, Discrete(S), reads, replace(SHAPE, shared_memory=shared), TIME + 1, A)
+        )
 
     shapes = eqx.filter_eval_shape(make)
     arrays, static = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))

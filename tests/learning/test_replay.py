@@ -116,7 +116,7 @@ def test_after_the_end_stands_the_last_step_again():
 def test_values_come_back_as_the_world_gave_them():
     world = make("memory-four-rooms-7x7", time_limit=3)
     layout = ReplayLayout(world, 10, with_states=True, with_last=True)
-    episode, seen = world.begin(jax.random.key(0))
+    episode, seen = jax.jit(world.begin)(jax.random.key(0))
     seen, states = jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * 4)[:, None], (seen, episode.state))
     actions, rewards = jnp.asarray([[2], [0], [1]]), jnp.asarray([[0.25], [-1.5], [5.0]])
     played = Episodes(seen, states, actions, rewards, jnp.zeros((3, 1, 0)), jnp.asarray([3]), jnp.asarray([True]))
