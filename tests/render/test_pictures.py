@@ -109,6 +109,7 @@ def test_all_moments_of_an_episode_have_the_same_even_size(name: str):
         ("heaven-hell-12", 0, 50, 51),
         ("shopping-5", 7, 8, 0),
         ("car-flag", np.array([0.1, 0.0, 1.0]), np.array([0.1, 0.0, -1.0]), np.array([0.1, 0.0, 0.0])),
+        ("cart-pole", np.array([0.1, 1.0, 0.0, 0.0]), np.array([0.1, -1.0, 0.0, 0.0]), np.array([0.1, 0.0])),
         ("good-bad", 0, 1, 0),
         ("tiger", 0, 1, 2),
     ],
@@ -311,6 +312,29 @@ def test_text_of_car_flag():
         velocity +0.0125                     velocity +0.0125
         good flag left                       good flag unknown
     """)
+
+
+def test_text_of_cart_pole():
+    state = np.array([-1.2, 0.5, 0.1, -0.2], np.float32)
+    assert draw_text(make("cart-pole"), state, state[::2], 1) == lines("""
+        cart-pole, after right
+        state                                the agent sees
+                /                                    /
+        --------#------------------------    --------#------------------------
+        position −1.200                      position −1.200
+        velocity +0.500                      velocity hidden
+        angle +5.7°                          angle +5.7°
+        turning −11.5°/s                     turning hidden
+    """)
+
+
+def test_the_pole_leans_to_the_side_of_its_angle():
+    env = make("cart-pole")
+    tips = []
+    for angle in (-0.1, 0.1):
+        left, _ = left_and_right(draw_frame(env, np.array([0.0, 0.0, angle, 0.0]), np.array([0.0, angle])))
+        tips.append(centre_of(left, style.ORANGE)[0])
+    assert tips[0] + 10 < tips[1]
 
 
 def test_text_of_the_cleaner():

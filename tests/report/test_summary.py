@@ -79,8 +79,10 @@ def test_kinds_of_runs_are_ranked_within_their_world():
 
 def test_references_hold_for_the_default_time_limit():
     assert comparable(runs())
-    assert comparable(pl.DataFrame({"time_limit": [100]}))
-    assert not comparable(pl.DataFrame({"time_limit": [100, 50]}))
+    assert comparable(pl.DataFrame({"world": ["tiger"], "time_limit": [100]}))
+    assert not comparable(pl.DataFrame({"world": ["tiger", "tiger"], "time_limit": [100, 50]}))
+    assert comparable(pl.DataFrame({"world": ["tiger", "cart-pole"], "time_limit": [100, 500]}))
+    assert not comparable(pl.DataFrame({"world": ["cart-pole"], "time_limit": [100]}))
 
 
 def test_the_next_commands_double_the_steps_in_whole_periods():

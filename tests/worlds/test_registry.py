@@ -12,13 +12,13 @@ from asymrl.worlds import WORLDS, Cleaner, HeavenHell, MemoryFourRooms, Shopping
 def test_names(name):
     env = make(name)
     assert env.name == name
-    assert env.time_limit == 100
+    assert env.time_limit == registry.usual_time_limit(name) == (500 if name == "cart-pole" else 100)
     assert env.discount == (0.95 if name == "tiger" else 0.99)
 
 
 def test_the_paper_has_eight_worlds():
     assert len(PAPER_WORLDS) == 8
-    assert set(WORLDS) - set(PAPER_WORLDS) == {"good-bad", "tiger"}
+    assert set(WORLDS) - set(PAPER_WORLDS) == {"good-bad", "tiger", "cart-pole"}
 
 
 def test_a_source_makes_worlds_from_outside(monkeypatch: pytest.MonkeyPatch):
@@ -32,7 +32,7 @@ def test_a_source_makes_worlds_from_outside(monkeypatch: pytest.MonkeyPatch):
     assert make("zoo/tiger:time_limit=7", discount=0.5).time_limit == 7
     assert registry.source_of("zoo/tiger:time_limit=7") is zoo
     assert registry.source_of("tiger") is None
-    with pytest.raises(ValueError, match=r"Known worlds: .*, tiger, zoo/NAME\.$"):
+    with pytest.raises(ValueError, match=r"Known worlds: .*, tiger, .*zoo/NAME\.$"):
         make("lion")
 
 
@@ -80,6 +80,7 @@ def test_options_in_the_name():
         ("memory-rooms-7x7", "memory-four-rooms-7x7"),
         ("goodbad", "good-bad"),
         ("tigre", "tiger"),
+        ("cartpole", "cart-pole"),
     ],
 )
 def test_an_unknown_world_suggests_the_nearest(name, nearest):

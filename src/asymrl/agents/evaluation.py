@@ -17,8 +17,9 @@ from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor
 from asymrl.stores.statistics import mean_and_error
 from asymrl.worlds.reference_scores import scores
+from asymrl.worlds.registry import usual_time_limit
 from asymrl.worlds.stepped_world import SteppedWorld
-from asymrl.worlds.world import DEFAULT_TIME_LIMIT, World
+from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
     import polars as pl
@@ -118,10 +119,10 @@ def side_by_side(env: World) -> int:
 def yardstick(settings: Settings) -> Yardstick | None:
     """The reference returns of a run's world, or None where none are known.
 
-    They hold for episodes of at most 100 steps.
+    They hold for the world's usual time limit.
     """
     known = scores(settings.world)
-    if known is None or settings.time_limit != DEFAULT_TIME_LIMIT:
+    if known is None or settings.time_limit != usual_time_limit(settings.world):
         return None
     return Yardstick(*known.random_and_best)
 

@@ -24,7 +24,7 @@ NARROWEST, WIDE = 76, 114  # columns that the table needs, and those it needs wi
 
 NOTES = """\
 Sizes: a number of indices, R^n for a vector of n floats, HxW for a grid.
-Returns: undiscounted, in 100 steps; ~ is simulated, a .. b are proven bounds.
+Returns: undiscounted, up to the limit; ~ is simulated, a .. b are proven bounds.
 Any size: heaven-hell-N, shopping-N, memory-four-rooms-HxW (H and W odd).
 Options: behind a colon, as in cleaner:maze_seed=7 or tiger:episodic=true."""
 
@@ -134,7 +134,8 @@ def _table(worlds: list[dict[str, Any]], *, wide: bool) -> Table:
         table.add_column("in Gymnasium", no_wrap=True)
     group = None
     for world in worlds:
-        heading = world["kind"] if world["in_paper"] or world["gymnasium"] is None else f"{world['kind']}, for theory"
+        beyond = not world["in_paper"] and world["gymnasium"] is not None
+        heading = f"more: {world['kind']}" if beyond else world["kind"]
         if heading != group:
             if group is not None:
                 table.add_row()

@@ -13,7 +13,7 @@ from asymrl.learning.settings import Settings
 from asymrl.report.intervals import Interval, bootstrap
 from asymrl.stores.statistics import mean_and_error
 from asymrl.stores.wording import plural, plus_minus, thousands
-from asymrl.worlds.world import DEFAULT_TIME_LIMIT
+from asymrl.worlds.registry import usual_time_limit
 
 MOST_SEEDS_SHOWN, MOST_FAILURES_SHOWN = 10, 3
 
@@ -110,12 +110,14 @@ def _failures(runs: pl.DataFrame) -> list[str]:
 
 
 def comparable(table: pl.DataFrame) -> bool:
-    """Whether the known reference returns are for the task of these runs: they hold for episodes of 100 steps.
+    """Whether the known reference returns are for the task of these runs: they hold for a world's usual time limit.
 
     Args:
-        table: of runs or of metrics; without a column `time_limit`, runs have the default.
+        table: of runs or of metrics, with `world`; without a column `time_limit`, runs have that of `Settings`.
     """
-    return "time_limit" not in table.columns or bool((table["time_limit"] == DEFAULT_TIME_LIMIT).all())
+    default = pl.lit(Settings.time_limit).alias("time_limit")
+    limits = table.select("world", "time_limit" if "time_limit" in table.columns else default).unique()
+    return all(limit == usual_time_limit(world) for world, limit in limits.rows())
 
 
 def _references(world: str, reached: float) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from asymrl.learning.settings import Settings
 from asymrl.stores.files import RunError
-from asymrl.worlds.registry import make, source_of
+from asymrl.worlds.registry import make, source_of, usual_time_limit
 
 SETTINGS = tuple(field.name for field in fields(Settings))
 
@@ -43,13 +43,14 @@ def resolve(
 
 
 def world_settings(world: str) -> dict[str, Any]:
-    """The discount and the time limit that a world brings along; nothing for the worlds of this package.
+    """The discount and the time limit that a world brings along; a world of this package has only its own limit.
 
     Raises:
         ValueError: if the world cannot be found or read.
     """
     if source_of(world) is None:
-        return {}
+        limit = usual_time_limit(world)
+        return {} if limit == Settings.time_limit else {"time_limit": limit}
     env = make(world)
     return {"discount": env.discount, "time_limit": env.time_limit or Settings.time_limit}
 

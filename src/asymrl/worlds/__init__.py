@@ -14,6 +14,7 @@ from asymrl.lazy import exports
 if TYPE_CHECKING:
     from asymrl.worlds.belief_filter import BeliefFilter as BeliefFilter
     from asymrl.worlds.car_flag import CarFlag as CarFlag
+    from asymrl.worlds.cart_pole import CartPole as CartPole
     from asymrl.worlds.checker import check as check
     from asymrl.worlds.cleaner import Cleaner as Cleaner
     from asymrl.worlds.finite import FiniteWorld as FiniteWorld
@@ -52,6 +53,7 @@ __getattr__, __dir__ = exports(
     {
         "asymrl.worlds.belief_filter": ["BeliefFilter"],
         "asymrl.worlds.car_flag": ["CarFlag"],
+        "asymrl.worlds.cart_pole": ["CartPole"],
         "asymrl.worlds.checker": ["check"],
         "asymrl.worlds.cleaner": ["Cleaner"],
         "asymrl.worlds.finite": ["FiniteWorld"],

@@ -1,8 +1,8 @@
 """Reference returns: what a random policy and the best policy reach in the worlds of this package.
 
-Episodes have at most 100 actions. The paper's curves show `undiscounted` returns; `discounted` ones use the world's own
-discount. A score is `exact` (dynamic programming or a closed form), a pair of proven `bounds`, the return of the best
-policy `found`, or a `Monte-Carlo` estimate.
+Episodes end at the world's usual time limit. The paper's curves show `undiscounted` returns; `discounted` ones use the
+world's own discount. A score is `exact` (dynamic programming or a closed form), a pair of proven `bounds`, the return
+of the best policy `found`, or a `Monte-Carlo` estimate.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from asymrl.worlds.world import World
 
+DEFAULT_TIME_LIMIT = 100  # The paper ends every episode after 100 steps (appendix "Hyperparameters").
+
 
 class Family(NamedTuple):
     """Worlds of this package that share a pattern of names; the numbers in a name are the class's first arguments."""
@@ -26,6 +28,8 @@ class Family(NamedTuple):
     """The module and the class."""
     members: tuple[str, ...]
     """The names that are listed; other sizes can be made as well."""
+    time_limit: int = DEFAULT_TIME_LIMIT
+    """Of its worlds, unless an option says otherwise."""
 
     def load(self) -> Callable[..., World]:
         """The class."""
@@ -62,6 +66,7 @@ FAMILIES = (
     ),
     Family(r"good-bad", "good-bad", "asymrl.worlds.finite_worlds:GoodBad", ("good-bad",)),
     Family(r"tiger", "tiger", "asymrl.worlds.finite_worlds:Tiger", ("tiger",)),
+    Family(r"cart-pole", "cart-pole", "asymrl.worlds.cart_pole:CartPole", ("cart-pole",), time_limit=500),
 )
 
 WORLDS = tuple(name for family in FAMILIES for name in family.members)
@@ -106,6 +111,12 @@ def source_of(name: str) -> Source | None:
 def is_built_in(name: str) -> bool:
     """Whether a name, without options, is that of a world of this package."""
     return _family(name) is not None
+
+
+def usual_time_limit(name: str) -> int:
+    """Steps after which episodes of a named world end, unless an option says otherwise. Makes no world."""
+    belongs = _family(split_options(name)[0])
+    return DEFAULT_TIME_LIMIT if belongs is None else belongs[0].time_limit
 
 
 def split_options(name: str) -> tuple[str, str]:

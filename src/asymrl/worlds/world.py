@@ -13,14 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from asymrl.worlds.registry import DEFAULT_TIME_LIMIT as DEFAULT_TIME_LIMIT
 from asymrl.worlds.spaces import Box, Discrete, Space
 
 State = PyTree[Any]
 Observation = PyTree[Any]
 Latent = PyTree[Any]
 Action = Int[Array, ""] | Float[Array, "..."] | int  # an index, or in some worlds a vector
-
-DEFAULT_TIME_LIMIT = 100  # The paper ends every episode after 100 steps (appendix "Hyperparameters").
 
 
 class Step(NamedTuple):

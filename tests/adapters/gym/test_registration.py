@@ -21,6 +21,7 @@ IDS = [
     "asymrl/MemoryFourRooms-9x9-v0",
     "asymrl/GoodBad-v0",
     "asymrl/Tiger-v0",
+    "asymrl/CartPole-v0",
 ]
 
 
@@ -62,8 +63,9 @@ def test_the_entry_point_registers_the_worlds():
 
 
 @pytest.mark.parametrize("gymnasium_id", IDS)
-def test_time_limit_of_the_paper(gymnasium_id: str):
-    assert gymnasium.spec(gymnasium_id).max_episode_steps == 100
+def test_time_limits(gymnasium_id: str):
+    limit = 500 if gymnasium_id == "asymrl/CartPole-v0" else 100  # the paper's, and that of Gymnasium's CartPole-v1
+    assert gymnasium.spec(gymnasium_id).max_episode_steps == limit
 
 
 def test_classes_are_found_in_the_package():

@@ -76,6 +76,7 @@ def test_a_changed_file_is_another_world(tiger: Path) -> None:
 def test_the_discount_of_the_file_is_the_default(tiger: Path) -> None:
     assert world_settings(f"{tiger}:time_limit=12") == {"discount": 0.95, "time_limit": 12}
     assert world_settings("heaven-hell-3") == {}
+    assert world_settings("cart-pole:velocities=true") == {"time_limit": 500}
     assert settings_for(str(tiger), "a2c").discount == 0.95
     assert settings_for(str(tiger), "a2c", discount=0.5).discount == 0.5
 

@@ -6,9 +6,7 @@ import re
 
 import gymnasium
 
-from asymrl.worlds.registry import WORLDS
-
-TIME_LIMIT = 100
+from asymrl.worlds.registry import WORLDS, usual_time_limit
 
 
 def gymnasium_id(world: str) -> str:
@@ -25,7 +23,7 @@ def register_worlds() -> None:
                 gymnasium_id(world),
                 entry_point="asymrl.adapters.gym.environment:Environment",
                 vector_entry_point="asymrl.adapters.gym.vector_environment:VectorEnvironment",
-                max_episode_steps=TIME_LIMIT,
+                max_episode_steps=usual_time_limit(world),
                 # Gymnasium applies its own limit, so that `max_episode_steps` can also lengthen an episode.
                 kwargs={"world": world, "time_limit": None},
             )
