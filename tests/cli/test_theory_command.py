@@ -45,12 +45,26 @@ def test_command_with_a_trained_run(capsys: pytest.CaptureFixture[str], tmp_path
     assert "was trained in tiger, not in good-bad" in capsys.readouterr().err
 
 
-def test_worth_of_a_signal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_critics_by_what_they_read(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["theory", "heaven-hell-1", "--horizon", "8", "--critic-sees"]
     assert main([*asked, "heaven-side"]) == 0
-    assert "It explains 100.0% of what V(h, s) knows beyond V(h)." in capsys.readouterr().out
-    assert main([*asked, "position", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["signal"]["explained"] == pytest.approx(0, abs=1e-12)
+    text = capsys.readouterr().out
+    rows = [line.split("  ")[0] for line in text.splitlines() if line.startswith("V(")]
+    known = ["V(h)", "V(h, s)", "V(h, b)", "V(h, s~b)", "V(s)", "V(s, t)", "V(b)", "V(s~b)"]
+    assert rows[:10] == [*known, "V(h, heaven-side)", "V(heaven-side)"]
+    assert "V(h, heaven-side) knows 100.0% of what V(h, s) knows beyond V(h)." in text
+    assert "heaven-side: which exit is heaven: 0 west, 1 east" in text
+    assert main([*asked, "position+time", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["critic"] for each in found["readings"]] == known
+    with_history, without = found["critic_sees"]
+    assert with_history["critic"] == "V(h, position, t)"
+    assert with_history["explained"] == pytest.approx(0, abs=1e-12)
+    assert with_history["gradient_error"] < 1e-12 < without["gradient_error"]
+    # The agent knows its cell and the time, so that this is V(h).
+    assert with_history["gradient_variance"] == pytest.approx(found["variance"]["h"])
+    assert main([*asked, "sampled-state"]) == 0
+    assert "V(s~b) with GAE(0.95): Var advantage is" in capsys.readouterr().out
     assert main([*asked, "colour"]) == 2
     assert "no signal 'colour'; choose one of state, heaven-side" in capsys.readouterr().err
 
@@ -72,6 +86,8 @@ def test_pictures_are_saved_or_refused(tmp_path: Path, capsys: pytest.CaptureFix
         (["tiger", "--policy", "run:nowhere"], "nowhere: no runs here"),
         (["tiger", "--horizon", "0"], "--horizon 0"),
         (["tiger", "--depth", "-1"], "--depth -1"),
+        (["tiger", "--horizon", "inf", "--critic-sees", "time"], "a critic that reads the time needs a horizon"),
+        (["tiger", "--critic-sees", "time+time"], "reads the same twice"),
     ],
 )
 def test_wrong_command_lines(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from asymrl.audit import Audit
     from asymrl.solvers import Solution, Verdict
     from asymrl.solvers.verdict import StateCritic, WorstHistory
-    from asymrl.theory import Analysis, SignalWorth
+    from asymrl.theory import Analysis, ReadingWorth
 
 WIDTH = 100
 TARGETS = {"td0": "TD(0)", "td-lambda": "TD(lambda)", "mc": "Monte-Carlo"}
@@ -45,7 +45,8 @@ class Theory:
     """The probability of the histories to follow, for a run whose policy remembers everything."""
 
     critic_sees: Annotated[str | None, tyro.conf.arg(metavar="SIGNAL")] = None
-    """Also report what a critic gains from this part of the state alone, such as heaven-side in Heaven-Hell."""
+    """Also report on critics that see this: state, belief, sampled-state, time, a signal of the world such as
+    heaven-side, or a sum such as state+time."""
 
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
     """Also draw the bias along the tree of histories, the gradient from each critic and, in Heaven-Hell, the values
@@ -61,14 +62,15 @@ class Theory:
         if self.output is not None:
             check_writable(self.output, (".png", ".svg", ".pdf"))
         with user_errors():
+            meanings = self._meanings()
             analysis, best, audit = self._analysis()
             returns = references_for(analysis.pomdp, analysis.horizon, best)
             verdict = examine(analysis, self.policy, returns, self.depth)
-            signal = None if self.critic_sees is None else self._signal_worth(analysis, self.critic_sees)
+            told = self._told(analysis)
             if self.output is not None:
                 self._draw(analysis, self.output)
         if self.json:
-            more = {"signal": signal and asdict(signal), "audit": audit and audit.numbers(self.depth)}
+            more = {"critic_sees": [each.to_json() for each in told], "audit": audit and audit.numbers(self.depth)}
             print(json.dumps(verdict.to_json() | more, indent=1))
             return 0
         if analysis.pomdp.name == "good-bad" and 0 < analysis.pomdp.discount < 1:
@@ -78,9 +80,7 @@ class Theory:
         if self.horizon is None and analysis.horizon < (limit := self._steps(analysis.pomdp.time_limit)):
             print(f"Whole episodes of {limit:g} actions do not fit; this is about the first {analysis.horizon:g}. "
                   "Choose another number with --horizon.\n")  # fmt: skip
-        print("\n".join(_lines(verdict)))
-        if signal is not None:
-            print("", *_signal_lines(signal), sep="\n")
+        print("\n".join(_lines(verdict, told, meanings)))
         if audit is not None:
             print("", *audit.report(self.depth), sep="\n")
         return 0
@@ -115,13 +115,26 @@ class Theory:
         mass, horizon = 1.0 if has_window else self.mass, self._steps(chosen.world.time_limit)
         return audit_critic(chosen.world, actor, critic, chosen.settings, mass=mass, horizon=horizon)
 
-    def _signal_worth(self, analysis: Analysis, signal: str) -> SignalWorth:
-        from asymrl.theory import examine_signal
-        from asymrl.worlds.finite import FiniteWorld
+    def _meanings(self) -> dict[str, str]:
+        """What the signals mean that the critic sees."""
+        from asymrl.theory import named_inputs
 
         world = world_named(self.world)
+        inputs = named_inputs(world.name, self.critic_sees or "", world)
+        return {name: signal.about for name, signal in world.signals().items() if name in inputs}
+
+    def _told(self, analysis: Analysis) -> tuple[ReadingWorth, ...]:
+        """Critics that see what the user asked about, with history and without."""
+        from asymrl.theory import compare_readings, examine_reading
+        from asymrl.worlds.finite import FiniteWorld
+
+        if self.critic_sees is None:
+            return ()
+        world = world_named(self.world)
         assert isinstance(world, FiniteWorld)  # otherwise the analysis has failed already
-        return examine_signal(analysis, world, signal)
+        analysis = replace(analysis, world=world)
+        told = compare_readings(analysis, [(self.critic_sees, history) for history in (True, False)])
+        return told or (examine_reading(analysis, self.critic_sees),)  # which says why there is none
 
     def _draw(self, analysis: Analysis, output: Path) -> None:
         from asymrl.paper.fork_theory import draw_fork, has_fork
@@ -139,7 +152,9 @@ class Theory:
         return self.horizon
 
 
-def _lines(verdict: Verdict) -> Iterator[str]:
+def _lines(verdict: Verdict, told: Sequence[ReadingWorth], meanings: dict[str, str]) -> Iterator[str]:
+    from asymrl.report.reading_table import reading_lines, remarks
+
     limit = "no time limit" if verdict.horizon is None else f"{verdict.horizon} actions at most"
     yield f"{verdict.world}, policy {verdict.policy}, {limit}, discount {verdict.discount:g}"
     exact = f" ± {verdict.return_error:.2g}" if verdict.return_error > 1e-9 else ""
@@ -166,32 +181,21 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         )
         yield f"Mean variance of V(h, s) given h: {v.state_variance:.4g}"
     yield ""
+    yield from reading_lines([*verdict.readings, *(each for each in told if each not in verdict.readings)])
+    for each in told:
+        yield from remarks(each)
+    yield from (f"{name}: {meaning}" for name, meaning in meanings.items())
+    yield ""
     yield "Would a privileged critic help here, and which?"
     yield from textwrap.wrap(verdict.advice, WIDTH)
 
 
 def _row(critic: StateCritic) -> str:
+    from asymrl.report.reading_table import cosine, percent
+
     bias = "?" if critic.value_bias is None else f"{critic.value_bias:.4g}"
-    error = "inf" if math.isinf(critic.gradient_error) else f"{100 * round(critic.gradient_error, 9):.3g} %"
-    cosine = "-" if math.isnan(critic.gradient_cosine) else f"{critic.gradient_cosine:.3f}"
-    return f"{TARGETS[critic.targets]:<18}{ACTORS[critic.estimator]:<16}{bias:>11}{error:>16}{cosine:>9}"
-
-
-def _signal_lines(worth: SignalWorth) -> Iterator[str]:
-    i = worth.signal
-    yield f"What does the critic need to know? {i}: {worth.meaning}"
-    if worth.explained is not None:
-        yield f"It explains {worth.explained:.1%} of what V(h, s) knows beyond V(h)."
-    yield f"{'unbiased critic':<28}{'variance of the gradient estimate':>34}"
-    for name, variance in (
-        ("V(h)", worth.variance_h),
-        (f"V(h, {i})", worth.variance_hi),
-        ("V(h, s)", worth.variance_hs),
-    ):
-        yield f"{name:<28}{variance:>34.4g}"
-    yield f"{'critic without history':<28}{'value bias':>15}{'gradient cosine':>19}"
-    for name, bias, cosine in ((f"V({i})", worth.bias_i, worth.cosine_i), ("V(s)", worth.bias_s, worth.cosine_s)):
-        yield f"{name + ' by TD(0)':<28}{bias:>15.4g}{'-' if cosine is None else format(cosine, '.3f'):>19}"
+    error, angle = percent(critic.gradient_error), cosine(critic.gradient_cosine)
+    return f"{TARGETS[critic.targets]:<18}{ACTORS[critic.estimator]:<16}{bias:>11}{error:>16}{angle:>9}"
 
 
 def _places(critic: StateCritic) -> Iterator[str]:

@@ -13,9 +13,9 @@ from asymrl.solvers.references import Reference
 from asymrl.theory.analysis import Analysis
 from asymrl.theory.gradients import state_variance
 from asymrl.theory.history_graph import BY_MEMORY
+from asymrl.theory.reading_worth import ReadingWorth, compare_readings
 
 NEGLIGIBLE = 1e-6  # relative error of a gradient that does no harm
-ROUNDING = 1e-12  # relative to the largest value
 KINDS = (("td0", "td0"), ("td-lambda", "td-lambda"), ("mc", "td0"), ("mc", "mc"))
 """The targets of the state critic, and the estimator of the actor that uses it."""
 
@@ -76,6 +76,8 @@ class Verdict:
     gradient_norm: float
     critics: tuple[StateCritic, ...]
     variance: Variances | None
+    readings: tuple[ReadingWorth, ...]
+    """What critics are worth by what they read, with TD(0)."""
     returns: dict[str, Reference]
     advice: str
 
@@ -85,7 +87,7 @@ class Verdict:
         for critic in data["critics"]:
             critic["gradient_cosine"] = None if math.isnan(critic["gradient_cosine"]) else critic["gradient_cosine"]
             critic["gradient_error"] = None if math.isinf(critic["gradient_error"]) else critic["gradient_error"]
-        return data
+        return data | {"readings": [reading.to_json() for reading in self.readings]}
 
 
 def examine(analysis: Analysis, policy: str, returns: dict[str, Reference], depth: int | None = None) -> Verdict:
@@ -99,7 +101,7 @@ def examine(analysis: Analysis, policy: str, returns: dict[str, Reference], dept
     """
     defined = analysis.state_value()
     critics = tuple(_critic(analysis, targets, estimator, depth) for targets, estimator in KINDS)
-    spread = _spread(analysis)
+    spread, readings = _spread(analysis), compare_readings(analysis)
     norm = analysis.gradient().norm
     return Verdict(
         world=analysis.pomdp.name,
@@ -115,15 +117,15 @@ def examine(analysis: Analysis, policy: str, returns: dict[str, Reference], dept
         gradient_norm=norm,
         critics=critics,
         variance=spread,
+        readings=readings,
         returns=returns,
-        advice=_advice(analysis, critics, spread, norm),
+        advice=_advice(analysis, critics, spread, readings, norm),
     )
 
 
 def _critic(analysis: Analysis, targets: str, estimator: str, depth: int | None) -> StateCritic:
     true, estimate = analysis.gradient(), analysis.gradient(targets, estimator)
-    error, rounding = estimate.error(true), ROUNDING * _scale(analysis)
-    relative = error / true.norm if true.norm > rounding else 0.0 if error <= rounding else math.inf
+    relative = estimate.relative_error(true, analysis.rounding)
     mean, worst_value, worst_gradient = None, None, None
     if analysis.graph.merged != BY_MEMORY:
         bias = analysis.value_bias(targets)
@@ -131,11 +133,8 @@ def _critic(analysis: Analysis, targets: str, estimator: str, depth: int | None)
         mean = float(np.sum(weight * np.abs(np.nan_to_num(bias))) / weight.sum())
         worst_value = _largest(analysis, bias[:, None], depth, named=False)
         worst_gradient = _largest(analysis, analysis.gradient_bias(targets, estimator), depth, named=True)
-    return StateCritic(targets, estimator, mean, worst_value, relative, estimate.cosine(true), worst_gradient)
-
-
-def _scale(analysis: Analysis) -> float:
-    return max(1.0, float(np.max(np.abs(analysis.values.V_h))))
+    cosine = estimate.cosine(true, analysis.rounding)
+    return StateCritic(targets, estimator, mean, worst_value, relative, cosine, worst_gradient)
 
 
 def _largest(
@@ -147,7 +146,7 @@ def _largest(
     if depth is not None:
         size = np.where(graph.time[:, None] <= depth, size, 0.0)
     node, column = np.unravel_index(int(size.argmax()), size.shape)
-    if abs(x[node, column]) <= 1e-9 * _scale(analysis) or np.isnan(x[node, column]):
+    if abs(x[node, column]) <= 1e3 * analysis.rounding or np.isnan(x[node, column]):
         return None
     words = analysis.describe(graph.history(int(node)))
     action = analysis.pomdp.action_names[int(column)] if named else None
@@ -167,7 +166,13 @@ def _spread(analysis: Analysis) -> Variances | None:
     )
 
 
-def _advice(analysis: Analysis, critics: tuple[StateCritic, ...], spread: Variances | None, norm: float) -> str:
+def _advice(
+    analysis: Analysis,
+    critics: tuple[StateCritic, ...],
+    spread: Variances | None,
+    readings: tuple[ReadingWorth, ...],
+    norm: float,
+) -> str:
     by_kind = {(critic.targets, critic.estimator): critic for critic in critics}
     td0 = by_kind["td0", "td0"]
     hidden = np.bincount(analysis.graph.node).max() > 1
@@ -176,12 +181,14 @@ def _advice(analysis: Analysis, critics: tuple[StateCritic, ...], spread: Varian
             "The agent always knows the state, so V(h), V(s) and V(h, s) are the same: a privileged critic can only be "
             "easier to learn."
         )
-    still = norm <= ROUNDING * _scale(analysis)
+    still = norm <= analysis.rounding
     sentences = [_on_states(td0, by_kind["td-lambda", "td-lambda"], still)]
     if spread is None:
         sentences.append("V(h, s) (a2c-asym-hs) is unbiased here as everywhere.")
     else:
         sentences.append(_on_histories(spread))
+    if not still:
+        sentences += _on_readings(td0, readings)
     if all(critic.safe for critic in critics) and not still:
         sentences.append("This holds for this policy; the bias grows as a policy learns to use its memory.")
     return " ".join(sentences)
@@ -201,6 +208,18 @@ def _on_states(td0: StateCritic, td_lambda: StateCritic, still: bool) -> str:
         f"{100 * td0.gradient_error:.0f} %; with TD(lambda) the cosine is {td_lambda.gradient_cosine:.3f}. "
         "With Monte-Carlo returns V(s) is only a baseline and harmless."
     )
+
+
+def _on_readings(td0: StateCritic, readings: tuple[ReadingWorth, ...]) -> list[str]:
+    """What could be read instead of the state alone, if that is not safe."""
+    others = [reading for reading in readings if reading.sees in ("belief", "state+time") and not reading.history]
+    if td0.safe or not others:
+        return []
+    words = [
+        f"{each.critic} (--critic-sees {each.sees}) " + ("is safe" if each.safe else f"{each.gradient_cosine:.3f}")
+        for each in others
+    ]
+    return [f"Other critics without history, by the cosine of their gradient with the true one: {', '.join(words)}."]
 
 
 def _on_histories(spread: Variances) -> str:

@@ -12,7 +12,6 @@ a subclass of `HistoryPolicy`. `asymrl.solvers` has optimal policies, `asymrl.au
 from asymrl.theory.analysis import Analysis as Analysis, analyse as analyse, as_pomdp as as_pomdp
 from asymrl.theory.beliefs import belief_of as belief_of
 from asymrl.theory.conditions import StateValue as StateValue
-from asymrl.theory.critic_signals import SignalWorth as SignalWorth, examine_signal as examine_signal
 from asymrl.theory.gradients import Gradient as Gradient
 from asymrl.theory.histories import (
     History as History,
@@ -28,6 +27,17 @@ from asymrl.theory.policies import (
     WindowPolicy as WindowPolicy,
     reactive as reactive,
     uniform as uniform,
+)
+from asymrl.theory.reading_worth import (
+    READINGS as READINGS,
+    ReadingWorth as ReadingWorth,
+    compare_readings as compare_readings,
+    examine_reading as examine_reading,
+)
+from asymrl.theory.readings import (
+    LearnedCritic as LearnedCritic,
+    named_inputs as named_inputs,
+    signal_labels as signal_labels,
 )
 from asymrl.theory.state_values import CRITICS as CRITICS
 from asymrl.theory.unrolling import realisable as realisable

@@ -25,6 +25,7 @@ from asymrl.theory.histories import NODES, History, describe
 from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.lookup import Lookup
 from asymrl.theory.policies import HistoryPolicy, PolicyLike, as_policy
+from asymrl.theory.readings import LearnedCritic, learn, read
 from asymrl.theory.state_values import Critics, StateValues
 from asymrl.theory.unrolling import left_over
 from asymrl.theory.values import Values, value_bias
@@ -32,7 +33,8 @@ from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
 from asymrl.worlds.registry import make
 
-CriticLike = str | Float64[np.ndarray, "pairs"]
+CriticLike = str | Float64[np.ndarray, "pairs"] | LearnedCritic
+ROUNDING = 1e-12  # relative to the largest value
 
 
 def as_pomdp(world: Any) -> Pomdp:
@@ -84,6 +86,7 @@ def analyse(
         ValueError: if the policy or an option is invalid.
         TooLargeError: if there are more nodes than the limit. A subclass of ValueError.
     """
+    world = make(world) if isinstance(world, str) else world
     pomdp = as_pomdp(world)
     if discount is not None:
         pomdp = replace(pomdp, discount=float(discount))
@@ -96,7 +99,8 @@ def analyse(
     options = {"truncation": truncation, "mass": mass, "merge": merge, "limit": limit}
     history_policy = as_policy(pomdp, policy)
     graph = follow(pomdp, history_policy, horizon, **options)
-    return Analysis(pomdp, history_policy, float(horizon), graph, lambda_, options)
+    known = world if isinstance(world, FiniteWorld) else None
+    return Analysis(pomdp, history_policy, float(horizon), graph, lambda_, options, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +117,8 @@ class Analysis:
     graph: HistoryGraph
     lambda_: float
     options: dict[str, Any] = field(repr=False)
+    world: FiniteWorld | None = field(default=None, repr=False)
+    """The world with its signals; None if only its tables are known."""
 
     @cached_property
     def values(self) -> Values:
@@ -127,6 +133,25 @@ class Analysis:
     def critics(self) -> Critics:
         """What each kind of ideal critic says at each pair."""
         return Critics(self.states, self.lambda_)
+
+    def critic(self, sees: str, *, history: bool = False, targets: str = "td0") -> LearnedCritic:
+        """What a critic converges to while the policy stays as it is, by what it sees.
+
+        Args:
+            sees: "state", "belief", "sampled-state", "time", a signal of the world, a sum such as "state+time", or ""
+                for nothing but the history.
+            history: whether it also reads the history.
+            targets: of its training: "td0" or "mc".
+
+        Raises:
+            ValueError: if there is no such input, or it needs a horizon, or fewer beliefs.
+        """
+        return learn(self.values, read(self.graph, sees, history, self.world), targets)
+
+    @property
+    def rounding(self) -> float:
+        """Gradients and biases below this are zero up to rounding."""
+        return ROUNDING * max(1.0, float(np.max(np.abs(self.values.V_h))))
 
     @cached_property
     def lookup(self) -> Lookup:
@@ -207,7 +232,8 @@ class Analysis:
         """The true policy gradient or, with a critic, the expected gradient estimate of an actor that uses it.
 
         Args:
-            critic: one of `asymrl.theory.CRITICS`, or a value for each pair; None for the true gradient.
+            critic: one of `asymrl.theory.CRITICS`, one from `critic`, or a value for each pair; None for the true
+                gradient.
             estimator: "td0" (the default), "td-lambda" or "mc".
             parameters: "softmax" or "direct".
         """
@@ -231,17 +257,18 @@ class Analysis:
         """The total variance of the one-episode actor-critic gradient estimate with this critic.
 
         Args:
-            critic: "h", "hs" or any other of `asymrl.theory.CRITICS`, or a value for each pair.
+            critic: "h", "hs" or any other of `asymrl.theory.CRITICS`, one from `critic`, or a value for each pair.
             resampled: whether V(h, s) reads a state drawn again from the belief instead of the true one.
             shared: whether the policy's table has a row for each memory, rather than one for each history.
         """
         self._need_histories("the variance of the estimate")
         if not resampled:
-            return estimator_variance(self.values, self.critics(critic), shared=shared)
+            noise = critic.noise if isinstance(critic, LearnedCritic) else None
+            return estimator_variance(self.values, self.critics(critic), shared=shared, noise=noise)
         if not isinstance(critic, str) or critic != "hs":
             raise ValueError(f"resampled states are for the critic 'hs', not {critic!r}")
-        spread = state_variance(self.values)
-        return estimator_variance(self.values, self.critics("h"), resampled=spread)
+        noise = state_variance(self.values)[self.graph.node]
+        return estimator_variance(self.values, self.critics("h"), shared=shared, noise=noise)
 
     def find(self, h: History) -> int | None:
         """The node of the graph that contains a history; None if the policy never reaches it."""

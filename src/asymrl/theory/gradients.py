@@ -6,6 +6,7 @@ only). Any baseline b(h, s) that it subtracts drops out: given the history, the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,14 +30,20 @@ class Gradient:
     def norm(self) -> float:
         return float(np.linalg.norm(self.table))
 
-    def cosine(self, other: Gradient) -> float:
-        """The cosine of the angle to another gradient; NaN if one of them is zero."""
-        size = self.norm * other.norm
-        return float(np.sum(self.table * other.table) / size) if size > 0 else float("nan")
+    def cosine(self, other: Gradient, rounding: float = 0.0) -> float:
+        """The cosine of the angle to another gradient; NaN if one of them is zero up to `rounding`."""
+        if min(self.norm, other.norm) <= rounding:
+            return math.nan
+        return float(np.sum(self.table * other.table) / (self.norm * other.norm))
 
     def error(self, true: Gradient) -> float:
         """The norm of the difference from the true gradient."""
         return float(np.linalg.norm(self.table - true.table))
+
+    def relative_error(self, true: Gradient, rounding: float) -> float:
+        """The error relative to the true gradient; infinite if that is zero up to `rounding` and the error is not."""
+        error = self.error(true)
+        return error / true.norm if true.norm > rounding else 0.0 if error <= rounding else math.inf
 
 
 def estimated_values(
@@ -63,7 +70,7 @@ def asymmetric_gradient(
 
     Any estimate of Q(h, s, a) may take its place.
     """
-    weight = graph.discounted_mass(graph.pomdp.discount)
+    weight = graph.discounted_mass
     return _gathered(graph, graph.per_node(weight[:, None] * np.nan_to_num(Q_hsa)), parameters)
 
 
@@ -71,7 +78,7 @@ def symmetric_gradient(
     graph: HistoryGraph, Q_ha: Float64[np.ndarray, "nodes A"], parameters: str = "softmax"
 ) -> Gradient:
     """E[sum_t gamma^t Q(h_t, a_t) grad log pi(a_t; h_t)] (paper, eq. policy-gradient)."""
-    weight = graph.per_node(graph.discounted_mass(graph.pomdp.discount))
+    weight = graph.per_node(graph.discounted_mass)
     return _gathered(graph, weight[:, None] * np.nan_to_num(Q_ha), parameters)
 
 
@@ -114,7 +121,7 @@ def estimator_variance(
     critic: Float64[np.ndarray, "pairs"],
     *,
     shared: bool = False,
-    resampled: Float64[np.ndarray, "nodes"] | None = None,
+    noise: Float64[np.ndarray, "pairs"] | None = None,
 ) -> float:
     """The total variance (the trace of the covariance) of the gradient estimate from one episode.
 
@@ -126,23 +133,21 @@ def estimator_variance(
         critic: the critic's value at each pair.
         shared: whether the table has a row for each memory of the policy, which may recur in an episode; otherwise it
             has a row for each history.
-        resampled: Var(critic | h) at each node, if the critic reads states drawn again from the belief at each step
-            instead of the true ones; `critic` is then its mean.
+        noise: the variance of the critic's value at each pair, if it reads a state that is drawn from the belief at
+            each step; `critic` is then its mean. Whether a draw is used twice, for V(h) and as the bootstrap of the
+            previous step, makes no difference: E[grad log pi | h] = 0 removes the product of the two.
 
     Raises:
-        ValueError: if nodes are not histories, or rows are shared and states resampled.
+        ValueError: if nodes are not histories.
     """
     graph = values.graph
     if graph.merged == BY_MEMORY or (graph.stationary and not shared):
         raise ValueError("the variance of the estimate needs a graph of histories or beliefs, unrolled in time")
-    if shared and resampled is not None:
-        raise ValueError("resampled states are supported for a table with a row for each history only")
     delta = td_errors(graph, critic)
     size = _score_size(graph)[graph.node[graph.source], graph.action]
     moment = delta**2
-    if resampled is not None:
-        after = np.where(graph.target >= 0, resampled[graph.node[graph.target]], 0.0)
-        moment = moment + resampled[graph.node[graph.source]] + values.discount**2 * after
+    if noise is not None:
+        moment = moment + noise[graph.source] + values.discount**2 * at_targets(graph, noise)
     gain = np.bincount(graph.source, graph.probability * moment * size, minlength=graph.pairs)
     if not shared:
         second = graph.start @ graph.backward(gain, values.discount**2)
@@ -153,10 +158,15 @@ def estimator_variance(
     return float(second - np.sum(np.einsum("p,pra->ra", graph.start, later) ** 2))
 
 
+def at_targets(graph: HistoryGraph, x: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "edges"]:
+    """The value of x at the pair that each edge leads to; 0 after the end."""
+    return np.where(graph.target >= 0, x[graph.target], 0.0)
+
+
 def td_errors(graph: HistoryGraph, critic: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "edges"]:
     """The TD error delta = r + gamma V' - V on each edge."""
-    later = np.where(graph.target >= 0, critic[graph.target], 0.0)
-    return graph.pomdp.reward[graph.outcome] + graph.pomdp.discount * later - critic[graph.source]
+    later = graph.pomdp.discount * at_targets(graph, critic)
+    return graph.pomdp.reward[graph.outcome] + later - critic[graph.source]
 
 
 def _score_size(graph: HistoryGraph) -> Float64[np.ndarray, "nodes A"]:

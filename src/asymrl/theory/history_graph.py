@@ -6,6 +6,7 @@ has one layer for each time step; a stationary graph has no time.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -97,6 +98,16 @@ class HistoryGraph:
         return sparse.csr_array(entries, shape=(self.pairs, self.pairs))
 
     @cached_property
+    def layer_P(self) -> list[sparse.csr_array]:
+        """The rows of P that belong to each layer, as views of it."""
+        P, layers = self.P, []
+        for low, high in itertools.pairwise(self.first_pair.tolist()):
+            begin, end = P.indptr[low], P.indptr[high]
+            rows = (P.data[begin:end], P.indices[begin:end], P.indptr[low : high + 1] - begin)
+            layers.append(sparse.csr_array(rows, shape=(high - low, self.pairs)))
+        return layers
+
+    @cached_property
     def reward(self) -> Float64[np.ndarray, "pairs"]:
         """The expected next reward of each pair."""
         paid = self.probability * self.pomdp.reward[self.outcome]
@@ -109,7 +120,7 @@ class HistoryGraph:
         x = gain.copy()
         for t in reversed(range(self.layers - 1)):
             rows = slice(self.first_pair[t], self.first_pair[t + 1])
-            x[rows] += discount * (self.P[rows] @ x)
+            x[rows] += discount * (self.layer_P[t] @ x)
         return x
 
     def forward(
@@ -121,7 +132,7 @@ class HistoryGraph:
         x = source.copy()
         for t in range(self.layers - 1):
             rows = slice(self.first_pair[t], self.first_pair[t + 1])
-            x += discount * (self.P[rows].T @ x[rows])
+            x += discount * (self.layer_P[t].T @ x[rows])
         return x
 
     def _solve(self, matrix: sparse.csr_array | sparse.csc_array, right: np.ndarray, discount: float) -> np.ndarray:
@@ -153,9 +164,10 @@ class HistoryGraph:
         endless = self.stationary and not self.every_episode_ends
         return self.forward(self.start, self.pomdp.discount if endless else 1.0)
 
-    def discounted_mass(self, discount: float) -> Float64[np.ndarray, "pairs"]:
-        """sum_t discount^t Pr(H_t = h, S_t = s)."""
-        return self.forward(self.start, discount)
+    @cached_property
+    def discounted_mass(self) -> Float64[np.ndarray, "pairs"]:
+        """sum_t gamma^t Pr(H_t = h, S_t = s)."""
+        return self.forward(self.start, self.pomdp.discount)
 
     @cached_property
     def acting(self) -> Bool[np.ndarray, "pairs"]:

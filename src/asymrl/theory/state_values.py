@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float64
 from scipy.sparse.linalg import LinearOperator, gmres, spsolve
 
 from asymrl.theory.history_graph import HistoryGraph
+from asymrl.theory.readings import LearnedCritic
 from asymrl.theory.values import Values
 
 DENSE = 30_000_000  # pairs times states up to which TD(lambda) is solved directly
@@ -189,10 +190,10 @@ class Critics:
     states: StateValues
     lambda_: float = 0.7
 
-    def __call__(self, name: str | Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "pairs"]:
+    def __call__(self, name: str | Float64[np.ndarray, "pairs"] | LearnedCritic) -> Float64[np.ndarray, "pairs"]:
         """The critic with this name, one of CRITICS; an array with a value for each pair is returned as it is."""
-        if isinstance(name, np.ndarray):
-            return name
+        if not isinstance(name, str):
+            return name.V if isinstance(name, LearnedCritic) else name
         graph, values = self.states.graph, self.states.values
         if name == "h":
             return values.V_h[graph.node]
