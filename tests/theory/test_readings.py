@@ -284,7 +284,7 @@ def test_what_heaven_side_is_worth() -> None:
     assert cell.explained == pytest.approx(0, abs=1e-12)
     assert cell.gradient_variance == pytest.approx(expert().variance("h"))
     assert theory.examine_reading(expert(), "state").gradient_cosine == pytest.approx(-0.617, abs=6e-4)
-    # By symmetry both sides have the same value: without the history there is no gradient, and no angle to the true one.
+    # By symmetry both sides have the same value: without the history there is no gradient, hence no angle.
     alone = theory.examine_reading(expert(), "heaven-side")
     assert math.isnan(alone.gradient_cosine)
     assert alone.gradient_error == pytest.approx(1)
