@@ -28,6 +28,11 @@ from asymrl.theory.policies import (
     reactive as reactive,
     uniform as uniform,
 )
+from asymrl.theory.q_learning import (
+    Q_METHODS as Q_METHODS,
+    QFixedPoint as QFixedPoint,
+    q_fixed_point as q_fixed_point,
+)
 from asymrl.theory.reading_worth import (
     READINGS as READINGS,
     ReadingWorth as ReadingWorth,
