@@ -23,7 +23,7 @@ from asymrl.learning.episodes import Episodes
 from asymrl.learning.kernel_rollout import in_one_kernel
 from asymrl.learning.program import compiler_options, precision
 from asymrl.learning.rollout import prepare, step_by_step
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import keys_of
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.worlds.deterministic import deterministic_table
@@ -55,7 +55,7 @@ def timed(play: Callable[[ReadyActor], Episodes], actors: ReadyActor, repeats: i
 
 def measure(world: str, options: Options) -> str:
     """A row of the table."""
-    settings = Settings(world=world, method=options.method, steps=10**6)
+    settings = A2CSettings(world=world, method=options.method, steps=10**6)
     program = CompiledProgram(settings)
     env, runs = program.world, program.start(range(options.runs))
     table, active = deterministic_table(env), jnp.ones(options.runs, bool)

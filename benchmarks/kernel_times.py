@@ -18,7 +18,7 @@ import tyro
 
 from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Options:
 
 
 def main(options: Options) -> None:
-    settings = Settings(world=options.world, method=options.method, time_limit=options.time_limit, steps=10**9)
+    settings = A2CSettings(world=options.world, method=options.method, time_limit=options.time_limit, steps=10**9)
     program, numbers = CompiledProgram(settings), stack_numbers([settings] * options.runs)
     runs = jax.block_until_ready(program.train(program.start(range(options.runs)), numbers, options.updates))
     begin = time.perf_counter()

@@ -35,7 +35,7 @@ from asymrl.learning.episodes import STEPS_PER_QUESTION
 from asymrl.learning.lengths import lengths_compiled
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.program import compiler_options
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings, Settings
 
 H200 = """
 gpu_device_info {
@@ -121,7 +121,7 @@ def operation(line: str) -> str:
 
 
 def main(options: Options) -> None:
-    settings = Settings(world=options.world, method=options.method, steps=10**6)
+    settings = A2CSettings(world=options.world, method=options.method, steps=10**6)
     module = Module(compiled_text(settings, options.runs))
     ((update,),) = module.inner(module.entry, "while")
     loops = [body for (body,) in module.inner(update, "while")]

@@ -107,12 +107,12 @@ def measure_ours(options: Options) -> Speed:
     """Trains one run, whose updates have an episode from each environment."""
     from asymrl.adapters.gym.gymnasium_world import from_gymnasium
     from asymrl.learning.numbers import stack_numbers
-    from asymrl.learning.settings import Settings
+    from asymrl.learning.settings import A2CSettings
     from asymrl.learning.stepped import SteppedProgram
 
     watch = Stopwatch()
     world = from_gymnasium(lambda: cart_pole(watch), name="cart-pole", time_limit=500)
-    settings = Settings(world="cart-pole", method=options.method, episodes=options.envs, time_limit=500,
+    settings = A2CSettings(world="cart-pole", method=options.method, episodes=options.envs, time_limit=500,
                         memory_size=options.memory_size, hidden=options.hidden, steps=10**8)  # fmt: skip
     program, numbers = SteppedProgram(settings.shape(), world), stack_numbers([settings])
     runs = program.train(program.start([0]), numbers, 2)  # compiles

@@ -28,8 +28,9 @@ import tyro
 import asymrl
 from asymrl import theory
 from asymrl.audit import TrainedActor
-from asymrl.learning.settings import Settings
-from asymrl.learning.state import new_run, training_world
+from asymrl.learning.learners import new_run
+from asymrl.learning.settings import A2CSettings
+from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION, Actor
 from asymrl.solvers import examine, solve
 from asymrl.worlds import FiniteWorld, make
@@ -84,7 +85,7 @@ def shopping() -> Callable[[], str]:
 
 
 def actor() -> Callable[[], str]:
-    settings = Settings(world="heaven-hell-4", method="a2c-asym-hs")
+    settings = A2CSettings(world="heaven-hell-4", method="a2c-asym-hs")
     world = training_world(settings)
     assert isinstance(world, FiniteWorld)
     taught = TrainedActor(imitate(world.pomdp(), new_run(world, settings, 0).actor))

@@ -22,10 +22,11 @@ import tyro
 
 from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.curve import recent_means
+from asymrl.learning.learners import new_run
 from asymrl.learning.methods import METHODS
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import Settings
-from asymrl.learning.state import RunState, new_run, parameters, training_world
+from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.learning.state import RunState, parameters, training_world
 from asymrl.models.layers import Embedding
 from asymrl.paper.hyperparameters import PAPER_WORLDS
 from worlds import human
@@ -152,7 +153,7 @@ def main(options: Options) -> None:
     for world in options.worlds:
         for method in options.methods:
             for runs in options.runs:
-                settings = Settings(
+                settings = A2CSettings(
                     world=world,
                     method=method,
                     steps=10**9,

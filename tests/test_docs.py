@@ -20,7 +20,7 @@ from asymrl.cli.reproduce import Reproduce
 from asymrl.cli.sweep import Sweep, read_config
 from asymrl.cli.train import Train
 from asymrl.engine.listeners import Silent
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings, Settings
 from asymrl.learning.state import METRICS
 from asymrl.stores.options import checked_values
 from asymrl.stores.runs import Run
@@ -100,7 +100,7 @@ def test_the_commands_about_sweeps_are_understood(tmp_path: Path):
 @pytest.fixture
 def curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Two finished runs where the page about stores expects them: returns of their seeds to one more, in 20 points."""
-    runs = [Run(Settings("tiger", steps=1000, log_points=20), seed) for seed in (1, 2)]
+    runs = [Run(A2CSettings("tiger", steps=1000, log_points=20), seed) for seed in (1, 2)]
     store = Store.create(tmp_path / "results" / "curves", runs)
     curve = np.zeros((20, len(METRICS)), np.float32)
     curve[:, METRICS.index("timestep")] = np.arange(0, 1000, 50)

@@ -14,7 +14,7 @@ import pytest
 
 import asymrl
 from asymrl import cli
-from asymrl.learning.methods import METHODS
+from asymrl.learning.methods import PAPER_METHODS
 from asymrl.worlds.spaces import Box, Record
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -106,11 +106,13 @@ def test_minigrid_is_trained(tmp_path: Path):
 @pytest.mark.slow
 def test_the_pendulum_is_trained_with_every_method(tmp_path: Path):
     pytest.importorskip("gymnax")
-    reached = example("pendulum").main(*METHODS, steps=400, out=tmp_path, time_limit=20, stop_return=None, **SMALL)
-    assert tuple(reached) == METHODS
+    reached = example("pendulum").main(
+        *PAPER_METHODS, steps=400, out=tmp_path, time_limit=20, stop_return=None, **SMALL
+    )
+    assert tuple(reached) == PAPER_METHODS
     # A step costs at most pi^2 + 0.1 * 8^2 + 0.001 * 2^2.
     assert all(-20 * 16.3 < value < 0 for both in reached.values() for value in both)
-    assert {asymrl.load(tmp_path / method).runs[0].settings.method for method in METHODS} == {*METHODS}
+    assert {asymrl.load(tmp_path / method).runs[0].settings.method for method in PAPER_METHODS} == {*PAPER_METHODS}
 
 
 def test_the_world_for_another_framework_has_its_spaces():

@@ -50,7 +50,12 @@ if TYPE_CHECKING:
         sweep as sweep,
         train as train,
     )
-    from asymrl.learning.settings import Settings as Settings
+    from asymrl.learning.settings import (
+        A2CSettings as A2CSettings,
+        DQNSettings as DQNSettings,
+        PPOSettings as PPOSettings,
+        Settings as Settings,
+    )
     from asymrl.worlds.registry import make as make
 
 __version__ = "0.1.0"
@@ -63,7 +68,7 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "asymrl.adapters": ["from_gymnasium", "from_gymnax", "gym", "register"],
-        "asymrl.learning.settings": ["Settings"],
+        "asymrl.learning.settings": ["A2CSettings", "DQNSettings", "PPOSettings", "Settings"],
         "asymrl.agents.policy": ["Policy"],
         "asymrl.api": ["Comparison", "Runs", "compare", "load", "reproduce", "resume", "sweep", "train"],
         "asymrl.worlds.registry": ["make"],

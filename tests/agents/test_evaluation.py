@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from asymrl.agents.evaluation import Estimate, Evaluation, Yardstick, evaluate_runs, over_seeds, play, yardstick
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.models.agent import Actor, Architecture
 from asymrl.worlds import World, make
 
@@ -95,9 +95,9 @@ def test_at_least_one_episode_is_needed(tiger):
 
 
 def test_normalised_returns_stand_between_random_and_best():
-    assert yardstick(Settings(world="shopping-5")) == pytest.approx((-142.494659, 4.0))
-    assert yardstick(Settings(world="shopping-5", time_limit=50)) is None
-    assert yardstick(Settings(world="shopping-4")) is None
+    assert yardstick(A2CSettings(world="shopping-5")) == pytest.approx((-142.494659, 4.0))
+    assert yardstick(A2CSettings(world="shopping-5", time_limit=50)) is None
+    assert yardstick(A2CSettings(world="shopping-4")) is None
     reference = Yardstick(random=-2.0, best=6.0)
     assert reference.normalise(Estimate(2.0, 0.8)) == pytest.approx((0.5, 0.1))
     found = evaluate_runs(play_of([[2.0, 6.0], [-2.0, -2.0]]), reference)

@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asymrl.learning.settings import Settings
-from asymrl.learning.state import RunState, new_run, training_world
+from asymrl.learning.learners import new_run
+from asymrl.learning.settings import A2CSettings
+from asymrl.learning.state import RunState, training_world
 from asymrl.models.agent import NO_ACTION, Actor
 from asymrl.theory import History
 from asymrl.worlds import FiniteWorld
@@ -20,9 +21,9 @@ from tests.oracles.trajectories import Act
 SMALL: dict[str, Any] = {"memory_size": 8, "hidden": (8,), "time_limit": 4}
 
 
-def untrained(world: str, **changes: Any) -> tuple[FiniteWorld, Settings, RunState]:
+def untrained(world: str, **changes: Any) -> tuple[FiniteWorld, A2CSettings, RunState]:
     """Random networks, which give every history another value."""
-    settings = Settings(world=world, **SMALL | changes)
+    settings = A2CSettings(world=world, **SMALL | changes)
     made = training_world(settings)
     assert isinstance(made, FiniteWorld)
     return made, settings, new_run(made, settings, 0)

@@ -12,7 +12,7 @@ import pytest
 from asymrl import cli
 from asymrl.api.wanted import reproduction_store
 from asymrl.cli.reproduce import Reproduce
-from asymrl.learning.methods import METHODS
+from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS
 from asymrl.paper.hyperparameters import PAPER_WORLDS
@@ -25,15 +25,15 @@ from tests.engine.stores import store_with_curves
 
 
 def test_the_evaluation_is_the_papers():
-    runs = curve_runs(PAPER_WORLDS, METHODS, range(20))
+    runs = curve_runs(PAPER_WORLDS, PAPER_METHODS, range(20))
     assert len(runs) == 800
     assert sum(run.settings.steps for run in runs) == 3_200_000_000
-    assert len(grid_runs(PAPER_WORLDS, METHODS, range(20))) == 36_000
+    assert len(grid_runs(PAPER_WORLDS, PAPER_METHODS, range(20))) == 36_000
 
 
 def test_curves_from_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    source = store_with_curves(tmp_path / "source", curve_runs(["car-flag", "cleaner"], METHODS[:3], range(3)))
-    worlds = ["--env", "car-flag", "cleaner", "--methods", *METHODS[:3]]
+    source = store_with_curves(tmp_path / "source", curve_runs(["car-flag", "cleaner"], PAPER_METHODS[:3], range(3)))
+    worlds = ["--env", "car-flag", "cleaner", "--methods", *PAPER_METHODS[:3]]
     out = tmp_path / "out"
     assert cli.main(["reproduce", "curves", *worlds, "--from-results", str(source), "--out", str(out)]) == 0
     for name in ("curves.png", "curves.svg", "aggregates.png", "curves.csv"):
@@ -49,8 +49,12 @@ def test_curves_from_results(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_runs_that_were_not_trained_equally_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """`--until` looks at all of them after as many steps; worlds are put together if they have all methods."""
-    runs = curve_runs(["cleaner"], METHODS[:1], range(2), 1000) + curve_runs(["cleaner"], METHODS[1:2], range(2), 2000)
-    source = store_with_curves(tmp_path / "source", [*runs, *curve_runs(["car-flag"], METHODS[:1], range(2), 1000)])
+    runs = curve_runs(["cleaner"], PAPER_METHODS[:1], range(2), 1000) + curve_runs(
+        ["cleaner"], PAPER_METHODS[1:2], range(2), 2000
+    )
+    source = store_with_curves(
+        tmp_path / "source", [*runs, *curve_runs(["car-flag"], PAPER_METHODS[:1], range(2), 1000)]
+    )
     command = ["reproduce", "curves", "--from-results", str(source), "--out", str(tmp_path)]
     assert cli.main(command) == 0
     table = pl.read_csv(tmp_path / "curves.csv")
@@ -74,22 +78,24 @@ def test_runs_that_were_not_trained_equally_long(tmp_path: Path, capsys: pytest.
 
 def test_worlds_are_put_together_where_all_methods_were_run_for_as_long(tmp_path: Path):
     def of(world: str, *steps: int) -> list:
-        return [run for m, n in zip(METHODS, steps, strict=False) for run in curve_runs([world], [m], range(2), n)]
+        return [
+            run for m, n in zip(PAPER_METHODS, steps, strict=False) for run in curve_runs([world], [m], range(2), n)
+        ]
 
     runs = of("cleaner", 1000, 1000) + of("car-flag", 1000, 2000) + of("shopping-5", 1000)
     table = read_results(store_with_curves(tmp_path, runs))
     finals = final_returns(table)
-    assert worlds_of_all(finals, METHODS[:1]) == ["shopping-5", "cleaner"]
-    assert worlds_of_all(finals, METHODS[:2]) == ["cleaner"]
-    assert worlds_of_all(finals, METHODS[:3]) == []
+    assert worlds_of_all(finals, PAPER_METHODS[:1]) == ["shopping-5", "cleaner"]
+    assert worlds_of_all(finals, PAPER_METHODS[:2]) == ["cleaner"]
+    assert worlds_of_all(finals, PAPER_METHODS[:3]) == []
     assert aggregates(table) is not None
     assert aggregates(table.filter(pl.col("world") == "car-flag")) is None
 
 
 def test_runs_of_one_length_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """What is drawn without a place of its own goes to a folder of figures, and leaves the results alone."""
-    short = curve_runs(["cleaner"], METHODS[:1], range(2), 1000)
-    long = curve_runs(["cleaner"], METHODS[:1], range(2, 4), 2000)
+    short = curve_runs(["cleaner"], PAPER_METHODS[:1], range(2), 1000)
+    long = curve_runs(["cleaner"], PAPER_METHODS[:1], range(2, 4), 2000)
     source = store_with_curves(tmp_path / "source", [*short, *long])
     before = sorted(path.name for path in source.iterdir())
     monkeypatch.chdir(tmp_path)
@@ -105,7 +111,7 @@ def test_what_is_there_is_not_trained_again_and_figures_stay_out_of_the_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    source = store_with_curves(Path("runs/reproduce-curves"), curve_runs(["cleaner"], METHODS[:2], range(2)))
+    source = store_with_curves(Path("runs/reproduce-curves"), curve_runs(["cleaner"], PAPER_METHODS[:2], range(2)))
     assert cli.main(["reproduce", "curves", "--env", "cleaner", "--methods", "a2c", "--seeds", "2"]) == 0
     assert "runs/reproduce-curves: already complete" in capsys.readouterr().out
     assert pl.read_csv("figures/curves.csv")["method"].to_list() == ["a2c"]
@@ -114,7 +120,7 @@ def test_what_is_there_is_not_trained_again_and_figures_stay_out_of_the_results(
 
 def test_what_is_measured_is_recorded_for_those_who_go_on(tmp_path: Path):
     """A store that was made for something else learns what a part of the paper measures."""
-    store_with_curves(tmp_path, curve_runs(["cleaner"], METHODS[:1], range(2)))
+    store_with_curves(tmp_path, curve_runs(["cleaner"], PAPER_METHODS[:1], range(2)))
     wanted = extent("critics", seeds=1, steps=1000)
     store, only = reproduction_store("critics", wanted, tmp_path)
     store.release()
@@ -157,7 +163,7 @@ def test_the_numbers_of_the_page_are_those_of_the_shipped_runs():
 
 
 def test_critics_from_results(tmp_path: Path):
-    runs = curve_runs(["heaven-hell-4"], METHODS[:3], range(2))
+    runs = curve_runs(["heaven-hell-4"], PAPER_METHODS[:3], range(2))
     source = store_with_curves(tmp_path, runs, dict(zip(PAIRS, (0.1, 0.2, 0.3, 0.4), strict=True)))
     assert cli.main(["reproduce", "critics", "--from-results", str(source), "--out", str(source)]) == 0
     table = pl.read_csv(source / "critics.csv")
@@ -234,7 +240,7 @@ def test_mistakes_are_explained(
 
 
 def test_results_that_cannot_be_drawn_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    other = grid_runs(["cleaner"], METHODS[:1], range(1), steps=1000)[:1]
+    other = grid_runs(["cleaner"], PAPER_METHODS[:1], range(1), steps=1000)[:1]
     source = store_with_curves(tmp_path / "source", other)
 
     def said(*arguments: str) -> str:

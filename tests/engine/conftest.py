@@ -15,7 +15,7 @@ import pytest
 
 from asymrl.engine.listeners import Silent
 from asymrl.engine.progress import Progress
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings, Settings
 from asymrl.stores.checkpoint import SavedRuns
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
@@ -30,7 +30,7 @@ OPTIONS = [
 
 
 def tiny(**changes: Any) -> Settings:
-    return Settings(world=WORLD, **{**TINY, **changes})
+    return A2CSettings(world=WORLD, **{**TINY, **changes})
 
 
 @pytest.fixture(scope="session")
@@ -157,7 +157,8 @@ def random_saved(runs: tuple[Run, ...], seed: int = 0) -> SavedRuns:
     import equinox as eqx
     import jax
 
-    from asymrl.learning.state import new_run, training_world
+    from asymrl.learning.learners import new_run
+    from asymrl.learning.state import training_world
 
     generator, settings = np.random.default_rng(seed), runs[0].settings
     shapes = eqx.filter_eval_shape(lambda: new_run(training_world(settings), settings, 0))

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asymrl.learning.settings import Settings
-from asymrl.learning.state import METRICS, RECENT, RunState, new_run, training_world
+from asymrl.learning.learners import new_run
+from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.learning.state import METRICS, RECENT, RunState, training_world
 from asymrl.stores.checkpoint import SavedRuns
 from asymrl.stores.runs import Run
 from asymrl.stores.states import key_kind, to_arrays
@@ -21,7 +22,7 @@ from asymrl.stores.tables import COMPLETE, RunResult
 
 
 def small(world: str = "good-bad", **changes: Any) -> Settings:
-    return Settings(**{"world": world, "method": "a2c", "memory_size": 8, "hidden": (8,), "time_limit": 8} | changes)
+    return A2CSettings(**{"world": world, "method": "a2c", "memory_size": 8, "hidden": (8,), "time_limit": 8} | changes)
 
 
 def random_states(settings: Settings, seeds: Sequence[int]) -> RunState:

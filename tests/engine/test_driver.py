@@ -17,7 +17,7 @@ from asymrl.engine.lanes import Assignment
 from asymrl.engine.listeners import Everyone
 from asymrl.engine.placement import Pace, Placement
 from asymrl.learning.factory import program
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings, Settings
 from asymrl.stores.files import StorageError
 from asymrl.stores.runs import Run
 from asymrl.stores.sessions import sessions
@@ -26,7 +26,7 @@ from tests.engine.conftest import Recorder, assert_same_curves, assert_same_resu
 
 SHORT = tiny(steps=2000, log_points=10)
 RUNS = [Run(replace(SHORT, steps=steps), seed) for seed, steps in enumerate((700, 2000, 450, 900))]
-BROKEN = Run(Settings("good-bad", "a2c"), 0)
+BROKEN = Run(A2CSettings("good-bad", "a2c"), 0)
 OFTEN = Pace(refresh_seconds=0.02)
 ALONE = Placement(workers=1)
 

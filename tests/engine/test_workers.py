@@ -17,7 +17,7 @@ from asymrl.engine.events import Checkpointed, Retired
 from asymrl.engine.floor import Floor
 from asymrl.engine.placement import Pace, Placement
 from asymrl.engine.workers import ProcessWorkers, RemoteDesk, local_workers, serve_remotely, shared_device
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.stores.files import StorageError
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
@@ -170,7 +170,7 @@ def test_what_cannot_be_written_ends_the_training(tmp_path: Path, monkeypatch: p
 
 
 def test_what_is_wrong_with_a_shape_is_said(tmp_path: Path):
-    broken = Run(Settings("heaven-hell-3", "a2c", memory_size=3, memory="attention", attention_heads=2), 0)
+    broken = Run(A2CSettings("heaven-hell-3", "a2c", memory_size=3, memory="attention", attention_heads=2), 0)
     outcome = train(tmp_path, [broken])
     (reason,) = outcome.failures.values()
     assert "attention" in reason or "heads" in reason

@@ -25,7 +25,7 @@ from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.export.policy_files import save_npz, save_onnx
 from asymrl.export.saving import TOLERANCE, export_run
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.worlds import make
 from tests.export.twins import TIME_LIMIT, about, exported, small_actor
 
@@ -188,7 +188,7 @@ def test_unknown_models_cannot_be_exported(actor):
 def test_a_policy_is_written_only_if_it_does_what_the_agent_does(
     env, actor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    settings, path = Settings("heaven-hell-3", "a2c-asym-hs", time_limit=TIME_LIMIT), tmp_path / "policy.npz"
+    settings, path = A2CSettings("heaven-hell-3", "a2c-asym-hs", time_limit=TIME_LIMIT), tmp_path / "policy.npz"
     state: Any = SimpleNamespace(actor=actor)
     trained = TrainedRun(state, settings, 7, env, 0.5)
     assert export_run(trained, path) <= TOLERANCE

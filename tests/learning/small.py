@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from asymrl.learning.a2c import A2CState
+from asymrl.learning.learners import new_run
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import Settings
-from asymrl.learning.state import RunState, new_run
+from asymrl.learning.settings import A2CSettings, Settings
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.compound import Window
 from asymrl.models.memory import Gru
@@ -24,12 +25,12 @@ from tests.oracles.update import Learner, Rules
 TINY = {"memory_size": 8, "hidden": (8,), "time_limit": 8, "steps": 10_000, "log_points": 10}
 
 
-def tiny(**settings: Any) -> Settings:
-    """Settings with small networks and short episodes."""
-    return Settings(**(TINY | settings))
+def tiny(**settings: Any) -> A2CSettings:
+    """A2CSettings with small networks and short episodes."""
+    return A2CSettings(**(TINY | settings))
 
 
-def start(env: World, settings: Settings, seeds: Sequence[int]) -> RunState:
+def start(env: World, settings: Settings, seeds: Sequence[int]) -> A2CState:
     """New runs with weights drawn by NumPy: for tests as good as the real ones, and there is nothing to compile."""
     shapes = eqx.filter_eval_shape(lambda: new_run(env, settings, 0))
     arrays, static = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
@@ -100,7 +101,7 @@ def _table(name: str, features: Any) -> dict[str, Any]:
     return {name: features.table} if hasattr(features, "table") else {}
 
 
-def learner_of(run: RunState, env: World, settings: Settings) -> Learner:
+def learner_of(run: A2CState, env: World, settings: A2CSettings) -> Learner:
     """The NumPy reference of a run that is to learn next."""
     window = settings.architecture.window
     seen = env.observation_space
@@ -116,7 +117,7 @@ def learner_of(run: RunState, env: World, settings: Settings) -> Learner:
     )
 
 
-def rules_of(settings: Settings) -> Rules:
+def rules_of(settings: A2CSettings) -> Rules:
     """The rules with the numbers that the program computes with: those of float32."""
     names = Rules.__dataclass_fields__
     values = {name: getattr(settings, name) for name in names}

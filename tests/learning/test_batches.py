@@ -16,7 +16,7 @@ from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.lengths import lengths_compiled, which_fits
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.rollout import roll_out
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import METRICS, RECENT, RunState, is_active
 from tests.learning.small import assert_close, assert_same, member, rules_of, start, tiny
 from tests.oracles.update import negentropy_weight
@@ -33,7 +33,7 @@ def program() -> CompiledProgram:
     return CompiledProgram(MINE)
 
 
-def train(program: CompiledProgram, seeds: Sequence[int], settings: Sequence[Settings], *updates: int) -> RunState:
+def train(program: CompiledProgram, seeds: Sequence[int], settings: Sequence[A2CSettings], *updates: int) -> RunState:
     runs = start(program.world, MINE, seeds)
     for count in updates:
         runs = program.train(runs, stack_numbers(settings), count)
@@ -93,7 +93,7 @@ def curve_of(runs: RunState, i: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(("i", "settings"), [(0, MINE), (2, OTHER)])
-def test_curves(trio: RunState, i: int, settings: Settings):
+def test_curves(trio: RunState, i: int, settings: A2CSettings):
     curve = curve_of(trio, i)
     np.testing.assert_array_equal(curve["update"], np.arange(1, UPDATES + 1))
     np.testing.assert_array_equal(curve["episode"], settings.episodes * curve["update"])

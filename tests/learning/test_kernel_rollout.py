@@ -11,7 +11,7 @@ import pytest
 from asymrl.learning.episodes import Episodes
 from asymrl.learning.kernel_rollout import in_one_kernel, suits_kernel
 from asymrl.learning.rollout import prepare, step_by_step
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import training_world
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.worlds import World, make
@@ -23,7 +23,7 @@ ACTIVE = jnp.asarray([True, True, False])
 SMALL = {"memory_size": 32, "hidden": (32, 64), "time_limit": 14}
 
 
-def settings(world: str, method: str, **others: object) -> Settings:
+def settings(world: str, method: str, **others: object) -> A2CSettings:
     return tiny(world=world, method=method, **(SMALL | others))
 
 
@@ -31,7 +31,7 @@ def ready(actors: Actor) -> ReadyActor:
     return eqx.filter_vmap(Actor.prepared)(actors)
 
 
-def both(given: Settings, episodes: int = EPISODES, interpret: bool = True) -> tuple[Episodes, Episodes]:
+def both(given: A2CSettings, episodes: int = EPISODES, interpret: bool = True) -> tuple[Episodes, Episodes]:
     """The episodes of three runs, of which the last is not active: step by step, and by the kernel."""
     env = training_world(given)
     runs = start(env, given, [0, 1, 2])

@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Int
 
-from asymrl.learning.a2c import update, values_and_estimates
+from asymrl.learning.a2c import A2CState, update, values_and_estimates
 from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.episodes import Episodes, lesson
-from asymrl.learning.methods import METHODS
+from asymrl.learning.learners import new_run
+from asymrl.learning.methods import PAPER_METHODS
 from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
 from asymrl.learning.rollout import roll_out
-from asymrl.learning.settings import Settings
-from asymrl.learning.state import RunState, new_run, training_world
+from asymrl.learning.settings import A2CSettings
+from asymrl.learning.state import training_world
 from asymrl.worlds import make
 from asymrl.worlds.finite_worlds import HeavenHell
 from asymrl.worlds.registry import WORLDS
@@ -50,7 +51,7 @@ OTHERS = {
 }
 
 
-def trainer(method: str) -> Callable[..., RunState]:
+def trainer(method: str) -> Callable[..., A2CState]:
     """Trains one run in a world whose labels are an input of the compiled program."""
     shape = replace(SETTINGS, method=method).shape()
     new = start(Relabelled(jnp.asarray(SAME), 8), shape, [3])
@@ -61,7 +62,7 @@ def trainer(method: str) -> Callable[..., RunState]:
         env = Relabelled(labels, shape.time_limit)
         return eqx.filter(update(env, shape, numbers, eqx.combine(arrays, static)), eqx.is_array)
 
-    def train(labels: np.ndarray, updates: int, *, settings: Settings = SETTINGS, runs: RunState = new) -> RunState:
+    def train(labels: np.ndarray, updates: int, *, settings: A2CSettings = SETTINGS, runs: A2CState = new) -> A2CState:
         arrays, numbers = eqx.filter(runs, eqx.is_array), stack_numbers([settings])
         for _ in range(updates):
             arrays = once(jnp.asarray(labels, jnp.int32), numbers, arrays)
@@ -95,7 +96,7 @@ def test_with_privilege_the_state_acts_through_the_critic_alone():
         assert_same((other.actor, other.actor_adam), (blind.actor, blind.actor_adam))
 
 
-def without_sight(runs: RunState) -> RunState:
+def without_sight(runs: A2CState) -> A2CState:
     """The same runs with critics that give the state no weight."""
     size = runs.actor.history.memory.size
 
@@ -116,12 +117,12 @@ class Guarded(HeavenHell):
         raise PermissionError("the state is private")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", PAPER_METHODS)
 def test_acting_never_asks_for_the_state(method: str):
     env, settings = Guarded(time_limit=8), replace(SETTINGS, method=method)
     runs = eqx.filter_eval_shape(eqx.filter_vmap(lambda seed: new_run(env, settings, seed)), jnp.arange(2))
 
-    def act(runs: RunState) -> Episodes:
+    def act(runs: A2CState) -> Episodes:
         return roll_out(env, runs.actor, runs.key, jnp.ones(2, bool), episodes=2)
 
     assert eqx.filter_eval_shape(act, runs).actions.shape == (8, 2, 2)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.methods import METHODS, method
+from asymrl.learning.methods import PAPER_METHODS, method
 from asymrl.learning.numbers import stack_numbers
 from asymrl.models.agent import NO_ACTION
 from tests.learning import probes
@@ -29,7 +29,7 @@ class Trained(NamedTuple):
     policy: np.ndarray
 
 
-@pytest.fixture(scope="module", params=[*METHODS[:-1], pytest.param(METHODS[-1], marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[*PAPER_METHODS[:-1], pytest.param(PAPER_METHODS[-1], marks=pytest.mark.slow)])
 def trained(request: pytest.FixtureRequest) -> Trained:
     world = probes.probes()
     settings = tiny(

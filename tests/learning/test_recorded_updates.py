@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.a2c import learn
+from asymrl.learning.a2c import A2CState, learn
 from asymrl.learning.episodes import Episodes
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import Settings
-from asymrl.learning.state import RunState, training_world
+from asymrl.learning.settings import A2CSettings
+from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION, Actor
 from asymrl.worlds.world import World
 from tests.learning.small import learner_of, member, rules_of, start, tiny
@@ -57,11 +57,11 @@ EPISODES = [
 ]
 
 
-def settings_of(method: str) -> Settings:
+def settings_of(method: str) -> A2CSettings:
     return tiny(world="heaven-hell-1", method=method, hidden=(8, 5), time_limit=6, target_period=12)
 
 
-def fixed_weights(env: World, settings: Settings) -> RunState:
+def fixed_weights(env: World, settings: A2CSettings) -> A2CState:
     """Weights by a formula, so that no random number generator is involved; targets unlike the critic."""
 
     def draw(path: tuple, leaf: jax.Array) -> jax.Array:
@@ -110,7 +110,7 @@ def by_program(method: str) -> list[list[float]]:
     env = training_world(settings)
 
     @eqx.filter_jit
-    def update(runs: RunState) -> tuple[RunState, list[jax.Array]]:
+    def update(runs: A2CState) -> tuple[A2CState, list[jax.Array]]:
         episodes = episodes_of_program(env, runs.actor)
         runs, losses = learn(env, settings.shape(), stack_numbers([settings]), runs, episodes, jnp.ones(1, bool))
         return runs, [getattr(losses, name)[0] for name in LOSSES]

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.a2c import update
+from asymrl.learning.a2c import A2CState, update
 from asymrl.learning.episodes import Episodes
-from asymrl.learning.methods import METHODS
+from asymrl.learning.methods import PAPER_METHODS
 from asymrl.learning.rollout import roll_out
-from asymrl.learning.state import RunState, training_world
+from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.finite_worlds import HeavenHell
@@ -33,7 +33,7 @@ WORLDS_TO_TRY = [
 
 class Recording(NamedTuple):
     env: World
-    runs: RunState
+    runs: A2CState
     greedy: bool
     episodes: Episodes
 
@@ -48,7 +48,7 @@ def recording(request: pytest.FixtureRequest) -> Recording:
     active = jnp.asarray([True, True, False])
 
     @eqx.filter_jit
-    def play(runs: RunState) -> Episodes:
+    def play(runs: A2CState) -> Episodes:
         return roll_out(env, runs.actor, runs.key, active, episodes=EPISODES, greedy=greedy)
 
     return Recording(env, runs, greedy, jax.device_get(play(runs)))
@@ -150,7 +150,7 @@ def test_a_world_without_a_time_limit_is_refused():
     ("world", "method"),
     [
         *((world, "a2c-asym-hs") for world in WORLDS),
-        *((world, method) for world in ("cleaner", "memory-four-rooms-7x7") for method in METHODS),
+        *((world, method) for world in ("cleaner", "memory-four-rooms-7x7") for method in PAPER_METHODS),
     ],
 )
 def test_worlds_and_methods_go_together(world: str, method: str):

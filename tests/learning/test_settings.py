@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 from asymrl.learning.factory import program
-from asymrl.learning.methods import METHODS, method
+from asymrl.learning.methods import PAPER_METHODS, method
 from asymrl.learning.numbers import numbers_of, stack_numbers
-from asymrl.learning.settings import MOST_STEPS, Settings
+from asymrl.learning.settings import MOST_STEPS, A2CSettings, Settings
 
 # Another value for every field. Those of the first table are numbers of the program, those of the second its shape.
 OTHER_NUMBERS: dict[str, Any] = {
@@ -58,37 +59,37 @@ def test_every_setting_is_a_number_or_a_shape():
 
 @pytest.mark.parametrize("name", OTHER_NUMBERS)
 def test_a_number_changes_the_numbers_and_not_the_program(name: str):
-    other = replace(Settings(), **{name: OTHER_NUMBERS[name]})
-    assert other.shape() == Settings().shape()
-    assert program(other) is program(Settings())
+    other = replace(A2CSettings(), **{name: OTHER_NUMBERS[name]})
+    assert other.shape() == A2CSettings().shape()
+    assert program(other) is program(A2CSettings())
     entry = "entropy_start" if name == "entropy_weight" else name
     assert float(getattr(numbers_of(other), entry)) == OTHER_NUMBERS[name]
-    assert float(getattr(numbers_of(Settings()), entry)) != OTHER_NUMBERS[name]
+    assert float(getattr(numbers_of(A2CSettings()), entry)) != OTHER_NUMBERS[name]
 
 
 @pytest.mark.parametrize("name", OTHER_SHAPES)
 def test_anything_else_changes_the_program(name: str):
-    other = replace(Settings(), **{name: OTHER_SHAPES[name]})
-    assert other.shape() != Settings().shape()
+    other = replace(A2CSettings(), **{name: OTHER_SHAPES[name]})
+    assert other.shape() != A2CSettings().shape()
     assert getattr(other.shape(), name) == OTHER_SHAPES[name]
 
 
 def test_what_follows_from_other_settings():
-    numbers = numbers_of(replace(Settings(), entropy_weight=0.5, steps=1_000, log_points=200))
+    numbers = numbers_of(replace(A2CSettings(), entropy_weight=0.5, steps=1_000, log_points=200))
     np.testing.assert_allclose(numbers.entropy_end, 0.05, rtol=1e-6)
     assert int(numbers.log_period) == 5
-    assert int(numbers_of(replace(Settings(), steps=10, log_points=200)).log_period) == 1
-    assert np.isinf(numbers_of(Settings()).clip_norm)
+    assert int(numbers_of(replace(A2CSettings(), steps=10, log_points=200)).log_period) == 1
+    assert np.isinf(numbers_of(A2CSettings()).clip_norm)
 
 
 def test_numbers_are_stacked_by_run():
-    batch = stack_numbers([Settings(), replace(Settings(), discount=0.5)])
-    assert {leaf.shape for leaf in batch} == {(2,)}
+    batch = stack_numbers([A2CSettings(), replace(A2CSettings(), discount=0.5)])
+    assert {leaf.shape for leaf in jax.tree.leaves(batch)} == {(2,)}
     np.testing.assert_allclose(batch.discount, [0.99, 0.5], rtol=1e-6)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"method": "ppo"}, "unknown method 'ppo'; choose one of " + ", ".join(METHODS)),
+    ({"method": "ppo"}, "unknown method 'ppo'; choose one of " + ", ".join(PAPER_METHODS)),
     ({"method": "a2c-react-0"}, "unknown method 'a2c-react-0'"),
     *[
         ({name: value}, f"{name} is {value}; it must be a positive number")
@@ -118,12 +119,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("wrong", "message"), REFUSED, ids=lambda value: str(value) if isinstance(value, dict) else "")
 def test_what_can_not_be_is_refused(wrong: dict[str, Any], message: str):
     with pytest.raises(ValueError) as refusal:
-        Settings(**wrong)
+        A2CSettings(**wrong)
     assert message in str(refusal.value)
 
 
 def test_methods_differ_in_what_the_critic_reads_and_how_long_the_memory_is():
-    told = {name: (method(name).reads, method(name).window) for name in METHODS}
+    told = {name: (method(name).reads, method(name).window) for name in PAPER_METHODS}
     assert told == {
         "a2c": ("h", None),
         "a2c-asym-s": ("s", None),
@@ -135,6 +136,6 @@ def test_methods_differ_in_what_the_critic_reads_and_how_long_the_memory_is():
 
 
 def test_a_window_of_ones_own_goes_before_that_of_the_method():
-    assert Settings(method="a2c-react-4").architecture.window == 4
-    assert Settings(method="a2c-react-4", window=9).architecture.window == 9
-    assert Settings(method="a2c-asym-hs", window=1).architecture.window == 1
+    assert A2CSettings(method="a2c-react-4").architecture.window == 4
+    assert A2CSettings(method="a2c-react-4", window=9).architecture.window == 9
+    assert A2CSettings(method="a2c-asym-hs", window=1).architecture.window == 1

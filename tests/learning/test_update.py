@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.a2c import learn
+from asymrl.learning.a2c import A2CState, learn
 from asymrl.learning.curve import Losses
 from asymrl.learning.episodes import Episodes
-from asymrl.learning.methods import METHODS
+from asymrl.learning.methods import PAPER_METHODS
 from asymrl.learning.numbers import Numbers, stack_numbers
 from asymrl.learning.returns import ESTIMATORS
-from asymrl.learning.settings import Settings
-from asymrl.learning.state import RunState, training_world
+from asymrl.learning.settings import A2CSettings
+from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION, Actor
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import World
@@ -62,8 +62,8 @@ CASES: tuple[dict[str, Any], ...] = (
 )
 ALL_CASES = tuple(
     {"method": method, "estimator": estimator, "bootstrap_truncated": bootstrap}
-    for method, estimator, bootstrap in itertools.product(METHODS, ESTIMATORS, (False, True))
-) + tuple({"method": method, "world": "car-flag"} for method in METHODS)
+    for method, estimator, bootstrap in itertools.product(PAPER_METHODS, ESTIMATORS, (False, True))
+) + tuple({"method": method, "world": "car-flag"} for method in PAPER_METHODS)
 
 
 def name_of(case: dict[str, Any]) -> str:
@@ -117,7 +117,7 @@ def as_recorded(episodes: list[list[Episode]]) -> Episodes:
 
 
 @functools.cache
-def compiled(shape: Settings) -> tuple[World, Callable[[Numbers, RunState, Episodes], tuple[RunState, Losses]]]:
+def compiled(shape: A2CSettings) -> tuple[World, Callable[[Numbers, A2CState, Episodes], tuple[A2CState, Losses]]]:
     """The world, and one update of a batch of runs with this shape."""
     env = training_world(shape)
 
@@ -125,7 +125,7 @@ def compiled(shape: Settings) -> tuple[World, Callable[[Numbers, RunState, Episo
         before = jnp.concatenate([jnp.full_like(actions[:1], NO_ACTION), actions[:-1]])
         return actor.history.sequence(before, observations)
 
-    def update(numbers: Numbers, runs: RunState, episodes: Episodes) -> tuple[RunState, Losses]:
+    def update(numbers: Numbers, runs: A2CState, episodes: Episodes) -> tuple[A2CState, Losses]:
         over_runs = eqx.filter_vmap(features, in_axes=(eqx.if_array(0), 1, 1), out_axes=1)
         acted = over_runs(runs.actor, episodes.actions, episodes.observations[:TIME_LIMIT])
         everyone = jnp.ones(episodes.lengths.shape[0], bool)
@@ -134,7 +134,7 @@ def compiled(shape: Settings) -> tuple[World, Callable[[Numbers, RunState, Episo
     return env, eqx.filter_jit(update)
 
 
-def shaken(runs: RunState, seed: int) -> RunState:
+def shaken(runs: A2CState, seed: int) -> A2CState:
     """Runs with biases that are not zero, and targets unlike their critics."""
     rng = np.random.default_rng(seed)
 
@@ -145,7 +145,7 @@ def shaken(runs: RunState, seed: int) -> RunState:
     return eqx.tree_at(lambda r: (r.actor, r.critic, r.target), runs, models)
 
 
-def assert_agrees(run: RunState, losses: Losses, reference: Learner, expected: dict[str, float]) -> None:
+def assert_agrees(run: A2CState, losses: Losses, reference: Learner, expected: dict[str, float]) -> None:
     for name, value in expected.items():
         np.testing.assert_allclose(getattr(losses, name), value, rtol=2e-5, atol=2e-6, err_msg=name)
     for which in ("actor", "critic", "target"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asymrl import make
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.models.agent import NO_ACTION
 from asymrl.paper.fork import PAIRS, ForkProbe, exact_values, walks
 from tests.engine.stores import random_states
@@ -58,7 +58,7 @@ def test_exact_values_count_the_actions_to_heaven():
     ],
 )
 def test_a_critic_tells_apart_what_it_can(method: str, alike: list[tuple[str, str]]):
-    settings = Settings(world="heaven-hell-4", method=method, memory_size=8, hidden=(8,), time_limit=20)
+    settings = A2CSettings(world="heaven-hell-4", method=method, memory_size=8, hidden=(8,), time_limit=20)
     values = ForkProbe(n=4, every=1)(random_states(settings, [0, 1]))
     assert values.shape == (2, 4)
     for i, first in enumerate(PAIRS):

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from asymrl.learning.methods import METHODS
+from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper import budget, grid, tuned
 from asymrl.paper.hyperparameters import PAPER_WORLDS
 
 
 @pytest.mark.parametrize("world", PAPER_WORLDS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", PAPER_METHODS)
 def test_what_the_search_found_lies_on_the_grid(world: str, method: str):
     found = tuned(world, method)
     assert found is not None

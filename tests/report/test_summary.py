@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.report.summary import comparable, next_commands, ranking_of, summary
 
 
@@ -86,8 +86,8 @@ def test_references_hold_for_the_default_time_limit():
 
 
 def test_the_next_commands_double_the_steps_in_whole_periods():
-    text = next_commands(Path("runs/here"), Settings("tiger", steps=1000, log_points=20))
+    text = next_commands(Path("runs/here"), A2CSettings("tiger", steps=1000, log_points=20))
     assert text.splitlines()[-1] == "asymrl resume runs/here --steps 2000"
-    text = next_commands(Path("runs/here"), Settings("tiger"), {"method": "a2c"})
+    text = next_commands(Path("runs/here"), A2CSettings("tiger"), {"method": "a2c"})
     assert text.splitlines()[0] == "asymrl evaluate runs/here --where method=a2c"
-    assert "asymrl evaluate" not in next_commands(Path("runs/here"), Settings("tiger"), has_networks=False)
+    assert "asymrl evaluate" not in next_commands(Path("runs/here"), A2CSettings("tiger"), has_networks=False)

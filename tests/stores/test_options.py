@@ -12,7 +12,7 @@ import pytest
 from asymrl import cli
 from asymrl.api.wanted import settings_for
 from asymrl.cli.train import Train
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings, Settings
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_paper_comes_before_the_defaults(chosen):
     "arguments", [["shopping-4"], ["shopping-5", "--method", "a2c-react-3"], ["cleaner:maze_seed=3"]]
 )
 def test_what_the_paper_has_not_searched_has_the_defaults(chosen, arguments: Sequence[str]):
-    assert rates(chosen(*arguments)) == rates(Settings())
+    assert rates(chosen(*arguments)) == rates(A2CSettings())
 
 
 def test_the_command_line_comes_first_even_if_it_gives_the_default(chosen, tmp_path: Path):
@@ -65,7 +65,7 @@ def test_a_file_can_hold_every_kind_of_setting(chosen, tmp_path: Path):
         'steps = 2e5\nhidden = [64, 32]\nclip_norm = 1\nwindow = "none"\nbootstrap_truncated = true\nestimator = "mc"\n'
     )
     settings = chosen("tiger", "--config", str(config)).settings()
-    expected = Settings(
+    expected = A2CSettings(
         "tiger", steps=200_000, hidden=(64, 32), clip_norm=1.0, bootstrap_truncated=True, estimator="mc"
     )
     assert settings == expected
@@ -150,6 +150,6 @@ def test_trackers_that_are_not_installed_say_how_to(
 
 def test_from_python_the_same_settings_are_chosen():
     found = settings_for("shopping-5", "a2c-asym-s", steps=10, hidden=[3])
-    assert found == replace(Settings("shopping-5", "a2c-asym-s", steps=10, hidden=(3,)), entropy_weight=10.0)
+    assert found == replace(A2CSettings("shopping-5", "a2c-asym-s", steps=10, hidden=(3,)), entropy_weight=10.0)
     with pytest.raises(ValueError, match="unknown setting 'stepps'; did you mean 'steps'"):
         settings_for("tiger", "a2c", stepps=3)

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run, by_shape, check_runs, differing, from_json, full_label, label, product, to_json
 from tests.engine.conftest import tiny
@@ -83,6 +83,6 @@ def test_runs_that_are_made_longer():
 
 
 def test_names_for_people():
-    run = Run(Settings("tiger", "a2c", actor_rate=0.5, hidden=(4,)), 3)
+    run = Run(A2CSettings("tiger", "a2c", actor_rate=0.5, hidden=(4,)), 3)
     assert label(run, ("actor_rate",)) == "seed 3, actor_rate=0.5"
     assert full_label(run) == "tiger a2c actor_rate=0.5 hidden=(4,) seed=3"

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import METRICS
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
@@ -22,8 +22,8 @@ ALWAYS = ["run", "world", "method", "steps", "actor_rate", "critic_rate", "entro
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two settings of a world, and another world and method whose middle run failed."""
-    rates = [Settings("shopping-5", "a2c", actor_rate=rate, entropy_weight=3.0) for rate in (1e-3, 3e-4)]
-    other = Settings("car-flag", "a2c-asym-s", hidden=(64, 32), clip_norm=2.0)
+    rates = [A2CSettings("shopping-5", "a2c", actor_rate=rate, entropy_weight=3.0) for rate in (1e-3, 3e-4)]
+    other = A2CSettings("car-flag", "a2c-asym-s", hidden=(64, 32), clip_norm=2.0)
     runs = [Run(each, seed) for each in rates for seed in (0, 1)] + [Run(other, seed) for seed in (5, 6, 7)]
     results = {number: made_result(run) for number, run in enumerate(runs)}
     measured = {4: [0, 10, 20], 5: [0, 11], 6: [0, 12, 23]}
@@ -64,7 +64,7 @@ def test_the_entropy_weight_is_the_setting_in_every_table(folder: Path):
     for name in ("metrics.parquet", "runs.parquet", "probes.parquet"):
         table = pl.read_parquet(folder / name)
         assert table.filter(world="shopping-5")["entropy_weight"].unique().to_list() in ([3.0], [])
-        assert table.filter(world="car-flag")["entropy_weight"].unique().to_list() == [Settings().entropy_weight]
+        assert table.filter(world="car-flag")["entropy_weight"].unique().to_list() == [A2CSettings().entropy_weight]
         assert ("negentropy_weight" in table.columns) == (name == "metrics.parquet")
     metrics = pl.read_parquet(folder / "metrics.parquet")
     assert metrics["negentropy_weight"].unique().to_list() == [0.5]
@@ -116,8 +116,8 @@ def test_types_do_not_depend_on_the_values():
 
 
 def test_which_settings_have_a_column():
-    assert [*shown_settings([Run(Settings(), 0)])] == ALWAYS[3:]
-    assert "memory" in shown_settings([Run(Settings(), 0), Run(Settings(memory="lstm"), 0)])
+    assert [*shown_settings([Run(A2CSettings(), 0)])] == ALWAYS[3:]
+    assert "memory" in shown_settings([Run(A2CSettings(), 0), Run(A2CSettings(memory="lstm"), 0)])
 
 
 def test_pandas_reads_the_tables(folder: Path):

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.agents.trained import TrainedRuns
-from asymrl.learning import stepped
+from asymrl.learning import collector
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor
 from asymrl.stores.statistics import mean_and_error
@@ -105,7 +105,7 @@ def _play(
     env: World, actors: Actor, keys: PRNGKeyArray, discounts: Float[Array, "run"], greedy: bool
 ) -> tuple[Array, Array, Array, Array]:
     everyone = jnp.ones(keys.shape[0], bool)
-    episodes = stepped.play(env, actors, keys, everyone, episodes=side_by_side(env), greedy=greedy)
+    episodes = collector.play(env, actors, keys, everyone, episodes=side_by_side(env), greedy=greedy)
     rewards = jnp.asarray(episodes.rewards)  # zero after the end of an episode
     weights = discounts[None, :, None] ** jnp.arange(rewards.shape[0])[:, None, None]
     return rewards.sum(0), (weights * rewards).sum(0), episodes.lengths, episodes.truncated

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
+from asymrl.learning.collector import play
 from asymrl.learning.episodes import Episodes
 from asymrl.learning.settings import Settings
-from asymrl.learning.stepped import play
 from asymrl.models.agent import Actor, Critic
 from asymrl.worlds.world import World
 

@@ -12,11 +12,10 @@ import jax
 import numpy as np
 
 from asymrl.learning.factory import program
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import SETTINGS, Settings
 from asymrl.learning.state import RECENT, RunState
 from asymrl.stores.checkpoint import joined
 from asymrl.stores.files import RunError
-from asymrl.stores.options import SETTINGS
 from asymrl.stores.runs import Run
 from asymrl.stores.states import from_saved
 from asymrl.stores.store import Store
@@ -108,11 +107,11 @@ def choose_runs(runs: Sequence[Run], where: Mapping[str, Any], seed: int | None 
     for name in where:
         if name not in SETTINGS:
             raise RunError(f"unknown setting {name!r}; there are {', '.join(SETTINGS)}")
-    chosen = [
-        number
-        for number, run in enumerate(runs)
-        if (seed is None or run.seed == seed) and all(_same(getattr(run.settings, n), v) for n, v in where.items())
-    ]
+
+    def is_wanted(run: Run) -> bool:
+        return all(_same(getattr(run.settings, name, None), value) for name, value in where.items())
+
+    chosen = [n for n, run in enumerate(runs) if (seed is None or run.seed == seed) and is_wanted(run)]
     if not chosen:
         if seed is not None and not where:
             known = ", ".join(map(str, sorted({run.seed for run in runs})))

@@ -22,8 +22,8 @@ from asymrl.api.wanted import (
     sweep_runs,
 )
 from asymrl.engine.placement import Pace, Placement
-from asymrl.learning.methods import METHODS
-from asymrl.learning.settings import Settings
+from asymrl.learning.methods import PAPER_METHODS
+from asymrl.learning.settings import A2CSettings, Settings
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def train(
     world: str | World | Settings | Sequence[Settings],
-    method: str = Settings.method,
+    method: str = A2CSettings.method,
     *,
     seeds: int | Sequence[int] = 5,
     out: str | PathLike[str] | None = None,
@@ -66,7 +66,7 @@ def train(
         world, settings = known_by_name(world, settings)
     if isinstance(world, str):
         chosen: Sequence[Settings] = [settings_for(world, method, **settings)]
-    elif settings or method != Settings.method:
+    elif settings or method != A2CSettings.method:
         raise ValueError("these settings are complete; change them with dataclasses.replace")
     else:
         chosen = [world] if isinstance(world, Settings) else list(world)
@@ -88,7 +88,7 @@ def resume(
 
 def sweep(
     worlds: str | Sequence[str],
-    methods: str | Sequence[str] = Settings.method,
+    methods: str | Sequence[str] = A2CSettings.method,
     *,
     out: str | PathLike[str],
     seeds: int | Sequence[int] = 5,
@@ -122,7 +122,7 @@ def sweep(
 
 def compare(
     world: str,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] = PAPER_METHODS,
     *,
     seeds: int | Sequence[int] = 5,
     steps: int = 200_000,

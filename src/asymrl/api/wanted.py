@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import Settings, new_settings
 from asymrl.paper import tuned
 from asymrl.stores.files import RunError
 from asymrl.stores.options import checked_values, resolve
@@ -64,7 +64,7 @@ def compare_folder(world: str) -> Path:
 
 def settings_for(world: str, method: str, **settings: Any) -> Settings:
     """The given settings, then those that the paper tuned or the world brings along, then the defaults."""
-    return Settings(**resolve(world, method, settings, tuned=tuned(world, method)))
+    return new_settings(**resolve(world, method, settings, tuned=tuned(world, method)))
 
 
 def sweep_runs(

@@ -43,7 +43,7 @@ def taught_values(
         return np.where(total[inputs] > 0, table[inputs], values.V_hs)
 
     table = np.bincount(inputs, weight * values.V_hs)
-    if settings.estimator == "mc":
+    if settings.targets[0] == "mc":
         return critic(table)
     change = np.inf
     while change > CONVERGED * max(1.0, np.abs(table).max()):
@@ -56,12 +56,12 @@ def _expected_targets(
     graph: HistoryGraph, critic: Float64[np.ndarray, "pairs"], settings: Settings
 ) -> Float64[np.ndarray, "pairs"]:
     """The expected TD(0), TD(n) or TD(lambda) target at each pair."""
-    discount = settings.discount
-    if settings.estimator == "td-lambda":
-        lambda_ = settings.td_lambda
+    discount, (estimator, parameter) = settings.discount, settings.targets
+    if estimator == "td-lambda":
+        lambda_ = parameter
         one_step = graph.reward + discount * (1 - lambda_) * (graph.P @ critic)
         # A return that runs into an open pair ends with the critic's value there.
         return graph.backward(np.where(graph.acting, one_step, critic), discount * lambda_)
-    for _ in range(1 if settings.estimator == "td0" else settings.td_n):
+    for _ in range(1 if estimator == "td0" else int(parameter)):
         critic = np.where(graph.acting, graph.reward + discount * (graph.P @ critic), critic)
     return critic

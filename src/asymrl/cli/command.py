@@ -21,7 +21,7 @@ from asymrl.cli.render import Render
 from asymrl.cli.reproduce import Reproduce
 from asymrl.cli.sweep import Sweep
 from asymrl.cli.theory import Theory
-from asymrl.cli.train import Resume, Train
+from asymrl.cli.train import Resume, Train, TrainOptions, train_command
 from asymrl.cli.usage import UsageError
 from asymrl.engine.cache import use_compilation_cache
 
@@ -88,10 +88,11 @@ def _run(arguments: list[str]) -> int:
         close = difflib.get_close_matches(first, COMMANDS, n=1, cutoff=0.5)
         hint = f"Did you mean {close[0]!r}? " if close else ""
         raise UsageError(f"unknown command {first!r}. {hint}Commands: {', '.join(COMMANDS)}.")
+    commands = COMMANDS | ({"train": train_command(arguments[1:])} if first == "train" else {})
     command = tyro.extras.subcommand_cli_from_dict(
-        COMMANDS, prog="asymrl", description=DESCRIPTION, args=arguments or ["--help"]
+        commands, prog="asymrl", description=DESCRIPTION, args=arguments or ["--help"]
     )
-    if isinstance(command, Train):
+    if isinstance(command, TrainOptions):
         command = command.completed(arguments[1:])
     use_compilation_cache()
     return command.run()

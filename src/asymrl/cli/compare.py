@@ -13,7 +13,7 @@ import tyro
 from asymrl.cli.running import Running, train_to_the_end
 from asymrl.cli.sweep import axis
 from asymrl.cli.usage import UsageError, WorldName, user_errors
-from asymrl.learning.methods import METHODS
+from asymrl.learning.methods import PAPER_METHODS
 
 if TYPE_CHECKING:
     from asymrl.report.comparison import MethodRow
@@ -30,7 +30,7 @@ class Compare(Running):
     """
 
     world: WorldName
-    methods: tuple[str, ...] = METHODS
+    methods: tuple[str, ...] = PAPER_METHODS
     """Methods to compare."""
     seeds: int = 5
     """How many runs of each; at least 2, as there are no intervals otherwise."""

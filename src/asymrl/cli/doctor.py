@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asymrl.cli.usage import Flag
 from asymrl.engine.cache import SWITCH, cache_folder
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.stores.wording import thousands
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def training_speed() -> tuple[float, float]:
     from asymrl.stores.runs import Run
 
     begin = time.perf_counter()
-    settings = Settings(**TRAINED)
+    settings = A2CSettings(**TRAINED)
     pool = Pool(program(settings), RUNS, jax.local_devices()[0], call_seconds=0.5)
     pool.admit([Assignment(seed, Run(settings, seed)) for seed in range(RUNS)])
     pool.advance()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from asymrl.cli.usage import Flag, UsageError, user_errors
 from asymrl.engine.placement import Pace, Placement
-from asymrl.stores.options import SETTINGS
+from asymrl.learning.settings import SETTINGS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,20 +11,25 @@ import tyro
 
 from asymrl.cli.running import Running, print_results, train_to_the_end
 from asymrl.cli.usage import RunFolder, UsageError, WorldName, read_toml, user_errors
-from asymrl.learning.settings import Settings
+from asymrl.learning.methods import method
+from asymrl.learning.settings import (
+    SETTINGS,
+    A2CSettings,
+    DQNSettings,
+    PPOSettings,
+    Settings,
+    check_learner,
+    names_of,
+    settings_type,
+)
 from asymrl.paper import tuned
 from asymrl.stores.options import checked_values, resolve
 
 
 @dataclass(frozen=True)
-class Train(Running, Settings):
-    """Train agents in a world, several seeds at once.
+class TrainOptions(Running):
+    """What `asymrl train` is told besides the settings of a learner."""
 
-    Settings come from the command line, then the --config file, then what the paper tuned for its worlds and methods
-    (learning rates and entropy weight) or the world's own file says (discount), then the defaults below.
-    """
-
-    world: WorldName = field()
     seeds: int = 5
     """How many runs to train; their seeds are 0, 1, ..."""
     seed_list: tuple[int, ...] | None = None
@@ -37,21 +42,25 @@ class Train(Running, Settings):
     def __post_init__(self) -> None:
         pass  # the settings are checked when they are complete
 
-    def completed(self, arguments: Sequence[str]) -> Train:
+    def completed(self, arguments: Sequence[str]) -> TrainOptions:
         """This command with what the command line, its `arguments`, does not give taken from the other sources.
 
         Only a parser knows what was given, so it reads the arguments again with other defaults.
         """
-        plain = Train(world=self.world)
+        world = getattr(self, "world")  # noqa: B009  of the learner's form of this command
+        plain = type(self)(**{"world": world})
         config = read_config(self.config) if self.config else {}
         given = _parse(arguments, replace(plain, **config))
+        method = getattr(given, "method")  # noqa: B009
         with user_errors():
-            known = resolve(given.world, given.method, config, tuned=tuned(given.world, given.method))
+            known = resolve(world, method, config, tuned=tuned(world, method))
         return _parse(arguments, replace(plain, **known))
 
     def settings(self) -> Settings:
         """The settings of the runs. Raises ValueError if they are not possible."""
-        return Settings(**{each.name: getattr(self, each.name) for each in fields(Settings)})
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        kind = settings_type(values["method"])
+        return kind(**{name: values[name] for name in names_of(kind)})
 
     def run(self) -> int:
         from asymrl.api.wanted import new_store
@@ -62,20 +71,93 @@ class Train(Running, Settings):
             raise UsageError("no seeds: train at least one run")
         options, trackers = self.options(), self.trackers()
         with user_errors():
-            store = new_store([Run(self.settings(), seed) for seed in seeds], self.out)
-        print(f"{store.path}: {self._origin()}")
+            settings = self.settings()
+            store = new_store([Run(settings, seed) for seed in seeds], self.out)
+        print(f"{store.path}: {_origin(settings)}")
         return train_to_the_end(store, options, trackers, report=print_results)
 
-    def _origin(self) -> str:
-        """Where the settings that the paper tuned come from."""
-        paper = tuned(self.world, self.method)
-        names = ("actor_rate", "critic_rate", "entropy_weight")
-        used = ", ".join(f"{name} {getattr(self, name):g}" for name in names)
-        if paper is None:
-            return f"{used} (the paper has no settings for this world and method)"
-        if all(getattr(self, name) == value for name, value in paper.items()):
-            return f"{used} (as tuned in the paper)"
-        return f"{used} (the paper: {', '.join(f'{value:g}' for value in paper.values())})"
+
+@dataclass(frozen=True)
+class Train(TrainOptions, A2CSettings):
+    """Train agents in a world, several seeds at once.
+
+    Settings come from the command line, then the --config file, then what the paper tuned for its worlds and methods
+    (learning rates and entropy weight) or the world's own file says (discount), then the defaults below. They are those
+    of A2C; `asymrl train WORLD --method ppo --help` and `--method dqn --help` show the others.
+    """
+
+    world: WorldName = field()
+
+
+@dataclass(frozen=True)
+class TrainPPO(TrainOptions, PPOSettings):
+    """Train agents in a world by PPO, several seeds at once.
+
+    Settings come from the command line, then the --config file, then what the world's own file says (discount), then
+    the defaults below.
+    """
+
+    world: WorldName = field()
+
+
+@dataclass(frozen=True)
+class TrainDQN(TrainOptions, DQNSettings):
+    """Train agents in a world by the asymmetric DQN family, several seeds at once.
+
+    Settings come from the command line, then the --config file, then what the world's own file says (discount), then
+    the defaults below.
+    """
+
+    world: WorldName = field()
+
+
+TRAIN = {"a2c": Train, "ppo": TrainPPO, "dqn": TrainDQN}
+
+
+def train_command(arguments: Sequence[str]) -> type[TrainOptions]:
+    """The form of `asymrl train` for the method that its arguments, or the configuration file among them, name.
+
+    Raises UsageError if there is no such method, or an option is a setting of another learner.
+    """
+    name = _option(arguments, "method")
+    if name is None and (config := _option(arguments, "config")) is not None:
+        name = read_config(Path(config)).get("method")
+    name = name or Train.method
+    with user_errors():
+        learner = method(name).learner
+        given = [_setting(argument) for argument in arguments if argument.startswith("--")]
+        check_learner(name, [setting for setting in given if setting in SETTINGS])
+    return TRAIN[learner]
+
+
+def _option(arguments: Sequence[str], name: str) -> str | None:
+    """The value of an option as the command line gives it, or None."""
+    value = None
+    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+        if argument == f"--{name}":
+            value = following
+        elif argument.startswith(f"--{name}="):
+            value = argument.partition("=")[2]
+    return value
+
+
+def _setting(argument: str) -> str:
+    name = argument.partition("=")[0].removeprefix("--").replace("-", "_")
+    return name if name in SETTINGS else name.removeprefix("no_")
+
+
+def _origin(settings: Settings) -> str:
+    """Where the settings that the paper tuned come from."""
+    names = ("actor_rate", "critic_rate", "learning_rate", "entropy_weight")
+    used = ", ".join(f"{name} {getattr(settings, name):g}" for name in names if hasattr(settings, name))
+    if not isinstance(settings, A2CSettings):
+        return used
+    paper = tuned(settings.world, settings.method)
+    if paper is None:
+        return f"{used} (the paper has no settings for this world and method)"
+    if all(getattr(settings, name) == value for name, value in paper.items()):
+        return f"{used} (as tuned in the paper)"
+    return f"{used} (the paper: {', '.join(f'{value:g}' for value in paper.values())})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +186,7 @@ class Resume(Running):
 def read_config(path: Path) -> dict[str, Any]:
     """The settings in a TOML file. Raises UsageError if it cannot be read, or names something that is not a setting."""
     values = read_toml(path)
-    own = {each.name for each in fields(Train)} - {each.name for each in fields(Settings)} | {"world"}
+    own = {each.name for each in fields(TrainOptions)} | {"world"}
     for name in values:
         if name in own:
             raise UsageError(f"--config {path}: {name} is not a setting of a run; give it on the command line")
@@ -112,5 +194,5 @@ def read_config(path: Path) -> dict[str, Any]:
         return checked_values(values, f"--config {path}")
 
 
-def _parse(arguments: Sequence[str], default: Train) -> Train:
-    return tyro.cli(Train, prog="asymrl train", args=arguments, default=default)
+def _parse(arguments: Sequence[str], default: TrainOptions) -> TrainOptions:
+    return tyro.cli(type(default), prog="asymrl train", args=arguments, default=default)

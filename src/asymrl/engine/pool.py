@@ -108,7 +108,7 @@ class Pool:
         each = [_numbers((lane or some).run.settings) for lane in self.lanes]
         numbers = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
         taken = np.asarray([lane is not None for lane in self.lanes])
-        numbers = numbers._replace(steps=np.where(taken, numbers.steps, 0).astype(np.int32))
+        numbers = numbers.replaced(steps=np.where(taken, numbers.steps, 0).astype(np.int32))
         return jax.device_put(numbers, self.device)
 
     def advance(self) -> float:

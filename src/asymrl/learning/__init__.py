@@ -1,6 +1,6 @@
 """Learning: episodes are collected, returns and losses computed, parameters updated; one file per learner.
 
-`Settings` are everything that decides a run apart from its seed, and `METHODS` the names of the paper's methods.
+`Settings` are everything that decides a run apart from its seed, and `PAPER_METHODS` the names of the paper's methods.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from asymrl.lazy import exports
 
 if TYPE_CHECKING:
-    from asymrl.learning.methods import METHODS as METHODS
+    from asymrl.learning.methods import PAPER_METHODS as PAPER_METHODS
     from asymrl.learning.settings import Settings as Settings
 
 __getattr__, __dir__ = exports(
-    __name__, {"asymrl.learning.methods": ["METHODS"], "asymrl.learning.settings": ["Settings"]}
+    __name__, {"asymrl.learning.methods": ["PAPER_METHODS"], "asymrl.learning.settings": ["Settings"]}
 )

@@ -6,29 +6,57 @@ the actor along the advantages of the new critic. Functions of one run are vecto
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.learning.curve import Losses, count, evaluate_if_due, write_point
 from asymrl.learning.episodes import Episodes, Lesson, lesson
 from asymrl.learning.lengths import over_runs
 from asymrl.learning.losses import critic_loss, negentropy_loss, policy_loss
 from asymrl.learning.numbers import Numbers
-from asymrl.learning.optimiser import descend
+from asymrl.learning.optimiser import AdamState, descend, new_adam
 from asymrl.learning.returns import add_bootstrap, estimate
 from asymrl.learning.rollout import roll_out
 from asymrl.learning.schedules import scheduled
-from asymrl.learning.settings import Settings
-from asymrl.learning.state import RunState, is_active, is_due, keys_of
+from asymrl.learning.settings import A2CSettings
+from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
 from asymrl.models.agent import Actor, Critic
 from asymrl.worlds.world import World
 
+if TYPE_CHECKING:
+    from asymrl.learning.collector import Collector
 
-def update(env: World, settings: Settings, numbers: Numbers, runs: RunState) -> RunState:
+
+class A2CState(RunState):
+    """One run of A2C, or a batch of them."""
+
+    target: Critic
+    actor_adam: AdamState
+    critic_adam: AdamState
+    next_target: Int[Array, "*run"]
+
+
+def new_run(env: World, settings: A2CSettings, seed: Int[Array, ""] | int) -> A2CState:
+    """A run before its first update. Everything random in it comes from the seed."""
+    actor_key, critic_key, train_key = jax.random.split(jax.random.key(seed), 3)
+    actor, critic = new_networks(env, settings, actor_key, critic_key)
+    return A2CState(
+        actor=actor,
+        critic=critic,
+        target=jax.tree.map(lambda x: x, critic),
+        actor_adam=new_adam(actor),
+        critic_adam=new_adam(critic),
+        next_target=jnp.int32(0),
+        **counters(settings, train_key),
+    )
+
+
+def update(env: World, settings: A2CSettings, numbers: Numbers, runs: A2CState) -> A2CState:
     """One update of each run that is still active; the others stay exactly as they are."""
     active, keys = is_active(runs, numbers), keys_of(runs)
     episodes = roll_out(env, runs.actor, keys, active, episodes=settings.episodes)
@@ -36,14 +64,28 @@ def update(env: World, settings: Settings, numbers: Numbers, runs: RunState) -> 
     return update_from(env, settings, numbers, runs, episodes, evaluated)
 
 
+def collect(
+    collector: Collector,
+    settings: A2CSettings,
+    numbers: Numbers,
+    runs: A2CState,
+    keys: PRNGKeyArray,
+    active: Bool[np.ndarray, "run"],
+    steps: int | None = None,
+) -> Episodes:
+    """The episodes of an update in a world that runs in Python, or only so many steps of them."""
+    del numbers
+    return collector.collect(runs.actor, keys, active, episodes=settings.episodes, steps=steps)
+
+
 def update_from(
     env: World,
-    settings: Settings,
+    settings: A2CSettings,
     numbers: Numbers,
-    runs: RunState,
+    runs: A2CState,
     episodes: Episodes,
     evaluated: Float[Array, "run 2"],
-) -> RunState:
+) -> A2CState:
     """What an update does with its episodes: learn from them, and write a point of the curve if one is due."""
     active, due = is_active(runs, numbers), is_due(runs, numbers)
     learned, losses = learn(env, settings, numbers, runs, episodes, active)
@@ -51,8 +93,8 @@ def update_from(
 
 
 def learn(
-    env: World, settings: Settings, numbers: Numbers, runs: RunState, episodes: Episodes, active: Bool[Array, "run"]
-) -> tuple[RunState, Losses]:
+    env: World, settings: A2CSettings, numbers: Numbers, runs: A2CState, episodes: Episodes, active: Bool[Array, "run"]
+) -> tuple[A2CState, Losses]:
     """Counts the episodes, moves the target, then the critic, then, with the new critic's advantages, the actor."""
     runs = follow_critic(count(runs, episodes, active), settings, numbers, active)
     weights = jax.vmap(lambda t, n: negentropy_weight(t, settings, n))(runs.timesteps, numbers)
@@ -89,7 +131,7 @@ def learn(
 
 
 def critic_gradient(
-    critic: Critic, target: Critic, data: Lesson, settings: Settings, numbers: Numbers
+    critic: Critic, target: Critic, data: Lesson, settings: A2CSettings, numbers: Numbers
 ) -> tuple[Float[Array, ""], Critic]:
     """Loss and gradient of the critic, towards the estimates of Q that the target critic gives."""
     _, targets = values_and_estimates(target, data, settings, numbers)
@@ -102,7 +144,7 @@ def critic_gradient(
 
 
 def actor_gradient(
-    actor: Actor, critic: Critic, data: Lesson, weight: Float[Array, ""], settings: Settings, numbers: Numbers
+    actor: Actor, critic: Critic, data: Lesson, weight: Float[Array, ""], settings: A2CSettings, numbers: Numbers
 ) -> tuple[tuple[Float[Array, ""], Float[Array, ""]], Actor]:
     """Policy loss, negative entropy, and the gradient of their weighted sum; the critic gives the advantages."""
     values, q = values_and_estimates(critic, data, settings, numbers)
@@ -124,7 +166,7 @@ def actor_gradient(
 
 
 def values_and_estimates(
-    critic: Critic, data: Lesson, settings: Settings, numbers: Numbers
+    critic: Critic, data: Lesson, settings: A2CSettings, numbers: Numbers
 ) -> tuple[Float[Array, "time episode"], Float[Array, "time episode"]]:
     """V and the estimate of Q, both zero after the end. With V(h), V(s) or V(h, s), Q - V is the paper's delta."""
     values = critic(data.before, data.observations, data.signal)
@@ -138,18 +180,18 @@ def values_and_estimates(
     return values, q
 
 
-def negentropy_weight(timesteps: Int[Array, ""], settings: Settings, numbers: Numbers) -> Float[Array, ""]:
+def negentropy_weight(timesteps: Int[Array, ""], settings: A2CSettings, numbers: Numbers) -> Float[Array, ""]:
     """The weight lambda of the negative entropy at this time."""
     return scheduled(
         settings.entropy_schedule,
         timesteps,
-        start=numbers.entropy_start,
+        start=numbers.entropy_weight,
         end=numbers.entropy_end,
         steps=numbers.entropy_steps,
     )
 
 
-def follow_critic(runs: RunState, settings: Settings, numbers: Numbers, active: Bool[Array, "run"]) -> RunState:
+def follow_critic(runs: A2CState, settings: A2CSettings, numbers: Numbers, active: Bool[Array, "run"]) -> A2CState:
     """Moves the target critics: a copy when one is due, or a little at each update."""
     critic = eqx.filter(runs.critic, eqx.is_array)
     target, static = eqx.partition(runs.target, eqx.is_array)

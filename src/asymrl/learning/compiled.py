@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
-from asymrl.learning.a2c import update
 from asymrl.learning.numbers import Numbers, numbers_of
 from asymrl.learning.program import ProgramBase, bytes_of, compiler_options, placed, precision
 from asymrl.learning.state import RunState, is_active
@@ -41,7 +40,7 @@ class CompiledProgram(ProgramBase):
 
         def once(loop: tuple[Array, RunState]) -> tuple[Array, RunState]:
             done, arrays = loop
-            runs = update(self.world, self.settings, numbers, eqx.combine(arrays, self.static))
+            runs = self.learner.update(self.world, self.settings, numbers, eqx.combine(arrays, self.static))
             return done + 1, eqx.filter(runs, eqx.is_array)
 
         with precision(self.settings):

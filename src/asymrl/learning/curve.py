@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -17,6 +17,8 @@ from asymrl.learning.settings import Settings
 from asymrl.learning.state import RECENT, RunState
 from asymrl.worlds.world import World
 
+States = TypeVar("States", bound=RunState)
+
 
 class Losses(NamedTuple):
     """What a gradient step of each run found."""
@@ -29,7 +31,7 @@ class Losses(NamedTuple):
     actor_gradient_norm: Float[Array, "run"]
 
 
-def count(runs: RunState, episodes: Episodes, active: Bool[Array, "run"]) -> RunState:
+def count(runs: States, episodes: Episodes, active: Bool[Array, "run"]) -> States:
     """Adds the episodes to the counters and to the last 100."""
     number = episodes.lengths.shape[1]
     returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
@@ -70,13 +72,13 @@ def means(episodes: Episodes) -> Float[Array, "run 2"]:
 
 
 def write_point(
-    runs: RunState,
+    runs: States,
     timesteps: Int[Array, "run"],
     losses: Losses,
     evaluated: Float[Array, "run 2"],
     due: Bool[Array, "run"],
     numbers: Numbers,
-) -> RunState:
+) -> States:
     """Writes a point of the curve for the runs where one is due. `timesteps` are those before this update."""
     returns, episode_lengths = recent_means(runs)
     counters = [timesteps, runs.episodes, runs.updates]

@@ -2,57 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
+import jax
 import numpy as np
-from jaxtyping import Array
 
 from asymrl.learning.settings import Settings
 
 
-class Numbers(NamedTuple):
-    """Numeric settings as arrays; with several runs, one of each per run. They come from the host as NumPy arrays."""
+@jax.tree_util.register_pytree_with_keys_class
+class Numbers:
+    """Numeric settings as arrays, by their names in `Settings`; with several runs, one of each per run.
 
-    steps: Array
-    log_period: Array
-    target_period: Array
-    actor_rate: Array
-    critic_rate: Array
-    adam_eps: Array
-    clip_norm: Array
-    entropy_start: Array
-    entropy_end: Array
-    entropy_steps: Array
-    discount: Array
-    td_lambda: Array
-    polyak: Array
-    stop_return: Array
+    What is None in the settings is infinite here. They come from the host as NumPy arrays.
+    """
+
+    def __init__(self, values: Mapping[str, Any]):
+        self._values = dict(values)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_values"][name]
+        except KeyError:
+            raise AttributeError(f"no number has the name {name!r}") from None
+
+    def replaced(self, **values: Any) -> Numbers:
+        """The same with other values for some of them."""
+        return Numbers({**self._values, **values})
+
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], Hashable]:
+        names = tuple(self._values)
+        return [(jax.tree_util.GetAttrKey(name), self._values[name]) for name in names], names
+
+    @classmethod
+    def tree_unflatten(cls, names: Iterable[str], values: Iterable[Any]) -> Numbers:
+        return cls(dict(zip(names, values, strict=True)))
 
 
 def numbers_of(settings: Settings) -> Numbers:
     """The numbers of one run."""
-    names = ("steps", "log_period", "target_period")
-    whole = {name: getattr(settings, name) for name in names}
-    reals = {
-        "actor_rate": settings.actor_rate,
-        "critic_rate": settings.critic_rate,
-        "adam_eps": settings.adam_eps,
-        "clip_norm": np.inf if settings.clip_norm is None else settings.clip_norm,
-        "entropy_start": settings.entropy_weight,
-        "entropy_end": settings.entropy_weight / 10 if settings.entropy_end is None else settings.entropy_end,
-        "entropy_steps": settings.entropy_steps,
-        "discount": settings.discount,
-        "td_lambda": settings.td_lambda,
-        "polyak": settings.polyak,
-        "stop_return": np.inf if settings.stop_return is None else settings.stop_return,
-    }
-    return Numbers(
-        **{name: np.asarray(value, np.int32) for name, value in whole.items()},  # pyright: ignore[reportArgumentType]
-        **{name: np.asarray(value, np.float32) for name, value in reals.items()},  # pyright: ignore[reportArgumentType]
-    )
+    whole = {each.name for each in fields(settings) if each.type == "int"} | {"log_period"}
+    values = settings.numbers()
+    return Numbers({name: np.asarray(values[name], np.int32 if name in whole else np.float32) for name in values})
 
 
 def stack_numbers(settings: Sequence[Settings]) -> Numbers:
     """The numbers of several runs, one of each per run."""
-    return Numbers(*(np.stack(column) for column in zip(*map(numbers_of, settings), strict=True)))  # pyright: ignore[reportArgumentType]
+    return jax.tree.map(lambda *each: np.stack(each), *map(numbers_of, settings))

@@ -11,9 +11,10 @@ import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
+from asymrl.learning.learners import learner
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.settings import Settings
-from asymrl.learning.state import RunState, new_run, training_world
+from asymrl.learning.state import RunState, training_world
 from asymrl.worlds.world import World
 
 T = TypeVar("T")
@@ -65,7 +66,8 @@ class ProgramBase:
     def __init__(self, settings: Settings, world: World | None = None):
         """`world`: another one than the settings name."""
         self.settings = settings.shape()
-        self.world = training_world(settings, world)
+        self.world, self.learner = training_world(settings, world), learner(settings)
+        new_run = self.learner.new_run
         self._template = eqx.filter_eval_shape(lambda: new_run(self.world, self.settings, 0))
         # What is not an array is the same in all runs of a program.
         self.shapes, self.static = eqx.partition(self._template, _is_shape)

@@ -1,10 +1,11 @@
-"""The settings of a run: configuration file, command line and documentation at once."""
+"""The settings of a run: configuration file, command line and documentation at once, one class per learner."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from asymrl.learning.methods import Method, method
 
@@ -21,55 +22,27 @@ def number(default: Any) -> Any:
 
 @dataclass(frozen=True)
 class Settings:
-    """How one run is trained. The defaults are the paper's, where it gives one value for all worlds."""
+    """How one run is trained: what all learners share. Make those of a learner, such as `A2CSettings`."""
 
     world: str = "heaven-hell-3"
     """The world to act in, such as heaven-hell-3; see asymrl envs."""
-    method: str = "a2c-asym-hs"
-    """What the critic reads and how long the memory is: a2c, a2c-asym-s, a2c-asym-hs, a2c-react-2, a2c-react-4."""
+    method: str = ""
+    """The learner and what its critic reads, such as a2c-asym-hs, ppo-asym-hs or adqn."""
     steps: int = number(2_000_000)
     """Environment steps to train for."""
     stop_return: float | None = number(None)
     """End a run sooner, when the mean return of its last 100 episodes reaches this. None: never."""
 
-    actor_rate: float = number(1e-3)
-    """Learning rate of the actor."""
-    critic_rate: float = number(1e-3)
-    """Learning rate of the critic."""
-    adam_eps: float = number(1e-4)
-    """Epsilon of both Adam optimisers."""
-    clip_norm: float | None = number(None)
-    """Largest norm of a gradient; longer ones are scaled down. None: never."""
-
-    entropy_weight: float = number(0.1)
-    """Weight lambda of the negative entropy at the start."""
-    entropy_end: float | None = number(None)
-    """The same at the end of a linear schedule. None: a tenth of the start."""
-    entropy_schedule: Literal["constant", "linear", "exponential"] = "linear"
-    """How the weight changes."""
-    entropy_steps: float = number(2e6)
-    """Steps until the linear schedule ends, or half-life of the exponential one."""
-
     discount: float = number(0.99)
     """Discount gamma of the learner; returns are reported without it."""
-    episodes: int = 2
-    """Episodes E per gradient step."""
     time_limit: int = 100
     """Steps after which an episode is cut off."""
     bootstrap_truncated: bool = False
     """Whether an episode that was cut off is worth its last value, rather than nothing (as in the paper)."""
-    estimator: Literal["td0", "td-n", "td-lambda", "mc"] = "td0"
-    """How Q is estimated, for critic targets and advantages alike."""
-    td_n: int = 3
-    """Steps of the td-n estimator."""
-    td_lambda: float = number(0.7)
-    """Lambda of the td-lambda estimator."""
-    target: Literal["frozen", "polyak"] = "frozen"
-    """How the target critic follows the critic."""
-    target_period: int = number(10_000)
-    """Steps between two copies of the critic, for a frozen target."""
-    polyak: float = number(0.001)
-    """Share of the critic that enters the target at each update, for a Polyak target."""
+    adam_eps: float = number(1e-4)
+    """Epsilon of the Adam optimisers."""
+    clip_norm: float | None = number(None)
+    """Largest norm of a gradient; longer ones are scaled down. None: never."""
 
     critic_sees: str = "state"
     """What the privileged critic is told: state, or a part of it that the world names, such as heaven-side."""
@@ -93,24 +66,41 @@ class Settings:
     precision: Literal["float32", "tf32"] = "float32"
     """Arithmetic of matrix products on accelerators that have a faster, less exact one."""
 
+    if TYPE_CHECKING:
+        # Which learner's settings a run has is known when it runs.
+        def __getattr__(self, name: str) -> Any: ...
+
     def __post_init__(self) -> None:
-        method(self.method)
-        positive = ("steps", "actor_rate", "critic_rate", "adam_eps", "entropy_steps", "episodes", "time_limit",
-                    "td_n", "target_period", "log_points", "memory_size", "attention_heads")  # fmt: skip
-        for name in positive:
-            if not getattr(self, name) > 0 or not math.isfinite(getattr(self, name)):
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a positive number")
-        for name in ("discount", "td_lambda", "polyak"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must lie between 0 and 1")
-        if self.entropy_weight < 0 or (self.entropy_end or 0) < 0 or self.evaluation_episodes < 0:
-            raise ValueError("entropy_weight, entropy_end and evaluation_episodes can't be negative")
+        if settings_type(self.method) is not type(self):
+            wanted = settings_type(self.method).__name__
+            raise ValueError(f"{self.method} is trained with {wanted}, not with {type(self).__name__}")
+        self.check_positive("steps", "adam_eps", "time_limit", "log_points", "memory_size", "attention_heads")
+        self.check_share("discount")
+        self.check_not_negative("evaluation_episodes")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm is {self.clip_norm}; it must be a positive number, or none")
         if self.steps > MOST_STEPS:
             raise ValueError(f"steps is {self.steps}; a run can have at most {MOST_STEPS}")
         # Raises with its own message if the memory is not a known one.
         _ = self.architecture
+
+    def check_positive(self, *names: str) -> None:
+        """Raises ValueError unless these settings are positive numbers."""
+        for name in names:
+            if not getattr(self, name) > 0 or not math.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a positive number")
+
+    def check_not_negative(self, *names: str) -> None:
+        """Raises ValueError if one of these settings is negative."""
+        for name in names:
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it can't be negative")
+
+    def check_share(self, *names: str) -> None:
+        """Raises ValueError unless these settings lie between 0 and 1."""
+        for name in names:
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must lie between 0 and 1")
 
     @property
     def log_period(self) -> int:
@@ -129,12 +119,216 @@ class Settings:
         window = self.window if self.window is not None else self.how.window
         return Architecture(self.memory, self.memory_size, window, self.attention_heads, self.hidden)
 
-    def shape(self) -> Settings:
+    @property
+    def targets(self) -> tuple[str, float]:
+        """How the critic's targets are estimated, and the n or lambda of the estimator; see `returns`."""
+        return "td0", 0
+
+    def shape(self) -> Self:
         """These settings with every number that does not change the program set aside.
 
         Runs whose shapes are equal can be trained together.
         """
-        return Settings(**{f.name: getattr(self, f.name) for f in fields(Settings) if f.name not in NUMERIC})
+        return type(self)(**{f.name: getattr(self, f.name) for f in fields(self) if not f.metadata.get("number")})
+
+    def numbers(self) -> dict[str, int | float]:
+        """The numbers that may differ between runs of one program, by name; what is None is infinite."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.metadata.get("number")}
+        values = {name: math.inf if value is None else value for name, value in values.items()}
+        return values | {"log_period": self.log_period}
 
 
-NUMERIC = frozenset(f.name for f in fields(Settings) if f.metadata.get("number"))
+@dataclass(frozen=True)
+class A2CSettings(Settings):
+    """How one run of advantage actor-critic is trained.
+
+    The defaults are the paper's, where it gives one value for all worlds.
+    """
+
+    method: str = "a2c-asym-hs"
+    """What the critic reads and how long the memory is: a2c, a2c-asym-s, a2c-asym-hs, a2c-react-2, a2c-react-4."""
+
+    actor_rate: float = number(1e-3)
+    """Learning rate of the actor."""
+    critic_rate: float = number(1e-3)
+    """Learning rate of the critic."""
+
+    entropy_weight: float = number(0.1)
+    """Weight lambda of the negative entropy at the start."""
+    entropy_end: float | None = number(None)
+    """The same at the end of a linear schedule. None: a tenth of the start."""
+    entropy_schedule: Literal["constant", "linear", "exponential"] = "linear"
+    """How the weight changes."""
+    entropy_steps: float = number(2e6)
+    """Steps until the linear schedule ends, or half-life of the exponential one."""
+
+    episodes: int = 2
+    """Episodes E per gradient step."""
+    estimator: Literal["td0", "td-n", "td-lambda", "mc"] = "td0"
+    """How Q is estimated, for critic targets and advantages alike."""
+    td_n: int = 3
+    """Steps of the td-n estimator."""
+    td_lambda: float = number(0.7)
+    """Lambda of the td-lambda estimator."""
+    target: Literal["frozen", "polyak"] = "frozen"
+    """How the target critic follows the critic."""
+    target_period: int = number(10_000)
+    """Steps between two copies of the critic, for a frozen target."""
+    polyak: float = number(0.001)
+    """Share of the critic that enters the target at each update, for a Polyak target."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("actor_rate", "critic_rate", "entropy_steps", "episodes", "td_n", "target_period")
+        self.check_share("td_lambda", "polyak")
+        self.check_not_negative("entropy_weight", "entropy_end")
+
+    @property
+    def targets(self) -> tuple[str, float]:
+        return self.estimator, {"td-n": self.td_n, "td-lambda": self.td_lambda}.get(self.estimator, 0)
+
+    def numbers(self) -> dict[str, int | float]:
+        end = self.entropy_weight / 10 if self.entropy_end is None else self.entropy_end
+        return super().numbers() | {"entropy_end": end}
+
+
+@dataclass(frozen=True)
+class PPOSettings(Settings):
+    """How one run of recurrent proximal policy optimisation is trained.
+
+    The defaults are those of PureJaxRL's recurrent PPO.
+    """
+
+    method: str = "ppo"
+    """What the critic reads and how long the memory is: ppo, ppo-asym-s, ppo-asym-hs, ppo-react-2, ppo-react-4."""
+    adam_eps: float = number(1e-5)
+    """Epsilon of the Adam optimiser."""
+    bootstrap_truncated: bool = True
+    """Whether an episode that was cut off is worth its last value, rather than nothing."""
+    clip_norm: float | None = number(0.5)
+    """Largest norm of a gradient; longer ones are scaled down. None: never."""
+
+    learning_rate: float = number(2.5e-4)
+    """Learning rate at the start."""
+    anneal: bool = True
+    """Whether the learning rate falls linearly to zero over the run."""
+    streams: int = 4
+    """Episodes that run in parallel; each goes on where the last update left it."""
+    rollout: int = 128
+    """Steps of each stream per update."""
+    epochs: int = 4
+    """Passes over the steps of an update."""
+    minibatches: int = 4
+    """Gradient steps per pass; each uses some of the streams, whole."""
+    clip_ratio: float = number(0.2)
+    """How far the probability of an action may move from 1 in ratio before its gradient is cut."""
+    gae_lambda: float = number(0.95)
+    """Lambda of generalised advantage estimation."""
+    value_weight: float = number(0.5)
+    """Weight of the value loss."""
+    clip_values: bool = True
+    """Whether the value loss is clipped like the ratio, around the values at collection."""
+    normalise_advantages: bool = True
+    """Whether advantages have mean 0 and standard deviation 1 in each minibatch."""
+    entropy_weight: float = number(0.01)
+    """Weight lambda of the negative entropy at the start."""
+    entropy_end: float | None = number(None)
+    """The same at the end of a linear schedule. None: a tenth of the start."""
+    entropy_schedule: Literal["constant", "linear", "exponential"] = "constant"
+    """How the weight changes."""
+    entropy_steps: float = number(2e6)
+    """Steps until the linear schedule ends, or half-life of the exponential one."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("learning_rate", "streams", "rollout", "epochs", "minibatches", "entropy_steps")
+        self.check_positive("clip_ratio")
+        self.check_share("gae_lambda")
+        self.check_not_negative("entropy_weight", "entropy_end", "value_weight")
+        if self.streams % self.minibatches:
+            raise ValueError(f"minibatches is {self.minibatches}; it must divide streams, which is {self.streams}")
+
+    @property
+    def targets(self) -> tuple[str, float]:
+        return "td-lambda", self.gae_lambda
+
+    def numbers(self) -> dict[str, int | float]:
+        end = self.entropy_weight / 10 if self.entropy_end is None else self.entropy_end
+        return super().numbers() | {"entropy_end": end}
+
+
+@dataclass(frozen=True)
+class DQNSettings(Settings):
+    """How one run of the asymmetric DQN family is trained. The defaults are its authors'."""
+
+    method: str = "adqn"
+    """Which losses: dqn, adqn, adqn-vr, adqn-state, adqn-state-vr, adqn-short, adqn-short-vr."""
+    learning_rate: float = number(1e-4)
+    """Learning rate of both networks."""
+    episodes: int = 1
+    """Episodes per gradient step, drawn from the replay."""
+    replay_steps: int = 1_000_000
+    """Steps that the replay holds, as whole episodes; the oldest are dropped first."""
+    prefill: int = number(50_000)
+    """Steps of uniformly random actions before learning begins; they count as steps."""
+    train_ratio: float = number(8.0)
+    """Steps to learn from for each step in the world after the prefill."""
+    exploration_start: float = number(1.0)
+    """Probability of a random action at the start."""
+    exploration_end: float = number(0.1)
+    """The same at the end of its linear schedule."""
+    exploration_steps: float = number(1e6)
+    """Steps until that schedule ends."""
+    target: Literal["frozen", "polyak"] = "frozen"
+    """How the target networks follow."""
+    target_period: int = number(10_000)
+    """Steps between two copies, for a frozen target."""
+    polyak: float = number(0.001)
+    """Share of the networks that enters the targets at each update, for a Polyak target."""
+    shared_memory: bool = False
+    """Whether Q(h, a) and Q(h, s, a) have one memory and one optimiser, as in the authors' first version."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("learning_rate", "episodes", "replay_steps", "train_ratio", "exploration_steps")
+        self.check_positive("target_period")
+        self.check_share("exploration_start", "exploration_end", "polyak")
+        self.check_not_negative("prefill")
+
+
+SETTINGS_TYPES: dict[str, type[Settings]] = {"a2c": A2CSettings, "ppo": PPOSettings, "dqn": DQNSettings}
+
+
+def settings_type(name: str) -> type[Settings]:
+    """The class of the settings of a method. Raises ValueError if there is no such method."""
+    return SETTINGS_TYPES[method(name).learner]
+
+
+def new_settings(**values: Any) -> Settings:
+    """The settings of the learner that `method` belongs to.
+
+    Raises:
+        ValueError: if a value is not possible, or is a setting of other learners only.
+    """
+    name = values.get("method", A2CSettings.method)
+    own = settings_type(name)
+    check_learner(name, values)
+    return own(**values)
+
+
+def check_learner(name: str, given: Iterable[str]) -> None:
+    """Raises ValueError if one of the given settings is none of the learner of the method with this name."""
+    known = {each.name for each in fields(settings_type(name))}
+    for setting in given:
+        if setting not in known:
+            others = [learner for learner, kind in SETTINGS_TYPES.items() if setting in names_of(kind)]
+            whose = f"a setting of {' and '.join(others)}" if others else "no setting"
+            raise ValueError(f"{setting} is {whose}; {name} is trained by {method(name).learner}, so leave it out")
+
+
+def names_of(kind: type[Settings]) -> tuple[str, ...]:
+    """The names of the settings of a learner."""
+    return tuple(each.name for each in fields(kind))
+
+
+SETTINGS = tuple(dict.fromkeys(name for kind in SETTINGS_TYPES.values() for name in names_of(kind)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from asymrl.learning.numbers import Numbers
-from asymrl.learning.optimiser import AdamState, new_adam
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
 from asymrl.worlds.registry import make
@@ -41,18 +40,14 @@ METRICS = (
 
 
 class RunState(eqx.Module):
-    """One run, or with a leading axis on every array, a batch of them."""
+    """One run, or with a leading axis on every array, a batch of them. A learner adds what it needs besides."""
 
-    actor: Actor
-    critic: Critic
-    target: Critic
-    actor_adam: AdamState
-    critic_adam: AdamState
+    actor: Actor  # acts; for learners of action values, Q(h, a)
+    critic: Any  # what reads the privileged signal: a `Critic`, or None where a learner has none
     key: PRNGKeyArray
     updates: Int[Array, "*run"]
     timesteps: Int[Array, "*run"]
     episodes: Int[Array, "*run"]
-    next_target: Int[Array, "*run"]
     next_log: Int[Array, "*run"]
     logged: Int[Array, "*run"]
     recent_returns: Float[Array, "*run recent"]
@@ -60,6 +55,10 @@ class RunState(eqx.Module):
     curve: Float[Array, "*run points metrics"]
     solved: Bool[Array, "*run"]  # whether the recent returns reached what was wanted; the run is complete then
     failed: Bool[Array, "*run"]  # whether a loss, a gradient or a parameter was not finite; the run stands still then
+
+    if TYPE_CHECKING:
+        # Which learner's state it is, is known when it runs.
+        def __getattr__(self, name: str) -> Any: ...
 
 
 def training_world(settings: Settings, env: World | None = None) -> World:
@@ -77,41 +76,33 @@ def training_world(settings: Settings, env: World | None = None) -> World:
     return env
 
 
-def new_run(env: World, settings: Settings, seed: Int[Array, ""] | int) -> RunState:
-    """A run before its first update. Everything random in it comes from the seed."""
-    key = jax.random.key(seed)
-    actor_key, critic_key, train_key = jax.random.split(key, 3)
-    shape, horizon = settings.architecture, settings.time_limit + 1
-    actor = Actor(actor_key, env.action_space, env.observation_space, shape, horizon)
-    critic = Critic(
-        critic_key,
-        env.action_space,
-        env.observation_space,
-        env.signals()[settings.critic_sees].space,
-        settings.how.reads,
-        shape,
-        horizon,
-    )
+def counters(settings: Settings, key: PRNGKeyArray) -> dict[str, Any]:
+    """The fields of a new run that are the same for all learners. `key`: for what is random in its updates."""
     zero = jnp.int32(0)
-    return RunState(
-        actor=actor,
-        critic=critic,
-        target=jax.tree.map(lambda x: x, critic),
-        actor_adam=new_adam(actor),
-        critic_adam=new_adam(critic),
-        key=train_key,
-        updates=zero,
-        timesteps=zero,
-        episodes=zero,
-        next_target=zero,
-        next_log=zero,
-        logged=zero,
-        recent_returns=jnp.zeros(RECENT),
-        recent_lengths=jnp.zeros(RECENT),
-        curve=jnp.full((settings.log_points + 1, len(METRICS)), np.nan, jnp.float32),
-        solved=jnp.bool_(False),
-        failed=jnp.bool_(False),
-    )
+    return {
+        "key": key,
+        "updates": zero,
+        "timesteps": zero,
+        "episodes": zero,
+        "next_log": zero,
+        "logged": zero,
+        "recent_returns": jnp.zeros(RECENT),
+        "recent_lengths": jnp.zeros(RECENT),
+        "curve": jnp.full((settings.log_points + 1, len(METRICS)), np.nan, jnp.float32),
+        "solved": jnp.bool_(False),
+        "failed": jnp.bool_(False),
+    }
+
+
+def new_networks(
+    env: World, settings: Settings, actor_key: PRNGKeyArray, critic_key: PRNGKeyArray
+) -> tuple[Actor, Critic]:
+    """A policy of the history, and a value of what the method's critic reads."""
+    shape, horizon = settings.architecture, settings.time_limit + 1
+    spaces = (env.action_space, env.observation_space)
+    signal = env.signals()[settings.critic_sees].space
+    critic = Critic(critic_key, *spaces, signal, settings.how.reads, shape, horizon)
+    return Actor(actor_key, *spaces, shape, horizon), critic
 
 
 def keys_of(runs: RunState) -> PRNGKeyArray:

@@ -6,185 +6,16 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
-from asymrl.learning.a2c import update_from
+from asymrl.learning.collector import Acting, Collector
 from asymrl.learning.curve import apart, means
-from asymrl.learning.episodes import Episodes
-from asymrl.learning.numbers import Numbers, numbers_of
+from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
 from asymrl.learning.program import ProgramBase, bytes_of, compiler_options, placed, precision
-from asymrl.learning.rollout import roll_out
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RunState, is_active, is_due, keys_of
-from asymrl.models.agent import Actor
-from asymrl.worlds.stepped_world import SteppedWorld, Stepper
-from asymrl.worlds.world import World
-
-
-class Acting:
-    """What is compiled about acting step by step, for actors of one form. Shared by all that act with such actors."""
-
-    def __init__(self, actor: Actor, horizon: int):
-        """`actor`: one of them, with arrays or their shapes."""
-        self.policy, self.horizon = actor.distribution, horizon
-        ready = eqx.filter_eval_shape(Actor.prepared, actor)
-        arrays, self._static = eqx.partition(ready, _is_shape)
-        self._structure = jax.tree.structure(arrays)
-        self._actor_static = eqx.filter(actor, lambda leaf: eqx.is_array(leaf) or _is_shape(leaf), inverse=True)
-        self.begin = jax.jit(self._begin_episodes, static_argnums=2)
-        self.act = jax.jit(self._act_once, static_argnums=4, donate_argnums=1)
-
-    def _begin_episodes(self, arrays: Any, keys: PRNGKeyArray, episodes: int) -> tuple[Any, tuple, Array, Array, Array]:
-        """What an episode begins with.
-
-        The actors made ready, their empty memories with room for features, no action, what is random about actions,
-        and seeds of the environments.
-        """
-        actors = eqx.combine(arrays, self._actor_static)
-        ready = eqx.filter(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
-        begin_keys, chance_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(2))
-        shape = (self.horizon, episodes)
-        chance = jax.vmap(lambda key: self.policy.chance(key, shape), out_axes=1)(chance_keys)
-        # Gymnasium wants seeds that are not negative, as Python's own integers.
-        seeds = jax.vmap(lambda key: jax.random.bits(key, (episodes,)) >> 1)(begin_keys)
-        memory = jax.vmap(lambda ready: eqx.combine(ready, self._static).history.memory.initial(episodes))(ready)
-        features = jnp.zeros((self.horizon, keys.shape[0], episodes, self._static.history.memory.size))
-        before = self.policy.none(keys.shape[0], episodes)
-        # The actors as a list, which takes fewer calls to hand over than a model.
-        return jax.tree.leaves(ready), (memory, features), before, chance, seeds
-
-    def _act_once(self, ready: Any, loop: tuple, given: tuple, t: Array, greedy: bool) -> tuple[tuple, Array, Array]:
-        memory, features = loop
-        before, seen, chance = given
-
-        def choose(ready: Any, memory: Any, before: Array, seen: Any, chance: Array) -> tuple:
-            memory, new, parameters = eqx.combine(ready, self._static).step(memory, before, seen)
-            action = self.policy.mode(parameters) if greedy else self.policy.choose(parameters, chance)
-            return memory, new, action
-
-        actors = jax.tree.unflatten(self._structure, ready)
-        seen = jax.tree.map(lambda leaf: leaf.reshape(*before.shape[:2], *leaf.shape[1:]), seen)
-        with jax.default_matmul_precision("highest"):
-            memory, new, action = jax.vmap(choose)(actors, memory, before, seen, chance[t])
-        features = jax.lax.dynamic_update_index_in_dim(features, new, t, 0)
-        flat = action.reshape(-1, *action.shape[2:])
-        return (memory, features), action, self.policy.to_world(flat)
-
-
-def _is_shape(leaf: Any) -> bool:
-    return isinstance(leaf, jax.ShapeDtypeStruct)
-
-
-class Collector:
-    """Episodes of runs in a world that runs in Python; `rollout.roll_out` for such worlds.
-
-    All environments take a step together, and the policies of all runs are asked in one compiled call.
-    """
-
-    def __init__(self, world: SteppedWorld, acting: Acting):
-        self.world, self.acting = world, acting
-        self._steppers: dict[int, Stepper] = {}
-
-    def collect(
-        self,
-        actors: Actor,
-        keys: PRNGKeyArray,
-        active: Bool[np.ndarray, "run"],
-        *,
-        episodes: int,
-        greedy: bool = False,
-        steps: int | None = None,
-    ) -> Episodes:
-        """Whole episodes of each active run, or only so many steps of them; see `roll_out`."""
-        runs, horizon = keys.shape[0], self.acting.horizon
-        ready, loop, before, chance, seeds = self.acting.begin(eqx.filter(actors, eqx.is_array), keys, episodes)
-        stepper = self._stepper(runs * episodes)
-        seen, truth = stepper.reset(np.asarray(seeds).ravel().tolist())
-        tape = _Tape(horizon, seen, truth)
-        alive = np.repeat(np.asarray(active), episodes)
-        for t in range(horizon if steps is None else steps):
-            loop, before, action = self.acting.act(ready, loop, (before, seen, chance), np.int32(t), greedy)
-            seen, truth, rewards, terminated, truncated = stepper.step(np.asarray(action), alive)
-            out_of_time = t + 1 >= horizon
-            tape.write(t, np.asarray(before), seen, truth, np.where(alive, rewards, 0.0))
-            tape.lengths += alive
-            tape.truncated |= alive & ~terminated & (truncated | out_of_time)
-            alive = alive & ~terminated & ~truncated
-            if not alive.any():
-                break
-        return tape.episodes(runs, episodes, loop[1])
-
-    def _stepper(self, count: int) -> Stepper:
-        if count not in self._steppers:
-            self._steppers[count] = self.world.open(count)
-        return self._steppers[count]
-
-    def close(self) -> None:
-        """Closes the environments."""
-        while self._steppers:
-            self._steppers.popitem()[1].close()
-
-
-def play(
-    env: World, actors: Actor, keys: PRNGKeyArray, active: Bool[Array, "run"], *, episodes: int, greedy: bool = False
-) -> Episodes:
-    """`roll_out`, compiled, or for a world that runs in Python, collected step by step."""
-    if not isinstance(env, SteppedWorld):
-        return _roll_out(env, actors, keys, active, episodes, greedy)
-    if env.time_limit is None:
-        raise ValueError(f"{env.name}: acting needs a time limit; make the world with time_limit=100, for example")
-    one = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, actors)
-    collector = Collector(env, Acting(one, env.time_limit))
-    try:
-        return collector.collect(actors, keys, np.asarray(active), episodes=episodes, greedy=greedy)
-    finally:
-        collector.close()
-
-
-@eqx.filter_jit
-def _roll_out(env: World, actors: Actor, keys: PRNGKeyArray, active: Array, episodes: int, greedy: bool) -> Episodes:
-    with jax.default_matmul_precision("highest"):
-        return roll_out(env, actors, keys, active, episodes=episodes, greedy=greedy)
-
-
-class _Tape:
-    """What happens in some environments, written down step by step."""
-
-    def __init__(self, horizon: int, seen: Any, truth: Any):
-        def room(first: np.ndarray) -> np.ndarray:
-            rows = np.zeros((horizon + 1, *first.shape), first.dtype)
-            rows[0] = first
-            return rows
-
-        self.seen, self.truth = jax.tree.map(room, seen), jax.tree.map(room, truth)
-        self.horizon = horizon
-        count = jax.tree.leaves(seen)[0].shape[0]
-        self.actions: np.ndarray | None = None
-        self.rewards = np.zeros((horizon, count), np.float32)
-        self.lengths, self.truncated = np.zeros(count, np.int32), np.zeros(count, bool)
-
-    def write(self, t: int, actions: np.ndarray, seen: Any, truth: Any, rewards: np.ndarray) -> None:
-        if self.actions is None:
-            self.actions = np.zeros((self.horizon, *actions.shape), actions.dtype)
-        self.actions[t], self.rewards[t] = actions, rewards
-        for rows, now in ((self.seen, seen), (self.truth, truth)):
-            jax.tree.map(lambda part, new: part.__setitem__(t + 1, new), rows, now)
-
-    def episodes(self, runs: int, episodes: int, features: Array) -> Episodes:
-        def by_run(rows: np.ndarray) -> np.ndarray:
-            return rows.reshape(rows.shape[0], runs, episodes, *rows.shape[2:])
-
-        return Episodes(
-            observations=jax.tree.map(by_run, self.seen),
-            states=jax.tree.map(by_run, self.truth),
-            actions=self.actions,  # pyright: ignore[reportArgumentType]  on its way to the device
-            rewards=by_run(self.rewards),  # pyright: ignore[reportArgumentType]
-            features=features,
-            lengths=self.lengths.reshape(runs, episodes),  # pyright: ignore[reportArgumentType]
-            truncated=self.truncated.reshape(runs, episodes),  # pyright: ignore[reportArgumentType]
-        )
+from asymrl.worlds.stepped_world import SteppedWorld
 
 
 class SteppedProgram(ProgramBase):
@@ -211,22 +42,23 @@ class SteppedProgram(ProgramBase):
         return self._default.train(states, numbers, updates)
 
     def _compile(self, collector: Collector, lanes: int, device: Any) -> Any:
-        """Learning from episodes, compiled for episodes as the environments give them: from a first step in each."""
+        """Learning, compiled for what is collected as the environments give it: from a first step in each."""
         shapes = placed((self.shapes, jax.eval_shape(lambda: numbers_of(self.settings))), lanes, device)
-        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes[0].actor)
-        actors, keys = jax.device_put((zeros, jax.vmap(jax.random.key)(np.zeros(lanes, np.uint32))), device)
-        settings, everyone = self.settings, np.ones(lanes, bool)
-        episodes = collector.collect(actors, keys, everyone, episodes=settings.episodes, steps=1)
+        runs = jax.device_put(eqx.filter(self.start([0] * lanes), eqx.is_array), device)
+        numbers = jax.device_put(stack_numbers([self.settings] * lanes), device)
+        settings, everyone, keys = self.settings, np.ones(lanes, bool), keys_of(runs)
+        collected = self.learner.collect(collector, settings, numbers, runs, keys, everyone, steps=1)
         if count := settings.evaluation_episodes:
-            collector.collect(actors, keys, everyone, episodes=count, greedy=settings.evaluation_greedy, steps=1)
+            collector.collect(runs.actor, keys, everyone, episodes=count, greedy=settings.evaluation_greedy, steps=1)
         options = compiler_options(device.platform)
         learn_from = jax.jit(self._learn_from, donate_argnums=0, compiler_options=options)
-        return learn_from.lower(*shapes, episodes, np.zeros((lanes, 2), np.float32)).compile()
+        return learn_from.lower(*shapes, collected, np.zeros((lanes, 2), np.float32)).compile()
 
-    def _learn_from(self, arrays: RunState, numbers: Numbers, episodes: Episodes, evaluated: Array) -> RunState:
+    def _learn_from(self, arrays: RunState, numbers: Numbers, collected: Any, evaluated: Array) -> RunState:
         with precision(self.settings):
             runs = eqx.combine(arrays, self.static)
-            return eqx.filter(update_from(self.world, self.settings, numbers, runs, episodes, evaluated), eqx.is_array)
+            learned = self.learner.update_from(self.world, self.settings, numbers, runs, collected, evaluated)
+            return eqx.filter(learned, eqx.is_array)
 
 
 class SteppedTrainer:
@@ -239,12 +71,12 @@ class SteppedTrainer:
         """At most so many further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`."""
         # Taking modules apart and putting them together takes as long as some steps: once is enough.
         arrays, numbers = jax.device_put((eqx.filter(states, eqx.is_array), numbers), self._device)
-        episodes = self._program.settings.episodes
+        settings, learner = self._program.settings, self._program.learner
         for _ in range(updates):
             keys, active, due = self._program.look(arrays, numbers)
             if not np.any(active):
                 break
-            collected = self._collector.collect(arrays.actor, keys, np.asarray(active), episodes=episodes)
+            collected = learner.collect(self._collector, settings, numbers, arrays, keys, np.asarray(active))
             evaluated = self._evaluated(arrays, keys, np.asarray(due))
             arrays = self._learn(arrays, numbers, collected, evaluated)
         return eqx.combine(arrays, self._program.static)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from asymrl.learning.methods import METHODS
+from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.fork import PAIRS, TITLES, exact_values
 from asymrl.paper.hyperparameters import PAPER_WORLDS
 from asymrl.paper.results import in_paper_order, score_matrix, worlds_of_all
@@ -36,7 +36,7 @@ CRITICS = {"a2c": "V(h)  a2c", "a2c-asym-s": "V(s)  a2c-asym-s", "a2c-asym-hs": 
 def learning_curves(table: pl.DataFrame, *, columns: int = 4) -> Figure:
     """Figure 3: a panel for each world, the mean of each method with a band of one standard error."""
     worlds = in_paper_order(table["world"].to_list(), PAPER_WORLDS)
-    methods = in_paper_order(table["method"].to_list(), METHODS)
+    methods = in_paper_order(table["method"].to_list(), PAPER_METHODS)
     columns = min(columns, len(worlds))
     rows = -(-len(worlds) // columns)
     # A single panel is wider, so that the legend fits above it.
@@ -103,7 +103,7 @@ def _legend(figure: Figure, lines: Sequence[Line2D], columns: int | None = None)
 
 def critic_values(probes: pl.DataFrame, *, n: int = 4) -> Figure:
     """Figure 4: the critics' values of the four history-state pairs, beside those of the optimal policy."""
-    methods = in_paper_order(probes["method"].to_list(), METHODS)
+    methods = in_paper_order(probes["method"].to_list(), PAPER_METHODS)
     exact, colours = exact_values(n), method_colours(methods)
     figure = Figure(figsize=(7.2, 5.4), layout="constrained")
     panels = figure.subplots(2, 2, sharex=True, sharey=True).flatten()
@@ -131,7 +131,7 @@ def aggregates(table: pl.DataFrame) -> Figure | None:
     Only worlds in which all methods were run for equally many steps; None if there are none.
     """
     finals = final_returns(table)
-    methods = in_paper_order(finals["method"].to_list(), METHODS)
+    methods = in_paper_order(finals["method"].to_list(), PAPER_METHODS)
     worlds = worlds_of_all(finals, methods)
     if not worlds:
         return None

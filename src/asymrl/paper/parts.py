@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from asymrl.learning.methods import METHODS
+from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.hyperparameters import PAPER_WORLDS, budget, grid, tuned
 from asymrl.stores.runs import Run, product
 
@@ -29,14 +29,14 @@ class Extent(NamedTuple):
 
 
 WHOLE = {
-    "curves": Extent(PAPER_WORLDS, METHODS, 20),
-    "critics": Extent((CRITIC_WORLD,), METHODS[:3], 20),
+    "curves": Extent(PAPER_WORLDS, PAPER_METHODS, 20),
+    "critics": Extent((CRITIC_WORLD,), PAPER_METHODS[:3], 20),
     "grid": Extent(PAPER_WORLDS, ("a2c-asym-hs",), 20),
 }
 # What fits into a quarter of an hour on two cores: the three critics in the world where they differ most.
 QUICK = {
-    "curves": Extent(("heaven-hell-3",), METHODS[:3], 2, 800_000),
-    "critics": Extent((CRITIC_WORLD,), METHODS[:3], 2, 800_000),
+    "curves": Extent(("heaven-hell-3",), PAPER_METHODS[:3], 2, 800_000),
+    "critics": Extent((CRITIC_WORLD,), PAPER_METHODS[:3], 2, 800_000),
     "grid": Extent(("heaven-hell-3",), ("a2c-asym-hs",), 1, 50_000),
 }
 
@@ -64,8 +64,8 @@ def extent(
         if world not in PAPER_WORLDS:
             raise ValueError(f"{world}: the paper has {', '.join(PAPER_WORLDS)}")
     for method in wanted.methods:
-        if method not in METHODS:
-            raise ValueError(f"{method}: the paper has {', '.join(METHODS)}")
+        if method not in PAPER_METHODS:
+            raise ValueError(f"{method}: the paper has {', '.join(PAPER_METHODS)}")
     if wanted.seeds < 1:
         raise ValueError("no seeds: train at least one run")
     if part == "critics" and wanted.worlds != (CRITIC_WORLD,):

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.learning.methods import METHODS
+from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.fork import PAIRS, exact_values
 from asymrl.paper.hyperparameters import PAPER_WORLDS, tuned
 from asymrl.report.intervals import bootstrap, improvement_interval, interquartile_mean, mean, normalised
@@ -111,7 +111,7 @@ def comparison(table: pl.DataFrame, against: str = "a2c-asym-hs") -> pl.DataFram
     for world in in_paper_order(finals["world"].to_list(), PAPER_WORLDS):
         methods = finals.filter(pl.col("world") == world)["method"].to_list()
         best = scores_of(finals, world, against)
-        for method in in_paper_order(methods, METHODS):
+        for method in in_paper_order(methods, PAPER_METHODS):
             scores = scores_of(finals, world, method)
             mean, error = mean_and_error(scores)
             middle = bootstrap(scores, interquartile_mean)
@@ -170,7 +170,7 @@ def final_values(probes: pl.DataFrame, n: int = 4) -> pl.DataFrame:
         .agg(pl.col("value").cast(pl.Float64).mean())
     )
     exact, rows = exact_values(n), []
-    for method in in_paper_order(per_run["method"].to_list(), METHODS):
+    for method in in_paper_order(per_run["method"].to_list(), PAPER_METHODS):
         for pair in PAIRS:
             values = per_run.filter(pl.col("method") == method, pl.col("probe") == pair)["value"].to_numpy()
             middle = bootstrap(values[:, None], mean)

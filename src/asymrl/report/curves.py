@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from asymrl.learning.methods import METHODS
+from asymrl.learning.methods import PAPER_METHODS
 from asymrl.render import style
 from asymrl.stores.statistics import mean_and_error, run_columns
 from asymrl.stores.wording import plural
@@ -30,7 +30,7 @@ COLUMNS = 3  # panels beside each other, one for each world
 
 def method_colours(methods: Sequence[str]) -> dict[str, str]:
     """A colour for each method: the paper's methods have fixed ones, others take those that are left."""
-    fixed: dict[str, str] = dict(zip(METHODS, SERIES, strict=False))
+    fixed: dict[str, str] = dict(zip(PAPER_METHODS, SERIES, strict=False))
     free = [colour for colour in SERIES if colour not in {fixed.get(method) for method in methods}]
     others = [method for method in dict.fromkeys(methods) if method not in fixed]
     taken = dict(zip(others, free, strict=False))

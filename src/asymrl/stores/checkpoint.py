@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from asymrl.learning.settings import SETTINGS
 from asymrl.stores import runs as run_lists
 from asymrl.stores.files import RunError, write_whole
-from asymrl.stores.options import SETTINGS
 from asymrl.stores.runs import MAY_GROW, Run
 
 FORMAT, READABLE = 2, (1, 2)  # in format 1 every checkpoint held all runs of its folder, under other array names
@@ -278,7 +278,7 @@ def _refuse_other_runs(path: Path, made: Sequence[Run], wanted: Sequence[Run]) -
         if (now := by_seed.get(then.seed)) is None:
             continue
         for name in SETTINGS:
-            old, new = getattr(then.settings, name), getattr(now.settings, name)
+            old, new = getattr(then.settings, name, None), getattr(now.settings, name, None)
             if old != new and name not in MAY_GROW:
                 raise RunError(
                     f"{path}: made with {name} = {old!r}, but settings.json says {new!r} for seed {then.seed}; put it "

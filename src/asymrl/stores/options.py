@@ -7,14 +7,11 @@ import functools
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, Literal
 
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import SETTINGS, SETTINGS_TYPES, Settings, check_learner
 from asymrl.stores.files import RunError
 from asymrl.worlds.registry import make, source_of, usual_time_limit
-
-SETTINGS = tuple(field.name for field in fields(Settings))
 
 
 def resolve(
@@ -39,6 +36,10 @@ def resolve(
     values = {**world_settings(world), **(tuned or {})}
     for source in given:
         values |= checked_values(source, "settings")
+    try:
+        check_learner(method, [name for source in given for name in source])
+    except ValueError as error:
+        raise RunError(str(error)) from None
     return {**values, "world": world, "method": method}
 
 
@@ -76,8 +77,7 @@ def checked_values(values: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 @functools.cache
 def _types() -> dict[str, Any]:
-    hints = typing.get_type_hints(Settings)
-    return {name: hints[name] for name in SETTINGS}
+    return {name: hint for kind in SETTINGS_TYPES.values() for name, hint in typing.get_type_hints(kind).items()}
 
 
 def _converted(value: Any, wanted: Any) -> Any:

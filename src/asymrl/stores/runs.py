@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import SETTINGS, Settings, names_of, new_settings
 from asymrl.stores.files import RunError
-from asymrl.stores.options import SETTINGS, checked_values
+from asymrl.stores.options import checked_values
 
 SEEDS = 2**32  # seeds are 0 to this, exclusive
 MAY_GROW = ("steps", "log_points")  # a run may be made longer; every other setting stays
@@ -52,7 +52,7 @@ class Run(NamedTuple):
 
 @functools.lru_cache(maxsize=100_000)
 def _lasting_settings(settings: Settings) -> tuple[Any, ...]:
-    return tuple(getattr(settings, name) for name in SETTINGS if name not in MAY_GROW)
+    return tuple((name, getattr(settings, name)) for name in names_of(type(settings)) if name not in MAY_GROW)
 
 
 def check_runs(runs: Sequence[Run]) -> None:
@@ -91,7 +91,7 @@ def product(
         known = checked_values(base(world, method), "settings")
         for values in itertools.product(*axes.values()):
             chosen = checked_values(dict(zip(axes, values, strict=True)), "settings")
-            settings = Settings(**{**known, **chosen, "world": world, "method": method})
+            settings = new_settings(**{**known, **chosen, "world": world, "method": method})
             runs += [Run(settings, int(seed)) for seed in seeds]
     return list(dict.fromkeys(runs))
 
@@ -105,30 +105,41 @@ def by_shape(runs: Iterable[Run]) -> dict[Settings, list[Run]]:
 
 
 def differing(runs: Iterable[Run]) -> tuple[str, ...]:
-    """The settings in which the runs differ."""
+    """The settings in which the runs differ, among those whose learner has them."""
     settings = set(run.settings for run in runs)
-    return tuple(name for name in SETTINGS if len({getattr(each, name) for each in settings}) > 1)
+
+    def values(name: str) -> set[Any]:
+        return {getattr(each, name) for each in settings if hasattr(each, name)}
+
+    return tuple(name for name in SETTINGS if len(values(name)) > 1)
 
 
 def label(run: Run, names: Sequence[str]) -> str:
     """A run in words: its seed, and its value of each of the named settings."""
-    return ", ".join([f"seed {run.seed}", *(f"{name}={getattr(run.settings, name)}" for name in names)])
+    own = [name for name in names if hasattr(run.settings, name)]
+    return ", ".join([f"seed {run.seed}", *(f"{name}={getattr(run.settings, name)}" for name in own)])
 
 
 def full_label(run: Run) -> str:
     """A run in words: world, method, seed and all settings that differ from the defaults."""
-    usual = Settings()
-    own = [n for n in SETTINGS if n not in ("world", "method") and getattr(run.settings, n) != getattr(usual, n)]
+    usual = type(run.settings)()
+    names = [name for name in names_of(type(usual)) if name not in ("world", "method")]
+    own = [name for name in names if getattr(run.settings, name) != getattr(usual, name)]
     described = [f"{name}={getattr(run.settings, name)}" for name in own]
     return " ".join([run.settings.world, run.settings.method, *described, f"seed={run.seed}"])
 
 
 def to_json(runs: Sequence[Run]) -> dict[str, Any]:
     """What the runs share, and for each its seed and what it has of its own."""
-    own = differing(runs)
-    shared = {name: value for name, value in asdict(runs[0].settings).items() if name not in own}
-    each = [{"seed": run.seed, **{name: getattr(run.settings, name) for name in own}} for run in runs]
+    kinds = {type(run.settings) for run in runs}
+    everywhere = set.intersection(*(set(names_of(kind)) for kind in kinds)) - set(differing(runs))
+    shared = {name: value for name, value in asdict(runs[0].settings).items() if name in everywhere}
+    each = [{"seed": run.seed, **_without(run.settings, everywhere)} for run in runs]
     return {"settings": shared, "runs": each}
+
+
+def _without(settings: Settings, names: Collection[str]) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in names_of(type(settings)) if name not in names}
 
 
 def from_json(data: Mapping[str, Any], where: str) -> tuple[Run, ...]:
@@ -146,7 +157,7 @@ def from_json(data: Mapping[str, Any], where: str) -> tuple[Run, ...]:
         for own, seed in zip(each, seeds, strict=True):
             key = repr(own)
             if key not in made:
-                made[key] = Settings(**checked_values({**shared, **own}, where))
+                made[key] = new_settings(**checked_values({**shared, **own}, where))
             runs.append(Run(made[key], seed))
         check_runs(runs)
     except RunError:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from asymrl.learning.settings import Settings
-from asymrl.stores.options import SETTINGS
+from asymrl.learning.settings import SETTINGS, SETTINGS_TYPES, names_of
 from asymrl.stores.runs import Run
 from asymrl.stores.statistics import final_returns
 
@@ -57,9 +56,10 @@ class RunResult(NamedTuple):
 
 def shown_settings(runs: Iterable[Run]) -> tuple[str, ...]:
     """The settings that have a column: those that are always of interest, and those not at their default somewhere."""
-    usual, chosen = Settings(), set(ALWAYS)
+    chosen = set(ALWAYS)
     for settings in {run.settings for run in runs}:
-        chosen |= {name for name in SETTINGS if getattr(settings, name) != getattr(usual, name)}
+        names, usual = names_of(type(settings)), type(settings)()
+        chosen |= {name for name in names if getattr(settings, name) != getattr(usual, name)}
     return tuple(name for name in SETTINGS if name in chosen and name not in LABELS)
 
 
@@ -156,7 +156,7 @@ def _labels(
     for name in LABELS:
         columns[name] = pl.Series([getattr(each, name) for each in settings], dtype=pl.String).gather(rows)
     for name in shown:
-        columns[name] = _column(name, [getattr(each, name) for each in settings]).gather(rows)
+        columns[name] = _column(name, [getattr(each, name, None) for each in settings]).gather(rows)
     columns["seed"] = pl.Series(np.asarray([runs[number].seed for number in numbers], np.int64)[rows])
     return columns
 
@@ -165,7 +165,7 @@ def _column(name: str, values: list[Any]) -> pl.Series:
     """The values of a setting; its type does not depend on the values, so that tables can be put together."""
     import polars as pl
 
-    default = getattr(Settings(), name)
+    default = getattr(next(kind for kind in SETTINGS_TYPES.values() if name in names_of(kind)), name)
     if name == "hidden":
         values = [None if value is None else ":".join(map(str, value)) for value in values]
         return pl.Series(values, dtype=pl.String)

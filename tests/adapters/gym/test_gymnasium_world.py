@@ -15,10 +15,11 @@ from gymnasium.wrappers import TimeLimit
 from asymrl.adapters.gym.gymnasium_spaces import encoding_of_space
 from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.api.wanted import settings_for
+from asymrl.learning.collector import Collector
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings, Settings
 from asymrl.learning.state import training_world
-from asymrl.learning.stepped import Collector, SteppedProgram
+from asymrl.learning.stepped import SteppedProgram
 from asymrl.worlds.registry import make
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record
 from asymrl.worlds.stepped_world import SteppedWorld
@@ -29,7 +30,7 @@ SMALL = {"memory_size": 4, "hidden": (8,), "time_limit": 5, "episodes": 3, "step
 
 
 def settings(**changes) -> Settings:
-    return Settings(**{"world": "guess", **SMALL, **changes})
+    return A2CSettings(**{"world": "guess", **SMALL, **changes})
 
 
 def program(env, **changes) -> SteppedProgram:

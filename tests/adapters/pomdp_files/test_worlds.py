@@ -10,7 +10,7 @@ import pytest
 from asymrl.adapters.pomdp_files import to_text
 from asymrl.api.wanted import settings_for
 from asymrl.cli import main
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.stores.files import RunError
 from asymrl.stores.options import world_settings
 from asymrl.stores.runs import Run
@@ -82,7 +82,7 @@ def test_the_discount_of_the_file_is_the_default(tiger: Path) -> None:
 
 
 def test_runs_refuse_to_continue_with_a_changed_file(tiger: Path, tmp_path: Path) -> None:
-    Store.create(tmp_path / "runs", [Run(Settings(world=str(tiger)), seed=0)]).release()
+    Store.create(tmp_path / "runs", [Run(A2CSettings(world=str(tiger)), seed=0)]).release()
     Store.open(tmp_path / "runs").check_world_files()
     tiger.write_text(TIGER + "# changed\n")
     store = Store.take(tmp_path / "runs")
