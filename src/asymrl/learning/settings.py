@@ -47,7 +47,11 @@ class Settings:
     critic_sees: str = "state"
     """What the privileged critic is told: state, or a part of it that the world names, such as heaven-side."""
     memory: str = "gru"
-    """Memory of actor and critic: gru, lstm, rnn, attention, or a stack such as rnn:attention."""
+    """Memory of actor and critic: gru, lstm, rnn, attention, none, or a stack such as rnn:attention."""
+    actor_memory: str | None = None
+    """Memory of the actor alone. None: as `memory` says."""
+    critic_memory: str | None = None
+    """Memory of the critic alone. None: as `memory` says."""
     memory_size: int = 128
     """Features of the history."""
     window: int | None = None
@@ -117,7 +121,16 @@ class Settings:
         from asymrl.models.architecture import Architecture
 
         window = self.window if self.window is not None else self.how.window
-        return Architecture(self.memory, self.memory_size, window, self.attention_heads, self.hidden)
+        return Architecture(
+            memory=self.memory,
+            memory_size=self.memory_size,
+            window=window,
+            attention_heads=self.attention_heads,
+            hidden=self.hidden,
+            actor_memory=self.actor_memory,
+            critic_memory=self.critic_memory,
+            shared_memory=getattr(self, "shared_memory", False),
+        )
 
     @property
     def targets(self) -> tuple[str, float]:
@@ -228,6 +241,8 @@ class PPOSettings(Settings):
     """Weight of the value loss."""
     clip_values: bool = True
     """Whether the value loss is clipped like the ratio, around the values at collection."""
+    shared_memory: bool = False
+    """Whether actor and critic have one memory, with two heads on it."""
     normalise_advantages: bool = True
     """Whether advantages have mean 0 and standard deviation 1 in each minibatch."""
     entropy_weight: float = number(0.01)
