@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from asymrl.learning.factory import program
-from asymrl.learning.methods import PAPER_METHODS, method
+from asymrl.learning.methods import DQN_METHODS, METHODS, PAPER_METHODS, method
 from asymrl.learning.numbers import numbers_of, stack_numbers
-from asymrl.learning.settings import MOST_STEPS, A2CSettings, Settings
+from asymrl.learning.settings import MOST_STEPS, A2CSettings, DQNSettings, PPOSettings, new_settings, settings_type
 
 # Another value for every field. Those of the first table are numbers of the program, those of the second its shape.
 OTHER_NUMBERS: dict[str, Any] = {
@@ -42,6 +42,8 @@ OTHER_SHAPES: dict[str, Any] = {
     "target": "polyak",
     "critic_sees": "heaven-side",
     "memory": "lstm",
+    "actor_memory": "rnn",
+    "critic_memory": "none",
     "memory_size": 64,
     "window": 3,
     "attention_heads": 4,
@@ -54,7 +56,7 @@ OTHER_SHAPES: dict[str, Any] = {
 
 
 def test_every_setting_is_a_number_or_a_shape():
-    assert sorted([*OTHER_NUMBERS, *OTHER_SHAPES]) == sorted(field.name for field in fields(Settings))
+    assert sorted([*OTHER_NUMBERS, *OTHER_SHAPES]) == sorted(field.name for field in fields(A2CSettings))
 
 
 @pytest.mark.parametrize("name", OTHER_NUMBERS)
@@ -62,9 +64,8 @@ def test_a_number_changes_the_numbers_and_not_the_program(name: str):
     other = replace(A2CSettings(), **{name: OTHER_NUMBERS[name]})
     assert other.shape() == A2CSettings().shape()
     assert program(other) is program(A2CSettings())
-    entry = "entropy_start" if name == "entropy_weight" else name
-    assert float(getattr(numbers_of(other), entry)) == OTHER_NUMBERS[name]
-    assert float(getattr(numbers_of(A2CSettings()), entry)) != OTHER_NUMBERS[name]
+    assert float(getattr(numbers_of(other), name)) == OTHER_NUMBERS[name]
+    assert float(getattr(numbers_of(A2CSettings()), name)) != OTHER_NUMBERS[name]
 
 
 @pytest.mark.parametrize("name", OTHER_SHAPES)
@@ -89,7 +90,8 @@ def test_numbers_are_stacked_by_run():
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"method": "ppo"}, "unknown method 'ppo'; choose one of " + ", ".join(PAPER_METHODS)),
+    ({"method": "a3c"}, "unknown method 'a3c'; did you mean 'a2c'? choose one of " + ", ".join(METHODS)),
+    ({"method": "ppo"}, "ppo is trained with PPOSettings, not with A2CSettings"),
     ({"method": "a2c-react-0"}, "unknown method 'a2c-react-0'"),
     *[
         ({name: value}, f"{name} is {value}; it must be a positive number")
@@ -133,6 +135,36 @@ def test_methods_differ_in_what_the_critic_reads_and_how_long_the_memory_is():
         "a2c-react-4": ("h", 4),
     }
     assert method("a2c-react-7").window == 7
+    assert {name: method(name).reads for name in DQN_METHODS} == {
+        "dqn": "h",
+        "adqn": "hs",
+        "adqn-vr": "hs",
+        "adqn-state": "s",
+        "adqn-state-vr": "s",
+        "adqn-short": "hs",
+        "adqn-short-vr": "hs",
+    }
+
+
+def test_a_method_decides_which_learner_has_the_settings():
+    kinds = {"a2c": A2CSettings, "ppo": PPOSettings, "dqn": DQNSettings}
+    for name in METHODS:
+        assert settings_type(name) is kinds[method(name).learner]
+        assert type(new_settings(method=name)) is kinds[method(name).learner]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"method": "a2c", "streams": 8}, "streams is a setting of ppo; a2c is trained by a2c, so leave it out"),
+        ({"method": "ppo", "target": "polyak"}, "target is a setting of a2c and dqn; ppo is trained by ppo"),
+        ({"method": "adqn", "colour": 1}, "colour is no setting; adqn is trained by dqn"),
+        ({"method": "ppo", "streams": 6}, "minibatches is 4; it must divide streams, which is 6"),
+    ],
+)
+def test_settings_of_another_learner_are_refused(given: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        new_settings(**given)
 
 
 def test_a_window_of_ones_own_goes_before_that_of_the_method():

@@ -85,4 +85,4 @@ def test_runs_that_are_made_longer():
 def test_names_for_people():
     run = Run(A2CSettings("tiger", "a2c", actor_rate=0.5, hidden=(4,)), 3)
     assert label(run, ("actor_rate",)) == "seed 3, actor_rate=0.5"
-    assert full_label(run) == "tiger a2c actor_rate=0.5 hidden=(4,) seed=3"
+    assert full_label(run) == "tiger a2c hidden=(4,) actor_rate=0.5 seed=3"
