@@ -73,6 +73,8 @@ def test_the_best_method_is_recommended(
     assert told["methods"][2]["improvement"] == {"estimate": 1.0, "low": 1.0, "high": 1.0}
     assert "Showing the critic the state, V(h, s) instead of V(h), helps here" in told["advice"]
     out = capsys.readouterr().out
+    assert [each["critic"] for each in told["readings"]][:2] == ["V(h)", "V(h, s)"]
+    assert "critic, by TD(0)" in out
     assert f"asymrl export {tmp_path} --where method=a2c-asym-hs -o policy.npz" in out
     assert (tmp_path / "curves.png").stat().st_size > 10_000
     # More steps make the same runs longer; other seeds are other runs.

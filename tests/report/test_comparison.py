@@ -92,6 +92,22 @@ def test_the_table_compares_with_a2c():
 
 
 def test_reasons_come_from_the_theory_or_say_why_not():
-    assert "A critic V(s) (a2c-asym-s) gives this policy its true gradient" in reasons(make("good-bad", time_limit=5))
-    assert "does not apply here" in reasons(make("car-flag"))
-    assert "1296 states are too many for a quick exact analysis" in reasons(make("shopping-6"))
+    why = reasons(make("good-bad", time_limit=5))
+    assert "A critic V(s) (a2c-asym-s) gives this policy its true gradient" in why.text
+    assert [each.critic for each in why.readings][:3] == ["V(h)", "V(h, s)", "V(h, b)"]
+    assert "does not apply here" in reasons(make("car-flag")).text
+    too_large = reasons(make("shopping-6"))
+    assert "1296 states are too many for a quick exact analysis" in too_large.text
+    assert too_large.readings == ()
+
+
+def test_reasons_are_about_what_the_critics_see():
+    why = reasons(make("tiger", time_limit=4), "belief+time")
+    assert "V(h, b, t) gives the true gradient, with variance" in why.text
+    assert "V(b, t) gives the true gradient" in why.text
+    assert [each.critic for each in why.readings][-2:] == ["V(h, b, t)", "V(b, t)"]
+    sampled = reasons(make("tiger", time_limit=4), "sampled-state")
+    assert "V(s~b) gives a gradient with an error of" in sampled.text
+    assert len(sampled.readings) == 8
+    scores = {"a2c": MethodScores(LOW, LOW), "a2c-asym-hs": MethodScores(HIGH, LOW)}
+    assert "Showing the critic the belief, V(h, b) instead of V(h)" in str(on_privilege(scores, "belief"))

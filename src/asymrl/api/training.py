@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from asymrl.engine.listeners import Listener
     from asymrl.paper.parts import Part
     from asymrl.report.comparison import MethodRow
+    from asymrl.theory import ReadingWorth
     from asymrl.worlds.world import World
 
 
@@ -198,6 +199,8 @@ class Comparison(NamedTuple):
     """The one to use."""
     advice: str
     """Why."""
+    readings: tuple[ReadingWorth, ...]
+    """What critics are worth by what they read, exactly; none if the world is not finite, or too large."""
 
 
 def compared(world: str, runs: Runs) -> Comparison:
@@ -206,10 +209,10 @@ def compared(world: str, runs: Runs) -> Comparison:
     from asymrl.report.reasons import reasons
     from asymrl.worlds.registry import make
 
-    scores = scores_of(runs.metrics)
-    choice = choose(scores)
-    sentences = [choice.reason, on_privilege(scores), reasons(make(world))]
-    return Comparison(world, runs, rows_of(scores), choice.method, " ".join(filter(None, sentences)))
+    scores, sees = scores_of(runs.metrics), runs.runs[0].settings.critic_sees
+    choice, why = choose(scores), reasons(make(world), sees)
+    advice = " ".join(filter(None, [choice.reason, on_privilege(scores, sees), why.text]))
+    return Comparison(world, runs, rows_of(scores), choice.method, advice, why.readings)
 
 
 def _seeds(seeds: int | Sequence[int]) -> Sequence[int]:

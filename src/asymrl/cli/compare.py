@@ -67,15 +67,19 @@ class Compare(Running):
         from asymrl.api import Runs
         from asymrl.api.training import compared
         from asymrl.report.comparison import table
+        from asymrl.report.reading_table import reading_lines
         from asymrl.stores.wording import thousands
 
         answer = compared(self.world, Runs(store.path))
         picture, numbers = answer.runs.plot(store.path / "curves.png"), store.path / "comparison.json"
         rows = [_plain(row) for row in answer.rows]
         data = {"world": self.world, "use": answer.method, "advice": answer.advice, "methods": rows}
+        data["readings"] = [reading.to_json() for reading in answer.readings]
         numbers.write_text(json.dumps(data, indent=1) + "\n")
         print(f"\n{self.world}: {self.seeds} runs of each method, {thousands(self.steps)} steps each; 95 % intervals")
         print(f"\n{table(answer.rows)}\n\n{textwrap.fill(answer.advice, WIDTH, break_on_hyphens=False)}\n")
+        if answer.readings:
+            print(*reading_lines(answer.readings), "", sep="\n")
         print(f"learning curves {picture}\nnumbers         {numbers}\n\nnext:")
         chosen = f"--where method={answer.method}"
         print(f"asymrl evaluate {store.path} {chosen}\nasymrl export {store.path} {chosen} -o policy.npz")

@@ -14,6 +14,7 @@ from asymrl.learning.methods import method as method_named
 from asymrl.report.intervals import Interval, bootstrap, improvement_interval
 from asymrl.stores.statistics import final_returns, run_columns
 from asymrl.stores.wording import listed
+from asymrl.theory.readings import critic_symbol
 
 STANDARD = "a2c"  # the method that every other is compared with: it needs no latent state
 PRIVILEGED = "a2c-asym-hs"
@@ -115,8 +116,8 @@ def choose(scores: Mapping[str, MethodScores]) -> Choice:
     return Choice(safest, f"The runs do not separate {names}. Use {safest}, the safest of them, or decide with {more}.")
 
 
-def on_privilege(scores: Mapping[str, MethodScores]) -> str | None:
-    """Whether the critic V(h, s) does better than V(h), in a sentence; None if one of them was not trained."""
+def on_privilege(scores: Mapping[str, MethodScores], sees: str = "state") -> str | None:
+    """Whether a critic V(h, x), where x is what it sees, does better than V(h); None if one of them was not trained."""
     if STANDARD not in scores or PRIVILEGED not in scores:
         return None
     with_state, without = scores[PRIVILEGED].final, scores[STANDARD].final
@@ -128,7 +129,7 @@ def on_privilege(scores: Mapping[str, MethodScores]) -> str | None:
     elif enough and chance.high < SURE:
         effect = "does harm here"
     return (
-        f"Showing the critic the state, V(h, s) instead of V(h), {effect}: "
+        f"Showing the critic the {sees}, {critic_symbol(sees, True)} instead of V(h), {effect}: "
         f"a run of {PRIVILEGED} beats one of {STANDARD} with probability {_short(chance)}."
     )
 

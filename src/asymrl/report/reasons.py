@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from asymrl.report.reading_table import cosine, number, percent
+from asymrl.theory.reading_worth import ReadingWorth, compare_readings
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.world import World
+
+if TYPE_CHECKING:
+    from asymrl.solvers.verdict import Verdict
 
 POLICY = "eps-optimal:0.5"
 # The most states for which seconds are enough for whole episodes, and for their first steps.
@@ -11,23 +20,54 @@ STATES, MOST_STATES = 100, 1000
 NODES, SECONDS = 30_000, 4.0
 
 
-def reasons(env: World) -> str:
-    """What an exact analysis says about critics in this world, or why there is no quick one."""
+class Reasons(NamedTuple):
+    """What an exact analysis says about the critics in a world."""
+
+    text: str
+    """In a paragraph; or why there is no quick analysis."""
+    readings: tuple[ReadingWorth, ...] = ()
+    """Critics by what they read; none without an analysis."""
+
+
+def reasons(env: World, sees: str = "state") -> Reasons:
+    """What an exact analysis says about critics in this world, or why there is no quick one.
+
+    Args:
+        env: the world.
+        sees: what its privileged critics see, such as "state", "belief" or "state+time".
+    """
     from asymrl.solvers.policy_names import BEGINNING, analyse_what_fits
     from asymrl.solvers.verdict import examine
 
     if not isinstance(env, FiniteWorld):
-        return "The theory does not apply here: it needs a world with finitely many states and observations."
+        return Reasons("The theory does not apply here: it needs a world with finitely many states and observations.")
     slowly = f"`asymrl theory {env.name}` takes longer"
     pomdp = env.pomdp()
     if pomdp.states > MOST_STATES:
-        return f"{pomdp.states} states are too many for a quick exact analysis; {slowly}."
+        return Reasons(f"{pomdp.states} states are too many for a quick exact analysis; {slowly}.")
     limit = pomdp.time_limit or BEGINNING
     horizon = limit if pomdp.states <= STATES else min(limit, BEGINNING)
     try:
         analysis, _ = analyse_what_fits(pomdp, POLICY, horizon, limit=NODES, beliefs=NODES, seconds=SECONDS)
         verdict = examine(analysis, POLICY, {})
+        asked = [] if sees == "state" else [(sees, True), (sees, False)]
+        told = compare_readings(replace(analysis, world=env), asked)
     except ValueError as error:
-        return f"A quick exact analysis is not possible ({error}); {slowly}."
+        return Reasons(f"A quick exact analysis is not possible ({error}); {slowly}.")
     part = "" if analysis.horizon == limit else f" in the first {analysis.horizon:g} steps"
-    return f"Why, exactly, for a half-random optimal policy{part}: {verdict.advice}"
+    sentences = [f"Why, exactly, for a half-random optimal policy{part}: {verdict.advice}", *_on_sight(verdict, told)]
+    return Reasons(" ".join(sentences), (*verdict.readings, *(each for each in told if each not in verdict.readings)))
+
+
+def _on_sight(verdict: Verdict, told: tuple[ReadingWorth, ...]) -> list[str]:
+    """Sentences about the critics that see something other than the state."""
+    sentences = []
+    for each in told:
+        effect = "gives the true gradient"
+        if not each.safe:
+            effect = f"gives a gradient with an error of {percent(each.gradient_error)}"
+            effect += "" if math.isnan(each.gradient_cosine) else f" and cosine {cosine(each.gradient_cosine)}"
+        if verdict.variance is not None and each.gradient_variance is not None:
+            effect += f", with variance {number(each.gradient_variance)} ({number(verdict.variance.h)} for V(h))"
+        sentences.append(f"{each.critic} {effect}.")
+    return sentences
