@@ -35,11 +35,13 @@ def test_other_worlds_have_none():
 
 def random_return(env: FiniteWorld, discount: float) -> float:
     """The exact expected return of uniformly random actions in 100 steps."""
-    reward = env.R.mean(1, dtype=float)
-    goes_on = (env.T * ~env.D[..., None]).mean(1, dtype=float)
+    reward, shape = env.R.mean(1, dtype=float), env.D.shape
+    row, following, probability = env.transitions.entries()
+    probability = np.where(env.D.ravel()[row], 0.0, probability) / shape[1]
     value = np.zeros(env.latent_space.n)
     for _ in range(100):
-        value = reward + discount * goes_on @ value
+        ahead = np.bincount(row // shape[1], probability * value[following], minlength=shape[0])
+        value = reward + discount * ahead
     return float(env.start @ value)
 
 

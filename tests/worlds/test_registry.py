@@ -13,12 +13,13 @@ def test_names(name):
     env = make(name)
     assert env.name == name
     assert env.time_limit == registry.usual_time_limit(name) == (500 if name == "cart-pole" else 100)
-    assert env.discount == (0.95 if name == "tiger" else 0.99)
+    assert env.discount == {"tiger": 0.95, "t-maze": 0.98, "rock-sample": 0.95}.get(name.rstrip("-0123456789"), 0.99)
 
 
 def test_the_paper_has_eight_worlds():
     assert len(PAPER_WORLDS) == 8
-    assert set(WORLDS) - set(PAPER_WORLDS) == {"good-bad", "tiger", "cart-pole"}
+    others = {name.rstrip("-0123456789") for name in set(WORLDS) - set(PAPER_WORLDS)}
+    assert others == {"good-bad", "tiger", "cart-pole", "t-maze", "rock-sample"}
 
 
 def test_a_source_makes_worlds_from_outside(monkeypatch: pytest.MonkeyPatch):
@@ -81,6 +82,8 @@ def test_options_in_the_name():
         ("goodbad", "good-bad"),
         ("tigre", "tiger"),
         ("cartpole", "cart-pole"),
+        ("tmaze-10", "t-maze-10"),
+        ("RockSample-7-8", "rock-sample-7-8"),
     ],
 )
 def test_an_unknown_world_suggests_the_nearest(name, nearest):
@@ -106,6 +109,12 @@ def test_unknown_worlds(name):
         ("cleaner:maze_seed=1,height=4", "size 4x13; height and width must be odd"),
         ("cleaner:maze_seed=-1", "seed -1; a seed must not be negative"),
         ("cleaner:height=9", "height and width belong to a random maze; pass maze_seed too"),
+        ("t-maze-0", "t-maze-0: the corridor needs at least one cell; try t-maze-10"),
+        ("rock-sample-1-1", "rock-sample-1-1: the grid needs 2 to 100 cells on each side"),
+        ("rock-sample-101-1", "rock-sample-101-1: the grid needs 2 to 100 cells on each side"),
+        ("rock-sample-3-0", "rock-sample-3-0: 0 rocks on 3 x 3 cells, expected 1 to 9; try rock-sample-3-3"),
+        ("rock-sample-3-10", "rock-sample-3-10: 10 rocks on 3 x 3 cells, expected 1 to 9; try rock-sample-3-3"),
+        ("rock-sample-9-33", "rock-sample-9-33: 33 rocks on 9 x 9 cells, expected 1 to 32"),
     ],
 )
 def test_impossible_sizes(name, message):
@@ -130,6 +139,10 @@ def test_impossible_sizes(name, message):
         ("tiger:discount=2.0", "tiger: discount is 2.0, expected a number between 0 and 1"),
         ("cleaner:maze_seed=abc", "cleaner: option maze_seed is 'abc', expected int | None"),
         ("memory-four-rooms-7x7:actions=7", "7 actions; choose 6, or 8"),
+        ("t-maze-3:time_limit=ten", "t-maze-3: time_limit is 'ten', expected a positive whole number, none or auto"),
+        ("rock-sample-4-4:layout_seed=-1", "rock-sample-4-4: layout_seed -1; a seed must not be negative"),
+        ("rock-sample-4-4:half_efficiency=0", "half_efficiency is 0, expected a distance above 0"),
+        ("rock-sample-4-4:half_efficiency=far", "half_efficiency is 'far', expected float | int | None"),
     ],
 )
 def test_bad_options(name, message):

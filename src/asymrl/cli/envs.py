@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from asymrl.worlds import World
     from asymrl.worlds.spaces import Space
 
-NARROWEST, WIDE = 76, 114  # columns that the table needs, and those it needs with the names in Gymnasium
+NARROWEST, WIDE = 78, 116  # columns that the table needs, and those it needs with the names in Gymnasium
 
 NOTES = """\
 Sizes: a number of indices, R^n for a vector of n floats, HxW for a grid.
 Returns: undiscounted, up to the limit; ~ is simulated, a .. b are proven bounds.
-Any size: heaven-hell-N, shopping-N, memory-four-rooms-HxW (H and W odd).
+Any size: heaven-hell-N, shopping-N, memory-four-rooms-HxW (H and W odd),
+  t-maze-N, rock-sample-N-K.
 Options: behind a colon, as in cleaner:maze_seed=7 or tiger:episodic=true."""
 
 

@@ -19,5 +19,6 @@ from asymrl.solvers.references import (
     reference_returns as reference_returns,
     references_for as references_for,
 )
+from asymrl.solvers.rock_tours import RockBounds as RockBounds, rock_bounds as rock_bounds
 from asymrl.solvers.uninformed import best_open_loop as best_open_loop
 from asymrl.solvers.verdict import Verdict as Verdict, examine as examine

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from asymrl.solvers.memoryless import best_memoryless, uniform_return
 from asymrl.solvers.optima import Solution, solve
+from asymrl.solvers.rock_tours import MOST_ROCKS_OF_TOURS, rock_returns
 from asymrl.solvers.uninformed import best_open_loop
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
 from asymrl.worlds.reference_scores import ReferenceScores, Score, scores
-from asymrl.worlds.registry import make
+from asymrl.worlds.registry import make, usual_time_limit
+from asymrl.worlds.rock_sample import RockSample, SimulatedRockSample
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 STATES = 500  # with more, the best memoryless policy takes too long
@@ -47,7 +49,8 @@ def references_for(pomdp: Pomdp, horizon: float, best: Solution) -> dict[str, Re
 def known_returns(name: str) -> ReferenceScores | None:
     """The reference returns of a world by its name: recorded or, for other finite worlds, computed if that is cheap.
 
-    Computed are the returns of a random and of the best policy in 100 steps. None: too large, or not finite.
+    Computed are the returns of a random and of the best policy up to the world's usual time limit. None: too large,
+    or not finite. RockSample has bounds in any size with at most 12 rocks.
     """
     if (recorded := scores(name)) is not None:
         return recorded
@@ -55,12 +58,19 @@ def known_returns(name: str) -> ReferenceScores | None:
         world = make(name)
     except ValueError:
         return None
+    horizon = usual_time_limit(name)
+    if isinstance(world, RockSample | SimulatedRockSample):
+        terrain = world.terrain
+        if len(terrain.rocks) > MOST_ROCKS_OF_TOURS:
+            return None
+        by_discount = (rock_returns(terrain, horizon, discount) for discount in (1.0, world.discount))
+        return ReferenceScores(*by_discount)
     if not isinstance(world, FiniteWorld) or (pomdp := world.pomdp()).states > CHEAP:
         return None
 
     def returns(discount: float) -> dict[str, Score]:
-        chance = uniform_return(pomdp, DEFAULT_TIME_LIMIT, discount)
-        best = solve(pomdp, DEFAULT_TIME_LIMIT, discount, seconds=SECONDS)
+        chance = uniform_return(pomdp, horizon, discount)
+        best = solve(pomdp, horizon, discount, seconds=SECONDS)
         return {"random": Score(chance, chance, "exact"), "best": Score(best.low, best.high, best.kind)}
 
     return ReferenceScores(undiscounted=returns(1.0), discounted=returns(pomdp.discount))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from asymrl.learning.settings import SETTINGS, SETTINGS_TYPES, Settings, check_learner
 from asymrl.stores.files import RunError
-from asymrl.worlds.registry import make, source_of, usual_time_limit
+from asymrl.worlds.registry import brings_discount, make, source_of, usual_time_limit
 
 
 def resolve(
@@ -44,12 +44,12 @@ def resolve(
 
 
 def world_settings(world: str) -> dict[str, Any]:
-    """The discount and the time limit that a world brings along; a world of this package has only its own limit.
+    """The discount and the time limit that a world brings along, where they are not those of the paper's worlds.
 
     Raises:
         ValueError: if the world cannot be found or read.
     """
-    if source_of(world) is None:
+    if source_of(world) is None and not brings_discount(world):
         limit = usual_time_limit(world)
         return {} if limit == Settings.time_limit else {"time_limit": limit}
     env = make(world)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from asymrl.worlds.pomdp import Pomdp as Pomdp, Rows as Rows
     from asymrl.worlds.reference_scores import ReferenceScores as ReferenceScores, scores as scores
     from asymrl.worlds.registry import WORLDS as WORLDS, make as make
+    from asymrl.worlds.rock_sample import RockSample as RockSample, SimulatedRockSample as SimulatedRockSample
     from asymrl.worlds.sampling import CheckError as CheckError
     from asymrl.worlds.spaces import (
         Box as Box,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         Space as Space,
     )
     from asymrl.worlds.stepped_world import SteppedWorld as SteppedWorld
+    from asymrl.worlds.t_maze import TMaze as TMaze
     from asymrl.worlds.world import (
         Episode as Episode,
         Signal as Signal,
@@ -63,9 +65,11 @@ __getattr__, __dir__ = exports(
         "asymrl.worlds.pomdp": ["Pomdp", "Rows"],
         "asymrl.worlds.reference_scores": ["ReferenceScores", "scores"],
         "asymrl.worlds.registry": ["WORLDS", "make"],
+        "asymrl.worlds.rock_sample": ["RockSample", "SimulatedRockSample"],
         "asymrl.worlds.sampling": ["CheckError"],
         "asymrl.worlds.spaces": ["Box", "Discrete", "Indices", "Place", "Record", "Simplex", "Space"],
         "asymrl.worlds.stepped_world": ["SteppedWorld"],
+        "asymrl.worlds.t_maze": ["TMaze"],
         "asymrl.worlds.world": ["Episode", "Signal", "Step", "Transition", "World"],
     },
 )

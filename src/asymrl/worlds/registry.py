@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 DEFAULT_TIME_LIMIT = 100  # The paper ends every episode after 100 steps (appendix "Hyperparameters").
 
 
+def corridor_time_limit(n: int) -> int:
+    """The time limit of T-maze-n: the usual one, or twice the shortest way to the goal if that is longer."""
+    return max(DEFAULT_TIME_LIMIT, 2 * (n + 1))
+
+
 class Family(NamedTuple):
     """Worlds of this package that share a pattern of names; the numbers in a name are the class's first arguments."""
 
@@ -28,8 +33,10 @@ class Family(NamedTuple):
     """The module and the class."""
     members: tuple[str, ...]
     """The names that are listed; other sizes can be made as well."""
-    time_limit: int = DEFAULT_TIME_LIMIT
-    """Of its worlds, unless an option says otherwise."""
+    time_limit: int | Callable[..., int] = DEFAULT_TIME_LIMIT
+    """Of its worlds, unless an option says otherwise; or a function of the numbers in the name."""
+    brings_discount: bool = False
+    """Whether runs use the discount of the world; the others use that of the paper."""
 
     def load(self) -> Callable[..., World]:
         """The class."""
@@ -67,6 +74,21 @@ FAMILIES = (
     Family(r"good-bad", "good-bad", "asymrl.worlds.finite_worlds:GoodBad", ("good-bad",)),
     Family(r"tiger", "tiger", "asymrl.worlds.finite_worlds:Tiger", ("tiger",)),
     Family(r"cart-pole", "cart-pole", "asymrl.worlds.cart_pole:CartPole", ("cart-pole",), time_limit=500),
+    Family(
+        r"t-maze-(\d+)",
+        "t-maze-N",
+        "asymrl.worlds.t_maze:TMaze",
+        ("t-maze-10",),
+        time_limit=corridor_time_limit,
+        brings_discount=True,
+    ),
+    Family(
+        r"rock-sample-(\d+)-(\d+)",
+        "rock-sample-N-K",
+        "asymrl.worlds.rock_sample:rock_sample",
+        ("rock-sample-4-4", "rock-sample-7-8", "rock-sample-11-11"),
+        brings_discount=True,
+    ),
 )
 
 WORLDS = tuple(name for family in FAMILIES for name in family.members)
@@ -115,8 +137,16 @@ def is_built_in(name: str) -> bool:
 
 def usual_time_limit(name: str) -> int:
     """Steps after which episodes of a named world end, unless an option says otherwise. Makes no world."""
+    if (belongs := _family(split_options(name)[0])) is None:
+        return DEFAULT_TIME_LIMIT
+    family, sizes = belongs
+    return family.time_limit if isinstance(family.time_limit, int) else family.time_limit(*sizes)
+
+
+def brings_discount(name: str) -> bool:
+    """Whether runs in a world of this package use its own discount. Makes no world."""
     belongs = _family(split_options(name)[0])
-    return DEFAULT_TIME_LIMIT if belongs is None else belongs[0].time_limit
+    return belongs is not None and belongs[0].brings_discount
 
 
 def split_options(name: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from asymrl.worlds.registry import WORLDS, usual_time_limit
 
 def gymnasium_id(world: str) -> str:
     """The id of a world in Gymnasium: `asymrl/HeavenHell-3-v0` for `heaven-hell-3`."""
-    name = re.sub(r"-?\b([a-z])(?=[a-z])", lambda match: match[1].upper(), world)
+    name = re.sub(r"-?\b([a-z])", lambda match: match[1].upper(), world)
     return f"asymrl/{name}-v0"
 
 
