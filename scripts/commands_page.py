@@ -16,10 +16,10 @@ import tyro
 
 from asymrl.cli.command import COMMANDS
 from asymrl.cli.running import Running
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import SETTINGS_TYPES, A2CSettings
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "commands.md"
-SHARED = {Running: "options of training", Settings: "settings"}
+SHARED = {Running: "options of training", A2CSettings: "settings"}
 INTRODUCTION = """\
 # Commands
 
@@ -36,6 +36,12 @@ def page() -> str:
     for shared, title in SHARED.items():
         options = _options(shared, [each for each in fields(shared) if each.name != "world"])
         parts.append(f"## {title.capitalize()}\n\n{_text(shared)}\n\n{_table(options)}\n")
+    usual = {each.name: each.default for each in fields(A2CSettings)}
+    for name, kind in SETTINGS_TYPES.items():
+        if kind is not A2CSettings:
+            own = [each for each in fields(kind) if each.name not in usual or each.default != usual[each.name]]
+            title = f"## Settings of {name}\n\n{_text(kind)} Where they differ from those of a2c, or are its own:"
+            parts.append(f"{title}\n\n{_table(_options(kind, own))}\n")
     return "\n".join(parts)
 
 

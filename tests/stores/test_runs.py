@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from asymrl.learning.settings import A2CSettings
+from asymrl.learning.settings import A2CSettings, new_settings
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run, by_shape, check_runs, differing, from_json, full_label, label, product, to_json
 from tests.engine.conftest import tiny
@@ -86,3 +89,26 @@ def test_names_for_people():
     run = Run(A2CSettings("tiger", "a2c", actor_rate=0.5, hidden=(4,)), 3)
     assert label(run, ("actor_rate",)) == "seed 3, actor_rate=0.5"
     assert full_label(run) == "tiger a2c hidden=(4,) actor_rate=0.5 seed=3"
+
+
+def test_a_run_whose_learning_rate_ends_at_zero_is_not_made_longer():
+    run = Run(new_settings(method="ppo", steps=1000, log_points=10), 0)
+    with pytest.raises(RunError, match="falls to zero at 1000 steps"):
+        run.extended(2000)
+    assert Run(replace(run.settings, anneal=False), 0).extended(2000).settings.steps == 2000
+
+
+def test_runs_of_several_learners_are_written_and_read_alike():
+    """Each run has the settings of its learner, no more; what all share stands once."""
+    runs = [
+        Run(new_settings(method=name, world="tiger", steps=500), seed)
+        for name in ("a2c", "ppo", "dqn")
+        for seed in (0, 1)
+    ]
+    data = json.loads(json.dumps(to_json(runs)))
+    assert data["settings"]["world"] == "tiger"
+    assert "streams" not in data["settings"]
+    assert [("streams" in run, "replay_steps" in run) for run in data["runs"][::2]] == [(0, 0), (1, 0), (0, 1)]
+    assert from_json(data, "here") == tuple(runs)
+    assert {"method", "learning_rate"} <= set(differing(runs))
+    assert "streams" not in differing(runs)

@@ -36,6 +36,11 @@ class Run(NamedTuple):
             raise RunError(f"--steps {steps}: this run was started with {now} steps; it can only be made longer")
         if steps == now:
             return self
+        if getattr(self.settings, "anneal", False):
+            raise RunError(
+                f"--steps {steps}: the learning rate of this run falls to zero at {now} steps, so a longer one is another "
+                "run; start that, or train with --no-anneal"
+            )
         if steps % period:
             below = steps // period * period
             raise RunError(
