@@ -11,6 +11,7 @@ import pytest
 from asymrl.agents.playback import Playback, critic_name, play_back
 from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION
+from asymrl.models.distributions import Categorical
 from tests.engine.stores import random_states, small
 
 
@@ -53,5 +54,6 @@ def test_the_critic_is_called_what_it_reads(method: str, sees: str, critic: str)
 
 def test_returns_to_go():
     rewards, nothing = np.array([1.0, 0.0, 2.0]), np.zeros(3)
-    played = Playback(None, None, np.zeros(3, int), rewards, np.ones((3, 1)), nothing, True, "V(h)", discount=0.5)
+    of_one = Categorical(1)
+    played = Playback(None, None, np.zeros(3, int), rewards, np.ones((3, 1)), nothing, True, "V(h)", 0.5, of_one)
     np.testing.assert_allclose(played.returns_to_go(), [1.5, 1.0, 2.0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import onnxruntime
@@ -15,12 +16,14 @@ from asymrl.adapters.gymnax_world import GymnaxWorld
 from asymrl.agents.policy import ActorPolicy
 from asymrl.export.policy_files import actions_of
 from asymrl.export.saving import largest_difference
-from asymrl.models.agent import Actor
+from asymrl.models.agent import Actor, Architecture
+from asymrl.models.distributions import Greedy
 from asymrl.worlds import World, make
 from asymrl.worlds.stepped_world import SteppedWorld
-from tests.adapters.gym.foreign_envs import Aim, Guess, Medley
+from tests.adapters.gym.foreign_envs import Aim, Guess, Keys, Medley, Switches
 from tests.adapters.gym.slider import Slider
 from tests.export.twins import TIME_LIMIT, exported, small_actor
+from tests.worlds.dials import Dials
 
 ENDINGS = [".npz", ".onnx"]
 
@@ -50,14 +53,15 @@ def test_a_policy_over_vectors_is_the_agent(slider: World, tmp_path: Path, endin
 
 
 def foreign(name: str) -> SteppedWorld:
-    own = {"aim": Aim, "guess": Guess, "medley": Medley}
+    own = {"aim": Aim, "guess": Guess, "medley": Medley, "switches": Switches, "keys": Keys}
     env = from_gymnasium(own[name], time_limit=TIME_LIMIT) if name in own else make(name, time_limit=TIME_LIMIT)
     assert isinstance(env, SteppedWorld)
     return env
 
 
 # Vectors, indices that begin elsewhere than at 0, a tuple, a dictionary with symbols and a text, and everything else.
-FOREIGN = ["aim", "guess", "medley", "CartPole-v1", "Pendulum-v1", "Blackjack-v1", "minigrid:MiniGrid-MemoryS7-v0"]
+FOREIGN = ["aim", "guess", "medley", "switches", "keys", "CartPole-v1", "Pendulum-v1", "Blackjack-v1"]
+FOREIGN += ["minigrid:MiniGrid-MemoryS7-v0"]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -125,6 +129,48 @@ def test_the_first_action_may_have_another_number(tmp_path: Path):
     assert actions_of(env) == {"first": 1}
     twin = exported(env, agent_of(env), tmp_path / "policy.npz")
     assert twin.to_env(0) == 1
+
+
+def test_vectors_of_indices_take_the_form_of_the_environment(tmp_path: Path):
+    switches, keys = (
+        exported(env, agent_of(env), tmp_path / "policy.npz") for env in map(foreign, ("switches", "keys"))
+    )
+    assert (switches.about["version"], switches.sizes) == (2, [3, 2])
+    np.testing.assert_array_equal(switches.previous_action, [-1, -1])
+    np.testing.assert_array_equal(switches.to_env([0, 1]), [-1, 6])
+    np.testing.assert_array_equal(keys.to_env([0, 1, 1, 0]), [[0, 1], [1, 0]])
+    assert keys.to_env([0, 1, 1, 0]).dtype == np.int8
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_compiled_world_with_vectors_of_indices(tmp_path: Path, ending: str):
+    env = Dials(time_limit=TIME_LIMIT)
+    actor = agent_of(env)
+    twin = exported(env, actor, tmp_path / f"policy{ending}")
+    assert largest_difference(ActorPolicy(env, actor), twin, episodes=2) <= 1e-5
+    assert largest_difference(ActorPolicy(env, small_actor(env, seed=1)), twin, episodes=1) > 1e-3
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_greedy_policy_gives_values_and_takes_the_best_action(tmp_path: Path, ending: str):
+    env = make("tiger", time_limit=TIME_LIMIT)
+    shape = Architecture(memory_size=8, hidden=(8,))
+    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shape, TIME_LIMIT + 1, Greedy(3))
+    twin = exported(env, actor, tmp_path / f"policy{ending}")
+    agent = ActorPolicy(env, actor, np.random.default_rng(0))
+    assert largest_difference(agent, twin, episodes=2) <= 1e-5
+    agent.reset()
+    twin.reset()
+    twin.generator = np.random.default_rng(1)
+    values = agent.observe(2)
+    assert values.sum() < 0.5  # not probabilities
+    agent.reset()
+    assert twin.act(2) == agent.act(2) == values.argmax()
+
+
+def test_older_programs_read_what_they_know(tmp_path: Path):
+    env = make("tiger", time_limit=TIME_LIMIT)
+    assert exported(env, agent_of(env), tmp_path / "policy.npz").about["version"] == 1
 
 
 def test_vectors_in_onnx_have_documented_names(slider: World, tmp_path: Path):

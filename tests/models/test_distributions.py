@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 
 from asymrl.models.distributions import (
@@ -11,11 +12,12 @@ from asymrl.models.distributions import (
     Categorical,
     Gaussian,
     Greedy,
+    MultiCategorical,
     distribution_over,
     greedy_over,
     listing_problem,
 )
-from asymrl.worlds.spaces import Box, Discrete, Indices
+from asymrl.worlds.spaces import Box, Discrete, Indices, MultiDiscrete
 
 
 def test_sampling_inverts_the_distribution():
@@ -40,6 +42,55 @@ def test_a_categorical_policy_is_the_softmax_of_its_logits():
     np.testing.assert_allclose(policy.negentropy(logits), -scipy.stats.entropy(shares, axis=1), rtol=1e-6)
     np.testing.assert_array_equal(policy.mode(logits), [1, 0])
     assert (policy.none(2, 3) == NO_ACTION).all()
+
+
+def test_several_choices_are_independent():
+    """Against NumPy, entry by entry, for entries with different numbers of values."""
+    policy, cuts = MultiCategorical((3, 1, 2)), [3, 4]
+    logits = np.random.default_rng(0).normal(size=(4, 6)) * 3
+    entries = [scipy.special.softmax(part, axis=1) for part in np.split(logits, cuts, axis=1)]
+    given = jnp.asarray(logits, jnp.float32)
+    assert policy.outputs == 6
+    np.testing.assert_allclose(policy.shown(given), np.concatenate(entries, axis=1), rtol=1e-5)
+    entropy = sum(scipy.stats.entropy(shares, axis=1) for shares in entries)
+    np.testing.assert_allclose(policy.negentropy(given), -entropy, rtol=1e-5)
+    np.testing.assert_array_equal(policy.mode(given), np.stack([shares.argmax(1) for shares in entries], 1))
+    total = np.zeros(4)
+    for action in np.ndindex(3, 1, 2):
+        chosen = policy.log_probability(given, jnp.broadcast_to(jnp.asarray(action), (4, 3)))
+        alone = [shares[:, index] for shares, index in zip(entries, action, strict=True)]
+        np.testing.assert_allclose(chosen, np.log(alone).sum(0), rtol=1e-5)
+        total += np.exp(chosen)
+    np.testing.assert_allclose(total, 1.0, rtol=1e-5)
+    np.testing.assert_array_equal(policy.none(2), np.full((2, 3), NO_ACTION))
+
+
+def test_several_choices_are_drawn_as_each_alone():
+    policy, alone = MultiCategorical((3, 1, 2)), [Categorical(3), Categorical(1), Categorical(2)]
+    logits = jax.random.normal(jax.random.key(0), (500, 6))
+    chance = policy.chance(jax.random.key(1), (500,))
+    assert chance.shape == (500, 3)
+    actions = policy.choose(logits, chance)
+    parts = jnp.split(logits, [3, 4], axis=-1)
+    for i, (one, part) in enumerate(zip(alone, parts, strict=True)):
+        np.testing.assert_array_equal(actions[:, i], one.choose(part, chance[:, i]))
+    almost_one = jnp.full((1, 3), np.nextafter(np.float32(1), np.float32(0)))
+    np.testing.assert_array_equal(policy.choose(jnp.full((1, 6), 0.1), almost_one), [[2, 0, 1]])
+    drawn = policy.draw(np.array([0.2, 0.3, 0.5, 1.0, 0.9, 0.1]), None)
+    np.testing.assert_array_equal(drawn, [2, 0, 0])
+
+
+def test_the_gradient_of_several_choices_is_that_of_each():
+    """Also where one entry has fewer values than another: what fills it up must not spoil the gradient."""
+    policy, logits = MultiCategorical((3, 2)), jnp.asarray([0.3, -0.2, 1.0, 0.5, -0.5])
+    found = jax.grad(lambda x: policy.log_probability(x, jnp.asarray([2, 0])) + policy.negentropy(x))(logits)
+
+    def apart(x: jax.Array) -> jax.Array:
+        left, right = Categorical(3), Categorical(2)
+        chosen = left.log_probability(x[:3], jnp.asarray(2)) + right.log_probability(x[3:], jnp.asarray(0))
+        return chosen + left.negentropy(x[:3]) + right.negentropy(x[3:])
+
+    np.testing.assert_allclose(found, jax.grad(apart)(logits), rtol=1e-5, atol=1e-7)
 
 
 def test_a_gaussian_policy_has_the_density_and_entropy_of_a_normal_distribution():
@@ -71,6 +122,7 @@ def test_the_world_gets_the_point_of_its_box_clipped():
 
 def test_the_action_space_chooses():
     assert distribution_over(Discrete(3)) == Categorical(3)
+    assert distribution_over(MultiDiscrete((3, 2))) == MultiCategorical((3, 2))
     assert distribution_over(Box((2,))) == Gaussian(Box((2,)))
     with pytest.raises(ValueError, match="Indices have no policy"):
         distribution_over(Indices(3, (2,)))
@@ -95,6 +147,6 @@ def test_a_greedy_policy_takes_the_action_of_the_highest_value():
 
 def test_action_values_need_a_list_of_actions():
     assert listing_problem(Discrete(2)) is None
-    assert listing_problem(Box((2,))) == "its actions are vectors"
+    assert listing_problem(Box((2,))) == listing_problem(MultiDiscrete((2, 2))) == "its actions are vectors"
     with pytest.raises(ValueError, match="need a list of actions, but its actions are vectors"):
         greedy_over(Box((2,)))

@@ -9,8 +9,10 @@ import pytest
 from PIL import Image
 
 from asymrl.agents.playback import Playback
-from asymrl.report.films import Film, film_of_world, parse_actions, random_actions, scenes_of
+from asymrl.models.distributions import Categorical, Greedy, MultiCategorical
+from asymrl.report.films import Film, film_of_world, parse_actions, policy_text, random_actions, scenes_of
 from asymrl.worlds import make
+from tests.worlds.dials import Dials
 
 TO_THE_PRIEST_AND_TO_HEAVEN = "S,E,E,E,W,W,W,N,N,N,N,W,W,W,N"
 
@@ -50,11 +52,33 @@ def test_random_actions_follow_from_the_seed():
     assert set(drawn[0]) == {0, 1, 2, 3}
 
 
+def test_vectors_of_indices_are_shown_as_text():
+    env = Dials()
+    first, *_, last = film_of_world(env, seed=1).lines()
+    assert first.startswith("dials, at the start")
+    actions = random_actions(env, 1)
+    third = [next(actions).tolist() for _ in range(3)][-1]
+    assert last.strip().startswith(f"dials, after {third[0]}, {third[1]}")
+    with pytest.raises(ValueError, match="the actions of dials are vectors; only 'random' can be shown"):
+        parse_actions(env, "0,1")
+    policy, values = np.array([[0.2, 0.5, 0.3, 0.9, 0.1]]), np.array([2.5])
+    actions, rewards = np.array([[2, 0]]), np.array([1.0])
+    states = np.zeros(2, int)
+    kind = MultiCategorical((3, 2))
+    played = Playback(states, states, actions, rewards, policy, values, True, "V(h)", 0.9, kind)
+    thoughts, _ = Film(env, "dials", scenes_of(played), played).lines()
+    assert "policy left 0.20 0.50 0.30, right 0.90 0.10  takes 2, 0" in thoughts
+    greedy = played._replace(policy=np.array([[2.0, -1.0]]), distribution=Greedy(2))
+    assert policy_text(greedy, ("left", "right"), 0) == "values left 2.00  right -1.00"
+
+
 def test_a_played_episode_becomes_scenes_with_the_thoughts_of_its_agent():
     env = make("tiger")
     policy, values = np.array([[0.8, 0.1, 0.1], [0.1, 0.2, 0.7]]), np.array([2.5, 7.0])
     actions, rewards = np.array([0, 2]), np.array([-1.0, 10.0])
-    played = Playback(np.zeros(3, int), np.array([2, 0, 0]), actions, rewards, policy, values, False, "V(h)", 0.9)
+    played = Playback(
+        np.zeros(3, int), np.array([2, 0, 0]), actions, rewards, policy, values, False, "V(h)", 0.9, Categorical(3)
+    )
     scenes = scenes_of(played)
     assert [(scene.step, scene.reward, scene.total) for scene in scenes] == [(0, None, 0), (1, -1, -1), (2, 10, 9)]
     assert [scene.terminated for scene in scenes] == [False, False, True]

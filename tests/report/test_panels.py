@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from asymrl.agents.playback import Playback
+from asymrl.models.distributions import Categorical, Greedy, MultiCategorical
 from asymrl.render import style
 from asymrl.report.panels import MOST_BARS, agent_panel
 
@@ -20,7 +21,7 @@ def playback(actions: int = 3) -> Playback:
     shares[:, 1] = 0.9
     chosen, rewards = np.array([1, 1, 0, 1]), np.array([0.0, 0.0, 0.0, 1.0])
     values = np.array([0.5, 0.6, 0.7, 0.8])
-    return Playback(None, None, chosen, rewards, shares, values, False, "V(h, s)", 0.9)
+    return Playback(None, None, chosen, rewards, shares, values, False, "V(h, s)", 0.9, Categorical(actions))
 
 
 def drawn(played: Playback, names: tuple[str, ...], t: int) -> Axes:
@@ -44,6 +45,25 @@ def test_the_next_action_stands_out():
         width.setdefault(to_hex(bar.get_facecolor()).upper(), []).append(bar.get_width())
     np.testing.assert_allclose(width[style.BLUE], [0.05])
     np.testing.assert_allclose(width[style.SKY], [0.9, 0.05])
+
+
+def test_the_values_of_a_greedy_policy_have_a_scale_of_their_own():
+    values = np.array([[-3.0, -1.0, -2.0], [-1.0, -5.0, -2.0], [-4.0, -3.0, -2.0], [-3.0, -1.0, -2.0]])
+    played = playback()._replace(policy=values, distribution=Greedy(3), actions=np.array([1, 0, 2, 1]))
+    ax = drawn(played, NAMES, 1)
+    assert {"values Q(h, a)", "next: north", "-1.00", "-5.00", "-2.00"} <= set(words(ax))
+    lengths = [bar.get_width() for bar in ax.child_axes[0].patches if isinstance(bar, Rectangle)]
+    np.testing.assert_allclose(lengths[1::2], [1.0, 0.0, 0.75])  # between -5 and -1, those of the whole episode
+
+
+def test_of_a_vector_of_indices_each_entry_has_a_bar():
+    kind, policy = MultiCategorical((3, 2)), np.tile([0.2, 0.5, 0.3, 0.9, 0.1], (4, 1))
+    played = playback()._replace(policy=policy, distribution=kind, actions=np.tile([2, 0], (4, 1)))
+    ax = drawn(played, ("lever", "switch"), 0)
+    assert {"lever", "switch", "next: 2, 0"} <= set(words(ax))
+    dark = [bar for bar in ax.child_axes[0].patches if to_hex(bar.get_facecolor()).upper() == style.BLUE]
+    spans = [(bar.get_x(), bar.get_width()) for bar in dark if isinstance(bar, Rectangle)]
+    np.testing.assert_allclose(spans, [(0.7, 0.3), (0.0, 0.9)])
 
 
 def test_values_are_shown_up_to_now_and_returns_only_at_the_end():

@@ -11,8 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.worlds import WORLDS, Box, Discrete, FiniteWorld, Indices, Record, Shopping, Step, World, check, make
-from asymrl.worlds.sampling import EXHAUSTIVE_PAIRS
+from asymrl.worlds import (
+    WORLDS,
+    Box,
+    Discrete,
+    FiniteWorld,
+    Indices,
+    MultiDiscrete,
+    Record,
+    Shopping,
+    Step,
+    World,
+    check,
+    make,
+)
+from asymrl.worlds.sampling import EXHAUSTIVE_PAIRS, actions_to_try
+from tests.worlds.dials import Dials
 from tests.worlds.line_world import Line, refused
 
 
@@ -38,6 +52,52 @@ def test_a_world_of_ones_own_passes():
     report = check(Line(), episodes=8, steps=16)
     assert report.states <= 5
     assert not any("probabilities" in rule for rule in report.passed)
+
+
+def test_vectors_of_indices_are_tried_in_all_combinations():
+    report = check(Dials(), episodes=8, steps=4)
+    assert report.pairs == 6 * report.states
+
+    class Unpaid(Dials):
+        def step(self, key: Any, state: Any, action: Any) -> Step:
+            return Step(state, jnp.where((action == 1).all(), jnp.nan, 0.0), jnp.bool_(False))
+
+    assert "the reward is nan in the state with latent" in (message := refused(Unpaid()))
+    assert message.endswith("action 1, 1")
+
+
+def test_of_many_vectors_of_indices_some_are_tried():
+    many = Dials(sizes=(10, 20))
+    tried = actions_to_try(many)
+    assert tried.shape == (64, 2)
+    np.testing.assert_array_equal(tried[:2], [[0, 0], [9, 19]])
+    assert all(many.action_space.problem(action) is None for action in tried)
+    assert len(np.unique(tried, axis=0)) > 50
+
+
+def test_every_entry_of_an_action_has_a_name():
+    message = refused(Dials(names=("left",)))
+    assert "action_names has 1 names, but action_space has 2 entries of an action" in message
+
+
+def test_observations_may_be_vectors_of_indices():
+    class Seen(Dials):
+        @property
+        def observation_space(self) -> Any:
+            return MultiDiscrete((3, 2))
+
+        def first_observation(self, key: Any, state: Any) -> Any:
+            return jnp.stack([state // 2, state % 2]).astype(jnp.int32)
+
+        def observe(self, key: Any, state: Any, action: Any, next_state: Any) -> Any:
+            return self.first_observation(key, next_state)
+
+    class Wrong(Seen):
+        def observe(self, key: Any, state: Any, action: Any, next_state: Any) -> Any:
+            return jnp.stack([state // 2, action[0]]).astype(jnp.int32)
+
+    check(Seen(), episodes=8, steps=4)
+    assert "it has 2 at (1,), outside 0..1" in refused(Wrong())
 
 
 class Place(NamedTuple):

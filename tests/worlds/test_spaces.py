@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asymrl.worlds import Box, Discrete, Indices, Place, Record
+from asymrl.worlds import Box, Discrete, Indices, MultiDiscrete, Place, Record
 
 RECORD = Record((("grid", Indices(3, (2, 2))), ("place", Box((2,), -1.0, 1.0))))
 INSIDE = {"grid": np.array([[0, 1], [2, 0]], np.uint8), "place": np.array([0.5, -1.0], np.float32)}
@@ -17,6 +17,8 @@ INSIDE = {"grid": np.array([[0, 1], [2, 0]], np.uint8), "place": np.array([0.5, 
         (Discrete(4), 0),
         (Discrete(4), np.int32(3)),
         (Indices(3, (2,)), [0, 2]),
+        (MultiDiscrete((3, 2)), [2, 1]),
+        (MultiDiscrete((3, 2)), np.array([0, 0], np.int64)),
         (Box((2,), -1.0, 1.0), [0, 1]),
         (Box((2,), (-1.0, 0.0), (1.0, 5.0)), [-1, 5]),
         (Box((2, 2), (-1.0, 0.0), (1.0, 5.0)), [[0, 5], [1, 4]]),
@@ -48,6 +50,10 @@ def test_inside(space, value):
         (Discrete(4), None, "has dtype object, expected integers"),
         (Discrete(4), "1", "has dtype <U1, expected integers"),
         (Indices(3, (2,)), [0, 3], "is 3, outside 0..2"),
+        (MultiDiscrete((3, 2)), [2, 2], "has 2 at (1,), outside 0..1"),
+        (MultiDiscrete((3, 2)), [-1, 0], "has -1 at (0,), outside 0..2"),
+        (MultiDiscrete((3, 2)), [0.0, 1.0], "has dtype float64, expected integers"),
+        (MultiDiscrete((3, 2)), 1, "has shape (), expected (2,)"),
         (Indices(3, (2,)), [0], "has shape (1,), expected (2,)"),
         (Box((2,), -1.0, 1.0), [0, 1.01], "has 1.01 at (1,), outside [-1, 1]"),
         (Box((2,), (-1.0, 0.0), (1.0, 5.0)), [-1, -1], "has -1 at (1,), outside [0, 5]"),
@@ -69,6 +75,13 @@ def test_spaces_are_values():
     assert Box((2,), (0.0, 1.0), 2.0) == Box((2,), (0.0, 1.0), 2.0)
     assert len({Discrete(3), Discrete(3), Discrete(4), RECORD, RECORD}) == 3
     assert RECORD["place"] == Box((2,), -1.0, 1.0)
+
+
+def test_a_vector_of_indices_has_entries_with_values():
+    assert MultiDiscrete((3, 2)).shape == (2,)
+    for sizes in ((), (3, 0)):
+        with pytest.raises(ValueError, match=r"MultiDiscrete sizes .*: at least one entry is needed"):
+            MultiDiscrete(sizes)
 
 
 def test_dtypes():

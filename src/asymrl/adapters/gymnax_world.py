@@ -13,7 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PRNGKeyArray
 
-from asymrl.worlds.spaces import Box, Discrete, Record, Space
+from asymrl.worlds.spaces import ActionSpace, Box, Discrete, MultiDiscrete, Record, Space
 from asymrl.worlds.stepped_world import WrappedWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Step
 
@@ -46,9 +46,10 @@ class GymnaxWorld(WrappedWorld):
         own = getattr(params, "max_steps_in_episode", None)
         self.time_limit = time_limit or (int(own) if own is not None else DEFAULT_TIME_LIMIT)
         actions = space_of(env.action_space(params), f"{self.name}: the action")
-        if not isinstance(actions, Discrete | Box):
+        if not isinstance(actions, ActionSpace):
+            kind = type(actions).__name__
             raise ValueError(
-                f"{self.name}: {type(actions).__name__} actions are not supported; they must be Discrete or a Box"
+                f"{self.name}: {kind} actions are not supported; they must be Discrete, MultiDiscrete or a Box"
             )
         self.actions = actions
         self.observations = space_of(env.observation_space(params), f"{self.name}: the observation")
@@ -69,7 +70,7 @@ class GymnaxWorld(WrappedWorld):
         return GymnaxState(state, self._encode(observation))
 
     def step(self, key: PRNGKeyArray, state: GymnaxState, action: Any) -> Step:
-        if isinstance(self.actions, Box):
+        if not isinstance(self.actions, Discrete):
             action = action.reshape(self.env.action_space(self.params).shape)
         observation, next_state, reward, done = self.env.step_env(key, state.state, action, self.params)[:4]
         # The dtypes may differ between reset and step; a scan needs those of reset.
@@ -113,10 +114,15 @@ class GymnaxWorld(WrappedWorld):
 
 
 def space_of(space: Any, where: str) -> Space:
-    """A gymnax space as one of ours: with `n` a Discrete, with `low` and `high` a Box, with `spaces` a Record."""
+    """A gymnax space as one of ours.
+
+    With `n` a Discrete, with `nvec` a MultiDiscrete, with `low` and `high` a Box, with `spaces` a Record.
+    """
     if hasattr(space, "spaces"):
         parts = dict(space.spaces).items()
         return Record(tuple((name, space_of(part, f"{where} {name!r}")) for name, part in parts))
+    if hasattr(space, "nvec"):
+        return MultiDiscrete(tuple(np.ravel(space.nvec).tolist()))
     if hasattr(space, "n"):
         return Discrete(int(space.n))
     if hasattr(space, "low") and hasattr(space, "high"):

@@ -14,6 +14,7 @@ from asymrl.learning.collector import play
 from asymrl.learning.episodes import Episodes
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
+from asymrl.models.distributions import Distribution
 from asymrl.worlds.world import World
 
 
@@ -25,17 +26,14 @@ class Playback(NamedTuple):
     actions: Num[np.ndarray, "T *size"]
     rewards: Float[np.ndarray, "T"]
     policy: Float[np.ndarray, "T numbers"]
-    """The probabilities of the actions; or where actions are vectors, the mean of each entry, then its spread."""
+    """What `distribution` shows of itself: probabilities of the actions, action values, or means and spreads."""
     values: Float[np.ndarray, "T"]
     truncated: bool
     critic: str
     """What the critic is: V(h), V(s) or V(h, s)."""
     discount: float
-
-    @property
-    def vectors(self) -> bool:
-        """Whether actions are vectors, in coordinates where -1 and 1 are the bounds, rather than indices."""
-        return self.actions.ndim > 1
+    distribution: Distribution
+    """Of the actions; those of a `Gaussian` are in coordinates where -1 and 1 are the bounds."""
 
     def returns_to_go(self) -> Float[np.ndarray, "T"]:
         """The discounted sum of the rewards from each step on: what the critic should have said."""
@@ -77,6 +75,7 @@ def play_back(
         truncated=bool(episode.truncated[0]),
         critic=critic_name(settings),
         discount=settings.discount,
+        distribution=actor.distribution,
     )
 
 

@@ -14,7 +14,6 @@ from jaxtyping import Array, Float
 from asymrl.adapters.gym.gymnasium_spaces import to_world
 from asymrl.agents.trained import best_run
 from asymrl.models.agent import Actor
-from asymrl.models.distributions import Gaussian
 from asymrl.models.memory import Carry
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
@@ -45,7 +44,7 @@ class ActorPolicy:
         self._memory = self._actor.history.memory.initial(1)
 
     def act(self, observation: Any) -> Any:
-        """The next action: an index, or a vector within the bounds of the action space."""
+        """The next action: an index, a vector of indices, or a vector within the bounds of the action space."""
         self.previous_action = self.draw(self.observe(observation), self.generator)
         return self.to_env(self.previous_action)
 
@@ -55,17 +54,16 @@ class ActorPolicy:
 
     def to_env(self, action: Any) -> Any:
         """An action of the policy as the environment takes it."""
-        taken: Any = self._placed(action) if self.is_vector else int(action)
+        placed = np.asarray(self._actor.distribution.to_world(jnp.asarray(action)[None])[0])
+        taken: Any = placed if placed.ndim else int(placed)
         return self.env.act(taken) if isinstance(self.env, SteppedWorld) else taken
-
-    def _placed(self, action: np.ndarray) -> np.ndarray:
-        return np.asarray(self._actor.distribution.to_world(jnp.asarray(action)[None])[0])
 
     def observe(self, observation: Any) -> Float[np.ndarray, "numbers"]:
         """Takes in the observation that follows `previous_action`; returns the probabilities of the next action.
 
-        Of an action that is a vector, the means of its entries and then their spreads, in coordinates where -1 and 1
-        are the bounds.
+        Of a vector of indices, the probabilities of the first entry, then of the second, and so on. Of a vector of
+        numbers, the means of its entries and then their spreads, in coordinates where -1 and 1 are the bounds. Of a
+        greedy policy, the action values.
         """
         space = self.env.observation_space
         if isinstance(self.env, SteppedWorld):
@@ -75,11 +73,6 @@ class ActorPolicy:
         batch = jax.tree.map(lambda leaf: leaf[None], to_world(space, observation))
         self._memory, shown = _step(self._actor, self._memory, np.asarray(self.previous_action)[None], batch)
         return np.asarray(shown)
-
-    @property
-    def is_vector(self) -> bool:
-        """Whether actions are vectors rather than indices."""
-        return isinstance(self._actor.distribution, Gaussian)
 
 
 class Policy(ActorPolicy):

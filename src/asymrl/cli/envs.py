@@ -106,11 +106,13 @@ def _kind(env: World) -> str:
 
 
 def _size(space: Space) -> Any:
-    """A number for indices, a shape for an array, a shape for each part of a record."""
-    from asymrl.worlds import Discrete, Record
+    """A number for indices, one for each entry of a vector of them, a shape for an array, each part of a record."""
+    from asymrl.worlds import Discrete, MultiDiscrete, Record
 
     if isinstance(space, Discrete):
         return space.n
+    if isinstance(space, MultiDiscrete):
+        return {"sizes": list(space.sizes)}
     if isinstance(space, Record):
         return {name: _size(part) for name, part in space.items()}
     return list(space.shape)
@@ -142,7 +144,7 @@ def _table(worlds: list[dict[str, Any]], *, wide: bool) -> Table:
                 table.add_row()
             table.add_row(f"[italic]{heading}[/italic]", style="dim")
             group = heading
-        cells = [world["name"], _short(world["states"]), str(world["actions"]), _short(world["observations"])]
+        cells = [world["name"], _short(world["states"]), _short(world["actions"]), _short(world["observations"])]
         cells += [f"{world['discount']:g}", str(world["time_limit"])]
         cells += [format_score(world["returns"].get(who)) for who in ("random", "best")]
         table.add_row(*cells, *([world["gymnasium"] or ""] if wide else []))
@@ -152,6 +154,8 @@ def _table(worlds: list[dict[str, Any]], *, wide: bool) -> Table:
 def _short(size: Any) -> str:
     if isinstance(size, int):
         return str(size)
+    if isinstance(size, dict) and "sizes" in size:
+        return "x".join(map(str, size["sizes"]))
     if isinstance(size, dict):
         return "x".join(map(str, size["grid"][:2]))
     return f"R^{size[0]}"

@@ -13,12 +13,12 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from asymrl.export.operator_graph import LOGITS, MEAN, PREVIOUS_ACTION, PROBABILITIES, SPREAD, OperatorGraph
+from asymrl.export.operator_graph import LOGITS, MEAN, PREVIOUS_ACTION, PROBABILITIES, SPREAD, VALUES, OperatorGraph
 from asymrl.models.agent import Actor
 from asymrl.models.attention import Attention
 from asymrl.models.compound import Stack, Window
-from asymrl.models.distributions import NO_ACTION
-from asymrl.models.features import Flat, Indexed, OneHot, Parts
+from asymrl.models.distributions import NO_ACTION, Categorical, Gaussian, Greedy
+from asymrl.models.features import EntryFeatures, Flat, Indexed, OneHot, Parts
 from asymrl.models.layers import Embedding, Linear
 from asymrl.models.memory import Feedforward, Gru, Lstm, Memory, Rnn
 
@@ -42,15 +42,28 @@ def build_graph(actor: Actor) -> OperatorGraph:
 
 def _policy(graph: OperatorGraph, actor: Actor, x: str) -> None:
     """Names the policy that the head's outputs `x` parametrise."""
-    if actor.log_spread is None:
-        graph.results = (LOGITS, PROBABILITIES)
-        graph.name_output(x, LOGITS)
+    kind = actor.distribution
+    graph.outputs = kind.outputs
+    if isinstance(kind, Greedy):
+        graph.results = (VALUES,)
+        graph.name_output(x, VALUES)
+        return
+    if isinstance(kind, Gaussian):
+        graph.results, graph.entries = (MEAN, SPREAD), kind.size
+        spread = graph.weight("spread/of_each", np.exp(np.asarray(actor.log_spread)))
+        graph.name_output(x, MEAN)
+        graph.name_output(graph.apply("Expand", spread, graph.apply("Shape", x)), SPREAD)
+        return
+    graph.results = (LOGITS, PROBABILITIES)
+    graph.name_output(x, LOGITS)
+    if isinstance(kind, Categorical):
         graph.name_output(graph.apply("Softmax", x, axis=-1), PROBABILITIES)
         return
-    graph.results = (MEAN, SPREAD)
-    spread = graph.weight("spread/of_each", np.exp(np.asarray(actor.log_spread)))
-    graph.name_output(x, MEAN)
-    graph.name_output(graph.apply("Expand", spread, graph.apply("Shape", x)), SPREAD)
+    graph.entries, shares, first = len(kind.sizes), [], 0
+    for i, size in enumerate(kind.sizes):
+        shares.append(graph.apply("Softmax", graph.columns(x, f"actions/{i}/logits", first, size), axis=-1))
+        first += size
+    graph.name_output(graph.apply("Concat", *shares, axis=-1), PROBABILITIES)
 
 
 def _linear(graph: OperatorGraph, name: str, layer: Linear, x: str) -> str:
@@ -61,11 +74,21 @@ def _linear(graph: OperatorGraph, name: str, layer: Linear, x: str) -> str:
 def _previous_action(graph: OperatorGraph, phi: Any) -> str:
     """Features of the previous action. "No action" is the index -1, which reads the last row of the table: zeros.
 
-    An action that is a vector is its own features; before the first action it is zeros.
+    Of a vector of indices each entry is read like that. A vector of numbers is its own features; before the first
+    action it is zeros.
     """
     assert NO_ACTION == -1
     if isinstance(phi, Flat):
         return PREVIOUS_ACTION
+    if isinstance(phi, EntryFeatures):
+        entries = [graph.columns(PREVIOUS_ACTION, f"actions/{i}/place", i) for i in range(len(phi.parts))]
+        pairs = enumerate(zip(phi.parts, entries, strict=True))
+        features = [_index_taken(graph, part, entry, f"actions/{i}/table") for i, (part, entry) in pairs]
+        return graph.apply("Concat", *features, axis=-1)
+    return _index_taken(graph, phi, PREVIOUS_ACTION, "actions/table")
+
+
+def _index_taken(graph: OperatorGraph, phi: Any, index: str, name: str) -> str:
     if isinstance(phi, OneHot):
         rows = np.eye(phi.size, dtype=np.float32)
     elif isinstance(phi, Embedding):
@@ -73,7 +96,7 @@ def _previous_action(graph: OperatorGraph, phi: Any) -> str:
     else:
         raise _unknown(phi)
     table = np.concatenate([rows, np.zeros_like(rows[:1])])
-    return graph.apply("Gather", graph.weight("actions/table", table), PREVIOUS_ACTION, axis=0)
+    return graph.apply("Gather", graph.weight(name, table), index, axis=0)
 
 
 @functools.singledispatch
@@ -95,6 +118,18 @@ def _(phi: Flat, graph: OperatorGraph, path: tuple[str, ...]) -> str:
 @_observed.register
 def _(phi: Indexed, graph: OperatorGraph, path: tuple[str, ...]) -> str:
     return graph.reshape(_embedded(graph, phi.embedding, path, phi.shape), 0, phi.size)
+
+
+@_observed.register
+def _(phi: EntryFeatures, graph: OperatorGraph, path: tuple[str, ...]) -> str:
+    value = graph.part(path, (len(phi.parts),), "int64")
+    features = []
+    for i, part in enumerate(phi.parts):
+        if not isinstance(part, Embedding):
+            raise _unknown(part)
+        table = graph.weight(f"{value}/{i}/table", part.vectors())
+        features.append(graph.apply("Gather", table, graph.columns(value, f"{value}/{i}/place", i), axis=0))
+    return graph.apply("Concat", *features, axis=-1)
 
 
 @_observed.register

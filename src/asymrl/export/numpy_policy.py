@@ -34,8 +34,8 @@ class NumpyPolicy:
     """Acts as the exported agent does: `reset()` before each episode, then `act(observation)` until it ends.
 
     Actions are sampled with `generator`, a `numpy.random.Generator`; without one, the most likely action is taken.
-    If another action is taken instead, set `policy.previous_action = action`; there, actions that are vectors are in
-    coordinates where -1 and 1 are their bounds.
+    If another action is taken instead, set `policy.previous_action = action`; there, vectors of numbers are in
+    coordinates where -1 and 1 are their bounds, and indices count from 0.
     """
 
     def __init__(self, path, generator=None):
@@ -44,9 +44,9 @@ class NumpyPolicy:
         if "about" not in self._weights:
             raise ValueError(f"{path}: not a policy; write one with `asymrl export RUN -o policy.npz`")
         self.about = json.loads(str(self._weights.pop("about")))
-        if self.about["version"] != 1:
+        if self.about["version"] not in (1, 2):
             raise ValueError(
-                f"{path}: version {self.about['version']}, but this program reads version 1; export it again"
+                f"{path}: version {self.about['version']}, but this program reads versions 1 and 2; export it again"
             )
         self._begin(generator)
 
@@ -54,17 +54,23 @@ class NumpyPolicy:
         self.action_names = self.about["action_names"]
         self.actions = self.about.get("actions", {})
         self._reading = {tuple(each["path"]): each for each in self.about.get("reading", [])}
-        self.is_vector = "shape" in self.actions
+        self.is_vector = "low" in self.actions
+        self.sizes = self.actions.get("sizes")
+        self.is_greedy = "values" in self.about.get("results", ())
+        self._shown = ["mean", "spread"] if self.is_vector else ["values"] if self.is_greedy else ["probabilities"]
         self.generator = generator
         self.reset()
 
     def reset(self):
         """Clears the memory: an episode begins."""
-        self.previous_action = np.zeros(len(self.action_names), np.float32) if self.is_vector else -1
+        if self.is_vector:
+            self.previous_action = np.zeros(len(self.action_names), np.float32)
+        else:
+            self.previous_action = -1 if self.sizes is None else np.full(len(self.sizes), -1)
         self._memory = {name: np.zeros((1, *shape), np.float32) for name, shape in self.about["memory"]}
 
     def act(self, observation):
-        """The next action, as the environment takes it: an index, or a vector within its bounds."""
+        """The next action, as the environment takes it: an index, a vector of indices, or one within its bounds."""
         self.previous_action = self.draw(self.observe(observation), self.generator)
         return self.to_env(self.previous_action)
 
@@ -74,12 +80,20 @@ class NumpyPolicy:
             mean, spread = np.split(shown, 2)
             noise = 0 if generator is None else generator.normal(size=mean.shape)
             return (mean + spread * noise).astype(np.float32)
-        if generator is None:
-            return int(shown.argmax())
-        return int(np.sum(np.cumsum(shown)[:-1] <= generator.random()))
+        if self.sizes is None:
+            return self._draw_index(shown, generator)
+        entries = np.split(shown, np.cumsum(self.sizes)[:-1])
+        return np.array([self._draw_index(shares, generator) for shares in entries])
+
+    def _draw_index(self, shares, generator):
+        if generator is None or self.is_greedy:
+            return int(shares.argmax())
+        return int(np.sum(np.cumsum(shares)[:-1] <= generator.random()))
 
     def to_env(self, action):
         """An action of the policy as the environment takes it."""
+        if self.sizes is not None:
+            return np.add(action, self.actions["first"]).astype(self.actions["dtype"]).reshape(self.actions["shape"])
         if not self.is_vector:
             return int(action) + self.actions.get("first", 0)
         pairs = zip(self.actions["low"], self.actions["high"], strict=True)
@@ -96,16 +110,16 @@ class NumpyPolicy:
     def observe(self, observation):
         """Takes in an observation, made after `previous_action`. Returns the probabilities of the next action.
 
-        If actions are vectors, returns the means of the entries and then their spreads.
+        If actions are vectors of indices, returns the probabilities of each entry, one after the other; if they are
+        vectors of numbers, the means of the entries and then their spreads. Of a policy that takes the best action, it
+        returns the action values.
         """
         values = {**self._weights, **self._read(observation)}
         for operator, inputs, outputs, attributes in self.about["nodes"]:
             result = OPERATORS[operator](*(values[name] for name in inputs), **attributes)
             values.update(zip(outputs, result if operator == "Split" else [result], strict=True))
         self._memory = {name: values["next_" + name] for name in self._memory}
-        return (
-            np.concatenate([values["mean"][0], values["spread"][0]]) if self.is_vector else values["probabilities"][0]
-        )
+        return np.concatenate([values[name][0] for name in self._shown])
 
     def _read(self, observation):
         """The inputs of a step, each with a leading axis of one episode."""

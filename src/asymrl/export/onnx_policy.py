@@ -29,14 +29,14 @@ class OnnxPolicy(NumpyPolicy):
         structured = ("action_names", "settings", "run_seed", "observation", "memory", "actions", "reading")
         if not set(structured) <= set(facts):
             raise ValueError(f"{path}: not a policy; write one with `asymrl export RUN -o policy.onnx`")
+        structured += ("results",)  # older files have none
         self.about = {name: json.loads(text) if name in structured else text for name, text in facts.items()}
         self._begin(generator)
-        self._policy = ["mean", "spread"] if self.is_vector else ["probabilities"]
         self._after = [f"next_{name}" for name, _ in self.about["memory"]]
 
     def observe(self, observation: Any) -> np.ndarray:
         """As `NumpyPolicy.observe`."""
-        outputs = self._session.run(self._policy + self._after, self._read(observation))
-        count = len(self._policy)
+        outputs = self._session.run(self._shown + self._after, self._read(observation))
+        count = len(self._shown)
         self._memory = dict(zip(self._memory, outputs[count:], strict=True))
         return np.concatenate([np.asarray(each)[0] for each in outputs[:count]])

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 PREVIOUS_ACTION, LOGITS, PROBABILITIES = "previous_action", "logits", "probabilities"
-MEAN, SPREAD = "mean", "spread"  # of actions that are vectors
+MEAN, SPREAD = "mean", "spread"  # of actions that are vectors of numbers
+VALUES = "values"  # of the actions, where the best one is taken
 
 
 class Node(NamedTuple):
@@ -55,6 +56,8 @@ class OperatorGraph:
         self.parts: list[Part] = []
         self.slots: list[Slot] = []
         self.results: tuple[str, ...] = ()  # the outputs that describe the policy
+        self.outputs = 0  # how many numbers each of them has
+        self.entries: int | None = None  # how many entries an action has, if it is a vector
         self._values = 0
 
     def weight(self, name: str, numbers: ArrayLike) -> str:
@@ -82,6 +85,11 @@ class OperatorGraph:
     def split(self, x: str, count: int) -> tuple[str, ...]:
         """Equal parts of a value along its last axis."""
         return self._add("Split", (x,), count, {"axis": -1, "num_outputs": count})
+
+    def columns(self, x: str, name: str, first: int, count: int | None = None) -> str:
+        """Some columns of a value `[episode, columns]`, or without a `count` a single one, as `[episode]`."""
+        which = np.int64(first) if count is None else np.arange(first, first + count, dtype=np.int64)
+        return self.apply("Gather", x, self.weight(name, which), axis=1)
 
     def reshape(self, x: str, *shape: int) -> str:
         """A value in another shape; 0 keeps the length of an axis."""

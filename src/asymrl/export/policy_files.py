@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asymrl.export.operator_graph import MEAN, PREVIOUS_ACTION, OperatorGraph
+from asymrl.export.operator_graph import MEAN, PREVIOUS_ACTION, VALUES, OperatorGraph
 from asymrl.learning.settings import Settings
-from asymrl.worlds.spaces import Box, Space
+from asymrl.worlds.spaces import Box, Discrete, MultiDiscrete, Space
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
-NPZ_VERSION = 1
+NPZ_VERSION = 2
 # Old enough for every runtime of the last years, new enough for all operators in use.
 OPSET, IR_VERSION = 18, 8
 
@@ -43,10 +43,20 @@ class PolicyFacts(NamedTuple):
 
 
 def actions_of(env: World) -> dict[str, Any]:
-    """The number of the first action; or where actions are vectors, their shape, dtype and bounds (None: no bound)."""
+    """The number of the first action; or where actions are vectors, their shape and dtype, and more.
+
+    Of vectors of numbers the bounds of each entry (None: no bound); of vectors of indices how many each entry has, and
+    the number of the first.
+    """
     space: Space = env.action_space
-    if not isinstance(space, Box):
+    if isinstance(space, Discrete):
         return {"first": int(env.act(0)) if isinstance(env, SteppedWorld) else 0}
+    if isinstance(space, MultiDiscrete):
+        nothing = np.zeros(space.shape, space.dtype)
+        least = env.act(nothing) if isinstance(env, SteppedWorld) else nothing
+        form = {"shape": list(least.shape), "dtype": str(least.dtype)}
+        return {"sizes": list(space.sizes), "first": least.ravel().tolist(), **form}
+    assert isinstance(space, Box)
     ends = (np.broadcast_to(np.asarray(end, np.float64), space.shape).ravel() for end in (space.low, space.high))
     low, high = ([_finite(bound) for bound in end] for end in ends)
     taken = env.act(np.zeros(space.shape)) if isinstance(env, SteppedWorld) else np.zeros(space.shape, np.float32)
@@ -66,7 +76,8 @@ def save_npz(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
     """Writes the weights as NumPy arrays and the list of operators as JSON among them, under `about`."""
     description = {
         "format": "asymrl policy",
-        "version": NPZ_VERSION,
+        # Programs that read version 1 know one index or a vector of numbers only.
+        "version": NPZ_VERSION if VALUES in graph.results or "sizes" in facts.actions else 1,
         **_description(graph, facts),
         "nodes": graph.nodes,
     }
@@ -99,12 +110,15 @@ def save_onnx(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
 
 
 def _no_action(graph: OperatorGraph) -> str:
-    return "zeros" if MEAN in graph.results else "-1"
+    if graph.entries is None:
+        return "-1"
+    return "zeros" if MEAN in graph.results else "-1 in each entry"
 
 
 def _description(graph: OperatorGraph, facts: PolicyFacts) -> dict[str, Any]:
     """What a program needs to run the policy, and what a person may want to know about it."""
-    return {**facts._asdict(), "observation": graph.parts, "memory": [(slot.name, slot.shape) for slot in graph.slots]}
+    memory = [(slot.name, slot.shape) for slot in graph.slots]
+    return {**facts._asdict(), "observation": graph.parts, "memory": memory, "results": graph.results}
 
 
 def _onnx_graph(graph: OperatorGraph, facts: PolicyFacts) -> Any:
@@ -122,16 +136,16 @@ def _onnx_graph(graph: OperatorGraph, facts: PolicyFacts) -> Any:
             for slot in graph.slots
         ]
 
-    actions = len(facts.action_names)
+    entries = [] if graph.entries is None else [graph.entries]
     return helper.make_graph(
         [helper.make_node(op, inputs, outputs, **attributes) for op, inputs, outputs, attributes in graph.nodes],
         f"{facts.world} {facts.method}",
         inputs=[
             *(value(part.name, part.dtype, *part.shape) for part in graph.parts),
-            value(PREVIOUS_ACTION, "float32", actions) if MEAN in graph.results else value(PREVIOUS_ACTION, "int64"),
+            value(PREVIOUS_ACTION, "float32" if MEAN in graph.results else "int64", *entries),
             *remembered(after=False),
         ],
-        outputs=[*(value(name, "float32", actions) for name in graph.results), *remembered(after=True)],
+        outputs=[*(value(name, "float32", graph.outputs) for name in graph.results), *remembered(after=True)],
         initializer=[onnx.numpy_helper.from_array(array, name) for name, array in graph.weights.items()],
     )
 

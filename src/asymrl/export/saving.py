@@ -45,8 +45,9 @@ def export_run(trained: TrainedRun, path: Path) -> float:
 def largest_difference(agent: ActorPolicy, exported: NumpyPolicy, *, episodes: int = 3, seed: int = 0) -> float:
     """The largest difference between the agent and the exported policy, in episodes of the agent.
 
-    It compares the probabilities of actions, or where actions are vectors, their means and spreads, and the actions
-    that the environment receives. Actions are sampled, so that the episodes visit many states.
+    It compares what the policies show (probabilities, means and spreads, or action values, relative to the largest if
+    that exceeds 1) and the actions that the environment receives. Actions are sampled, so that the episodes visit many
+    states.
     """
     env: Any = agent.env.make() if isinstance(agent.env, SteppedWorld) else Environment(agent.env)
     generator = np.random.default_rng(seed)
@@ -61,10 +62,15 @@ def largest_difference(agent: ActorPolicy, exported: NumpyPolicy, *, episodes: i
             action = agent.draw(shown, generator)
             taken = agent.to_env(action)
             pairs = ((exported.observe(observation), shown), (exported.to_env(action), taken))
-            largest = max(largest, *(float(np.max(np.abs(np.subtract(*pair)))) for pair in pairs))
+            largest = max(largest, *(_difference(*pair) for pair in pairs))
             agent.previous_action = exported.previous_action = action
             observation, _, terminated, truncated, _ = env.step(taken)
             steps += 1
             over = terminated or truncated or steps == agent.env.time_limit
     env.close()
     return largest
+
+
+def _difference(one: Any, other: Any) -> float:
+    one, other = np.asarray(one, float), np.asarray(other, float)
+    return float(np.max(np.abs(one - other)) / max(1.0, np.max(np.abs(other))))

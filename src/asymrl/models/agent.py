@@ -111,6 +111,7 @@ class Prepared(eqx.Module):
 
 
 def _is_index(before: Num[Array, "..."]) -> bool:
+    """Whether actions are indices, or vectors of them."""
     return jnp.issubdtype(before.dtype, jnp.integer)
 
 
@@ -126,7 +127,9 @@ def _taken_in(
     bias: Float[Array, "width"],
 ) -> Float[Array, "*batch width"]:
     if _is_index(before):
-        taken = jnp.where(jnp.broadcast_to((before != NO_ACTION)[..., None], taken.shape), taken, 0.0)
+        # Of a vector of indices all entries are NO_ACTION, or none is.
+        there = before[..., None] if before.ndim < taken.ndim else before[..., :1]
+        taken = jnp.where(jnp.broadcast_to(there != NO_ACTION, taken.shape), taken, 0.0)
     return taken + seen + jnp.broadcast_to(bias, seen.shape)
 
 

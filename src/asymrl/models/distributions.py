@@ -1,4 +1,4 @@
-"""Distributions of actions: what a policy's numbers mean, for indices and for vectors."""
+"""Distributions of actions: what a policy's numbers mean, for indices, vectors of indices and vectors of numbers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from asymrl.worlds.spaces import Box, Discrete, Space
+from asymrl.worlds.spaces import Box, Discrete, MultiDiscrete, Space
 
 NO_ACTION = -1  # stands before the first action of an episode; its features are zeros
+
+NEVER = -1e30  # the logit of an action that does not exist; its gradient is 0, while that of -inf is not a number
 
 LOG_SPREAD = 0.0  # of a new Gaussian policy: a standard deviation of half the width of the action space
 
@@ -108,6 +110,79 @@ class Greedy(_OneOfMany):
 
 
 @dataclass(frozen=True)
+class MultiCategorical:
+    """Several choices at once, independent of each other given the history. The parameters are the logits of the first
+    entry, then those of the second, and so on.
+    """
+
+    sizes: tuple[int, ...]
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the policy network gives."""
+        return sum(self.sizes)
+
+    @property
+    def each(self) -> Categorical:
+        """The distribution of each entry, once all have been given the same number of logits; see `entries`."""
+        return Categorical(max(self.sizes))
+
+    def entries(self, logits: Float[Array, "*batch all"]) -> Float[Array, "*batch entries most"]:
+        """The logits of each entry, filled up with actions that are never taken."""
+        parts = jnp.split(logits, np.cumsum(self.sizes)[:-1], axis=-1)
+        missing = [(0, max(self.sizes) - size) for size in self.sizes]
+        before = [(0, 0)] * (logits.ndim - 1)
+        rows = [jnp.pad(part, [*before, m], constant_values=NEVER) for part, m in zip(parts, missing, strict=True)]
+        return jnp.stack(rows, axis=-2)
+
+    def split(self, shown: Float[np.ndarray, "all"]) -> list[Float[np.ndarray, "_"]]:
+        """What `shown` gives, entry by entry."""
+        return np.split(shown, np.cumsum(self.sizes)[:-1])
+
+    def chance(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "*batch entries"]:
+        """What is random about actions, drawn beforehand."""
+        return jax.random.uniform(key, (*shape, len(self.sizes)))
+
+    def choose(
+        self, logits: Float[Array, "*batch all"], chance: Float[Array, "*batch entries"]
+    ) -> Int[Array, "*batch entries"]:
+        """Each entry drawn by inversion with its own uniform number."""
+        drawn = self.each.choose(self.entries(logits), chance)
+        # Where the probabilities sum to less than 1 by rounding, an action that only fills up could be drawn.
+        return jnp.minimum(drawn, jnp.broadcast_to(np.asarray(self.sizes, np.int32) - 1, drawn.shape))
+
+    def mode(self, logits: Float[Array, "*batch all"]) -> Int[Array, "*batch entries"]:
+        """The most likely index of each entry."""
+        return self.each.mode(self.entries(logits))
+
+    def log_probability(
+        self, logits: Float[Array, "*batch all"], actions: Int[Array, "*batch entries"]
+    ) -> Float[Array, "*batch"]:
+        return jnp.sum(self.each.log_probability(self.entries(logits), actions), axis=-1)
+
+    def negentropy(self, logits: Float[Array, "*batch all"]) -> Float[Array, "*batch"]:
+        """That of all entries together: the sum."""
+        return jnp.sum(self.each.negentropy(self.entries(logits)), axis=-1)
+
+    def shown(self, logits: Float[Array, "*batch all"]) -> Float[Array, "*batch all"]:
+        """What a person wants to see of the policy: the probabilities of each entry, one after the other."""
+        shares = self.each.shown(self.entries(logits))
+        return jnp.concatenate([shares[..., i, :size] for i, size in enumerate(self.sizes)], axis=-1)
+
+    def none(self, *shape: int) -> Int[Array, "*batch entries"]:
+        """What stands before the first action."""
+        return jnp.full((*shape, len(self.sizes)), NO_ACTION, jnp.int32)
+
+    def to_world(self, actions: Int[Array, "*batch entries"]) -> Int[Array, "*batch entries"]:
+        """The actions as the world takes them."""
+        return actions
+
+    def draw(self, shown: Float[np.ndarray, "all"], generator: np.random.Generator | None) -> Any:
+        """An action from what `shown` gives: drawn with the generator, or without one the most likely."""
+        return np.array([self.each.draw(shares, generator) for shares in self.split(shown)], np.int32)
+
+
+@dataclass(frozen=True)
 class Gaussian:
     """A vector with independent normal entries. The parameters are their means, then their logarithmic spreads.
 
@@ -175,16 +250,19 @@ class Gaussian:
         return mean if generator is None else (mean + spread * generator.normal(size=mean.shape)).astype(np.float32)
 
 
-Distribution = Categorical | Greedy | Gaussian
+Distribution = Categorical | Greedy | MultiCategorical | Gaussian
 
 
 def distribution_over(actions: Space) -> Distribution:
     """The distribution over an action space."""
     if isinstance(actions, Discrete):
         return Categorical(actions.n)
+    if isinstance(actions, MultiDiscrete):
+        return MultiCategorical(actions.sizes)
     if isinstance(actions, Box):
         return Gaussian(actions)
-    raise ValueError(f"actions of the kind {type(actions).__name__} have no policy here; use Discrete or Box")
+    kind = type(actions).__name__
+    raise ValueError(f"actions of the kind {kind} have no policy here; use Discrete, MultiDiscrete or Box")
 
 
 def greedy_over(actions: Space) -> Greedy:

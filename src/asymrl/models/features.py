@@ -7,6 +7,7 @@ network over the state, actions as a single number.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from asymrl.models.layers import Embedding, Features, look_up, product
-from asymrl.worlds.spaces import Box, Discrete, Indices, Place, Record, Simplex, Space
+from asymrl.worlds.spaces import Box, Discrete, Indices, MultiDiscrete, Place, Record, Simplex, Space
 
 EMBEDDING_SIZE = 64
 GRID_EMBEDDING_SIZE = 8
@@ -169,6 +170,50 @@ class Expected(Features):
         return product(belief, self.embedding.vectors())
 
 
+class EntryFeatures(Features):
+    """A vector of indices: the features of each entry side by side."""
+
+    parts: tuple[Features, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    def __call__(self, value: Int[Array, "*batch entries"]) -> Float[Array, "*batch size"]:
+        return jnp.concatenate([part(value[..., i]) for i, part in enumerate(self.parts)], axis=-1)
+
+    def project(
+        self, value: Int[Array, "*batch entries"], weight: Float[Array, "size width"]
+    ) -> Float[Array, "*batch width"]:
+        pairs = zip(self.parts, self._split(weight), strict=True)
+        return sum_of([part.project(value[..., i], rows) for i, (part, rows) in enumerate(pairs)])
+
+    def prepared(self, weight: Float[Array, "size width"]) -> Features:
+        pairs = zip(self.parts, self._split(weight), strict=True)
+        return EntrySum(tuple(part.prepared(rows) for part, rows in pairs))
+
+    def _split(self, weight: Float[Array, "size width"]) -> list[Float[Array, "_ width"]]:
+        return jnp.split(weight, np.cumsum([part.size for part in self.parts])[:-1])
+
+
+class EntrySum(Features):
+    """A vector of indices: the features of its entries, added up."""
+
+    parts: tuple[Features, ...]
+
+    @property
+    def size(self) -> int:
+        return self.parts[0].size
+
+    def __call__(self, value: Int[Array, "*batch entries"]) -> Float[Array, "*batch size"]:
+        return sum_of([part(value[..., i]) for i, part in enumerate(self.parts)])
+
+
+def sum_of(arrays: list[Float[Array, "..."]]) -> Float[Array, "..."]:
+    """The sum of arrays of one shape."""
+    return functools.reduce(jnp.add, arrays)
+
+
 class Parts(Features):
     """A record: the features of its parts side by side."""
 
@@ -204,6 +249,11 @@ def kind_of(observation_space: Space) -> str:
 
 def action_features(key: PRNGKeyArray, space: Space, kind: str) -> Features:
     """phi(a)."""
+    if isinstance(space, MultiDiscrete):
+        keys = jax.random.split(key, len(space.sizes))
+        return EntryFeatures(
+            tuple(action_features(k, Discrete(n), kind) for k, n in zip(keys, space.sizes, strict=True))
+        )
     if not isinstance(space, Discrete):
         return Flat((math.prod(space.shape),) if isinstance(space, Box) else ())
     if kind == "feature-vector":
@@ -227,6 +277,9 @@ def state_features(key: PRNGKeyArray, space: Space) -> Features:
         return Embedding.new(key, space.n, EMBEDDING_SIZE, blank=space.blank)
     if isinstance(space, Simplex):
         return Expected(Embedding.new(key, space.shape[0], EMBEDDING_SIZE))
+    if isinstance(space, MultiDiscrete):
+        keys = jax.random.split(key, len(space.sizes))
+        return EntryFeatures(tuple(state_features(k, Discrete(n)) for k, n in zip(keys, space.sizes, strict=True)))
     if isinstance(space, Box):
         return Flat(space.shape)
     if isinstance(space, Indices):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asymrl.agents.playback import Playback, play_back
@@ -88,11 +88,13 @@ def random_actions(env: World, seed: int) -> Iterator[Any]:
 def _random_action(env: World, generator: Any) -> Any:
     import numpy as np
 
-    from asymrl.worlds.spaces import Discrete
+    from asymrl.worlds.spaces import Discrete, MultiDiscrete
 
     space: Any = env.action_space
     if isinstance(space, Discrete):
         return int(generator.integers(space.n))
+    if isinstance(space, MultiDiscrete):
+        return generator.integers(space.sizes, dtype=np.int32)
     low, high = (np.nan_to_num(end, posinf=1.0, neginf=-1.0) for end in space.bounds())
     return generator.uniform(low, high).astype(np.float32)
 
@@ -157,14 +159,26 @@ class Film:
         """The policy and the value at this step, as text; nothing once the episode is over."""
         if self.playback is None or t >= len(self.playback.actions):
             return []
-        names, policy = self.env.action_names, self.playback.policy[t]
-        if self.playback.vectors:
-            parts = zip(names, policy[: len(names)], policy[len(names) :], strict=True)
-            described = "  ".join(f"{name} {mean:.2f} ± {spread:.2f}" for name, mean, spread in parts)
-        else:
-            described = "  ".join(f"{name} {share:.2f}" for name, share in zip(names, policy, strict=True))
+        described = policy_text(self.playback, self.env.action_names, t)
         chosen = self.env.action_text(self.playback.actions[t])
-        return [f"policy {described}  takes {chosen}", f"critic {self.playback.critic} = {self.playback.values[t]:.3g}"]
+        return [f"{described}  takes {chosen}", f"critic {self.playback.critic} = {self.playback.values[t]:.3g}"]
+
+
+def policy_text(playback: Playback, names: Sequence[str], t: int) -> str:
+    """The policy at a step as a line of text."""
+    from asymrl.models.distributions import Gaussian, Greedy, MultiCategorical
+
+    policy, kind = playback.policy[t], playback.distribution
+    if isinstance(kind, Gaussian):
+        parts = zip(names, policy[: len(names)], policy[len(names) :], strict=True)
+        return "policy " + "  ".join(f"{name} {mean:.2f} ± {spread:.2f}" for name, mean, spread in parts)
+    if isinstance(kind, MultiCategorical):
+        entries = zip(names, kind.split(policy), strict=True)
+        shares = (f"{name} {' '.join(f'{share:.2f}' for share in part)}" for name, part in entries)
+        return "policy " + ", ".join(shares)
+    what = "values" if isinstance(kind, Greedy) else "policy"
+    numbers = "  ".join(f"{name} {number:.2f}" for name, number in zip(names, policy, strict=True))
+    return f"{what} {numbers}"
 
 
 def film_of_run(trained: TrainedRun, *, seed: int = 0, greedy: bool = False, steps: int | None = None) -> Film:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from asymrl.agents.playback import Playback
+from asymrl.models.distributions import Categorical, Gaussian, Greedy, MultiCategorical
 from asymrl.render import style
 from asymrl.render.style import Axes
 
@@ -26,10 +27,7 @@ def agent_panel(playback: Playback, action_names: Sequence[str], t: int) -> Call
     def draw(ax: Axes) -> None:
         ax.set_axis_off()
         if t < len(playback.actions):
-            if playback.vectors:
-                _draw_vector(ax, playback.policy[t], playback.actions[t], action_names)
-            else:
-                _draw_policy(ax, playback.policy[t], int(playback.actions[t]), action_names)
+            _draw_policy(ax, playback, action_names, t)
         else:
             _title(ax, POLICY_TOP, "policy π(a; h)")
             _write(ax, 0.4, (POLICY_BOTTOM + POLICY_TOP) / 2, "the episode has ended", colour=style.MUTED, ha="center")
@@ -38,9 +36,26 @@ def agent_panel(playback: Playback, action_names: Sequence[str], t: int) -> Call
     return draw
 
 
-def _draw_policy(ax: Axes, shares: np.ndarray, chosen: int, names: Sequence[str]) -> None:
-    """A bar for each action, or for the likeliest; the next action is dark."""
-    shown = _actions_shown(shares, chosen)
+def _draw_policy(ax: Axes, playback: Playback, names: Sequence[str], t: int) -> None:
+    policy, action = playback.policy[t], playback.actions[t]
+    match playback.distribution:
+        case Gaussian():
+            _draw_vector(ax, policy, action, names)
+        case MultiCategorical() as several:
+            _draw_choices(ax, several.split(policy), action, names)
+        case Greedy():
+            low, high = float(playback.policy.min()), float(playback.policy.max())
+            lengths = (policy - low) / max(high - low, 1e-6)
+            _draw_bars(ax, lengths, policy, int(action), names, "values Q(h, a)")
+        case Categorical():
+            _draw_bars(ax, policy, policy, int(action), names, "policy π(a; h)")
+
+
+def _draw_bars(
+    ax: Axes, lengths: np.ndarray, numbers: np.ndarray, chosen: int, names: Sequence[str], title: str
+) -> None:
+    """A bar for each action, or for the likeliest; the next action is dark. The longest bar has length 1."""
+    shown = _actions_shown(lengths, chosen)
     left = max(0.0, EDGE + LETTER * max(len(name) for name in names) + 0.04)
     bars = ax.inset_axes((left, POLICY_BOTTOM, 1 - left, POLICY_TOP - POLICY_BOTTOM))
     bars.set_axis_off()
@@ -48,7 +63,7 @@ def _draw_policy(ax: Axes, shares: np.ndarray, chosen: int, names: Sequence[str]
     rows = max(len(shown), 4)
     bars.set_ylim(rows - 0.5, -0.5)
     for row, a in enumerate(shown):
-        share, is_next = float(shares[a]), a == chosen
+        share, is_next = float(lengths[a]), a == chosen
         bars.barh(row, 1, height=0.76, color=style.PAPER, zorder=1)
         bars.barh(row, share, height=0.76, color=style.BLUE if is_next else style.SKY, zorder=2)
         y = POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows
@@ -56,10 +71,31 @@ def _draw_policy(ax: Axes, shares: np.ndarray, chosen: int, names: Sequence[str]
         inside = share > 0.75
         colour = style.PAPER if inside and is_next else style.INK
         x = left + (1 - left) * share + (-0.02 if inside else 0.02)
-        _write(ax, x, y, f"{share:.2f}", bold=is_next, colour=colour, ha="right" if inside else "left")
+        _write(ax, x, y, f"{numbers[a]:.2f}", bold=is_next, colour=colour, ha="right" if inside else "left")
     some = f", top {len(shown)}" if len(shown) < len(names) else ""
-    _title(ax, POLICY_TOP, f"policy π(a; h){some}")
+    _title(ax, POLICY_TOP, f"{title}{some}")
     _note(ax, POLICY_TOP, f"next: {names[chosen]}", style.BLUE)
+
+
+def _draw_choices(ax: Axes, shares: Sequence[np.ndarray], chosen: np.ndarray, names: Sequence[str]) -> None:
+    """A bar for each entry of the action, divided by the probabilities of its indices; the next one is dark."""
+    left = max(0.0, EDGE + LETTER * max(len(name) for name in names) + 0.04)
+    bars = ax.inset_axes((left, POLICY_BOTTOM, 1 - left, POLICY_TOP - POLICY_BOTTOM))
+    bars.set_axis_off()
+    bars.set_xlim(0, 1)
+    count = min(len(shares), MOST_BARS)
+    rows = max(count, 4)
+    bars.set_ylim(rows - 0.5, -0.5)
+    for row in range(count):
+        ends = np.cumsum(shares[row])
+        for i, (share, end) in enumerate(zip(shares[row], ends, strict=True)):
+            colour = style.BLUE if i == chosen[row] else style.SKY
+            bars.barh(row, share, left=end - share, height=0.76, color=colour, edgecolor=style.CARD, linewidth=1)
+        y = POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows
+        _write(ax, EDGE, y, names[row])
+    some = f", first {count}" if count < len(shares) else ""
+    _title(ax, POLICY_TOP, f"policy π(a; h){some}")
+    _note(ax, POLICY_TOP, "next: " + ", ".join(str(index) for index in chosen[:count]), style.BLUE)
 
 
 def _draw_vector(ax: Axes, policy: np.ndarray, chosen: np.ndarray, names: Sequence[str]) -> None:

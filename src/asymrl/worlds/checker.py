@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -24,7 +25,7 @@ from asymrl.worlds.sampling import (
     trace_functions,
     walk_on_table,
 )
-from asymrl.worlds.spaces import Box, Discrete, Indices, Record, Space
+from asymrl.worlds.spaces import Box, Discrete, Indices, MultiDiscrete, Record, Space
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
@@ -114,6 +115,11 @@ class _Checker:
         env = self.env
         if not env.action_names:
             self.fail("there are no actions; action_names must name at least one")
+        space, names = env.action_space, len(env.action_names)
+        count = space.n if isinstance(space, Discrete) else math.prod(space.shape)
+        if names != count:
+            what = "actions" if isinstance(space, Discrete) else "entries of an action"
+            self.fail(f"action_names has {names} names, but action_space has {count} {what}")
         shapes = trace_functions(env)
         for what, space, given in (
             ("first_observation", env.observation_space, shapes.first_observation),
@@ -287,6 +293,8 @@ def _stacked(space: Space, lead: tuple[int, ...]) -> Space:
         return Box((*lead, *space.shape), space.low, space.high)
     if isinstance(space, Indices):
         return dataclasses.replace(space, shape=(*lead, *space.shape))
+    if isinstance(space, MultiDiscrete):  # dtypes have been checked before
+        return Box((*lead, *space.shape), 0.0, tuple(size - 1.0 for size in space.sizes))
     return Indices(space.n, lead)
 
 

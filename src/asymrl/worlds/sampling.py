@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,11 +15,12 @@ from jaxtyping import Num
 
 from asymrl.worlds.deterministic import DeterministicTable
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.spaces import Discrete
+from asymrl.worlds.spaces import Discrete, MultiDiscrete
 from asymrl.worlds.world import State, Step, World
 
 # A finite world with at most this many state-action pairs is examined in all its states.
 EXHAUSTIVE_PAIRS = 20_000
+MOST_TRIED = 64  # vectors of indices that are tried in each state
 SHARES = (0.5, 0.0, 0.25, 0.75, 1.0)  # positions between the corners of the space, where actions are vectors
 
 
@@ -197,10 +199,19 @@ def walk_on_table(env: World, table: DeterministicTable, samples: Samples, steps
 
 
 def actions_to_try(env: World) -> Num[np.ndarray, "action *size"]:
-    """Every action of a world; if actions are vectors, both corners of the space and points between them."""
+    """Every action of a world; if actions are vectors, both corners of the space and points between them.
+
+    Of vectors of indices all, or if there are many, both corners and others drawn at random, always the same.
+    """
     space = env.action_space
     if isinstance(space, Discrete):
         return np.arange(space.n, dtype=np.int32)
+    if isinstance(space, MultiDiscrete):
+        if math.prod(space.sizes) <= MOST_TRIED:
+            return np.indices(space.sizes, np.int32).reshape(len(space.sizes), -1).T
+        drawn = np.random.default_rng(0).integers(space.sizes, size=(MOST_TRIED, len(space.sizes)), dtype=np.int32)
+        drawn[0], drawn[1] = 0, np.asarray(space.sizes) - 1
+        return drawn
     low, high = (np.nan_to_num(end, posinf=1.0, neginf=-1.0) for end in space.bounds())
     return np.stack([low + share * (high - low) for share in SHARES]).astype(np.float32)
 

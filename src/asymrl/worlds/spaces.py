@@ -34,6 +34,38 @@ class Discrete:
 
 
 @dataclass(frozen=True)
+class MultiDiscrete:
+    """A vector of indices, entry i with `0 <= index < sizes[i]`: several choices made at once."""
+
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        sizes = tuple(int(size) for size in self.sizes)
+        if not sizes or min(sizes) < 1:
+            raise ValueError(f"MultiDiscrete sizes {sizes}: at least one entry is needed, each with at least 1 value")
+        object.__setattr__(self, "sizes", sizes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.sizes),)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.int32)
+
+    def problem(self, value: Any) -> str | None:
+        """Why `value` is not in the space, or None if it is."""
+        array = np.asarray(value)
+        if problem := _integers_problem(array, self.shape):
+            return problem
+        outside = (array < 0) | (array >= np.asarray(self.sizes))
+        if outside.any():
+            at = int(outside.argmax())
+            return f"has {array[at]} at ({at},), outside 0..{self.sizes[at] - 1}"
+        return None
+
+
+@dataclass(frozen=True)
 class Indices:
     """An array of indices, each `0 <= index < n`: a grid of cell types, for example.
 
@@ -153,16 +185,23 @@ class Record:
         return None
 
 
-Space = Discrete | Indices | Box | Record
+Space = Discrete | MultiDiscrete | Indices | Box | Record
+ActionSpace = Discrete | MultiDiscrete | Box
 
 
 def _index_problem(value: Any, n: int, shape: tuple[int, ...]) -> str | None:
     array = np.asarray(value)
+    if problem := _integers_problem(array, shape):
+        return problem
+    outside = (array < 0) | (array >= n)
+    if outside.any():
+        return f"is {array[outside].flat[0]}, outside 0..{n - 1}"
+    return None
+
+
+def _integers_problem(array: np.ndarray, shape: tuple[int, ...]) -> str | None:
     if array.shape != shape:
         return f"has shape {array.shape}, expected {shape}"
     if not np.issubdtype(array.dtype, np.integer):
         return f"has dtype {array.dtype}, expected integers"
-    outside = (array < 0) | (array >= n)
-    if outside.any():
-        return f"is {array[outside].flat[0]}, outside 0..{n - 1}"
     return None

@@ -10,7 +10,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Bool, Float
 
-from asymrl.worlds.spaces import Box, Discrete, Space
+from asymrl.worlds.spaces import ActionSpace, Discrete, Space
 from asymrl.worlds.world import World
 
 
@@ -54,7 +54,7 @@ class WrappedWorld(World):
     name: str = eqx.field(static=True)
     discount: float = eqx.field(static=True)
     time_limit: int | None = eqx.field(static=True)
-    actions: Discrete | Box = eqx.field(static=True)
+    actions: ActionSpace = eqx.field(static=True)
     observations: Space = eqx.field(static=True)
 
     @property
@@ -64,7 +64,7 @@ class WrappedWorld(World):
         return tuple(f"a{i}" for i in range(math.prod(self.actions.shape)))
 
     @property
-    def action_space(self) -> Discrete | Box:
+    def action_space(self) -> ActionSpace:
         return self.actions
 
     @property

@@ -14,12 +14,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from asymrl.worlds.registry import DEFAULT_TIME_LIMIT as DEFAULT_TIME_LIMIT
-from asymrl.worlds.spaces import Box, Discrete, Space
+from asymrl.worlds.spaces import ActionSpace, Discrete, MultiDiscrete, Space
 
 State = PyTree[Any]
 Observation = PyTree[Any]
 Latent = PyTree[Any]
-Action = Int[Array, ""] | Float[Array, "..."] | int  # an index, or in some worlds a vector
+Action = Int[Array, "..."] | Float[Array, "..."] | int  # an index, or in some worlds a vector
 
 
 class Step(NamedTuple):
@@ -80,17 +80,19 @@ class World(eqx.Module):
     @property
     @abc.abstractmethod
     def action_names(self) -> tuple[str, ...]:
-        """The name of each action, in index order."""
+        """The name of each action, in index order; where actions are vectors, the name of each entry."""
 
     @property
-    def action_space(self) -> Discrete | Box:
-        """The space of actions: one of the named actions, or in some worlds a vector."""
+    def action_space(self) -> ActionSpace:
+        """The space of actions: one of the named actions, or in some worlds a vector of indices or of numbers."""
         return Discrete(len(self.action_names))
 
     def action_text(self, action: Any) -> str:
         """An action as text: its name, or the numbers of a vector."""
         if isinstance(self.action_space, Discrete):
             return self.action_names[int(action)]
+        if isinstance(self.action_space, MultiDiscrete):
+            return ", ".join(str(int(index)) for index in np.ravel(action))
         return ", ".join(f"{number:.2f}" for number in np.ravel(action))
 
     @property

@@ -49,6 +49,39 @@ class Aim(gymnasium.Env):
         return np.zeros(1, np.float32), -float(np.sum(((action - self.state) / width) ** 2)), True, False, {}
 
 
+class Switches(gymnasium.Env):
+    """Set a lever and a switch, whose numbers do not start at 0, as is shown. The latent state is in the info."""
+
+    observation_space = spaces.MultiDiscrete([3, 2])
+    action_space = spaces.MultiDiscrete([3, 2], start=[-1, 5])
+    state_space = spaces.MultiDiscrete([3, 2])
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        self.wanted = self.np_random.integers([3, 2])
+        return self.wanted, {"state": self.wanted}
+
+    def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict]:
+        assert self.action_space.contains(action), action
+        right = action - np.array([-1, 5]) == self.wanted
+        return self.wanted, float(np.mean(right)), True, False, {"state": self.wanted}
+
+
+class Keys(gymnasium.Env):
+    """Press any of four keys at once; each pays 1."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (1,))
+    action_space = spaces.MultiBinary((2, 2))
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict]:
+        assert self.action_space.contains(action), action
+        return np.zeros(1, np.float32), float(action.sum()), False, False, {}
+
+
 class Dark(gymnasium.Env):
     """Nothing is known about its state."""
 

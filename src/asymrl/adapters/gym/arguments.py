@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from jaxtyping import Num, UInt32
 
 from asymrl.worlds.registry import make
-from asymrl.worlds.spaces import Box, Discrete, Space
+from asymrl.worlds.spaces import Box, Discrete, MultiDiscrete, Space
 from asymrl.worlds.world import World
 
 
@@ -49,7 +49,7 @@ def check_latent(world: World, latent: Any, where: str = "options['state']") -> 
 
 def check_action(world: World, space: Space, action: Any) -> np.int32 | np.ndarray:
     """The action as a value of the world's action space: an index, or a vector."""
-    if isinstance(space, Box):
+    if isinstance(space, Box | MultiDiscrete):
         if problem := space.problem(action):
             raise ValueError(f"{world.name}: the action {problem}")
         return np.asarray(action, space.dtype)
@@ -66,7 +66,7 @@ def check_action(world: World, space: Space, action: Any) -> np.int32 | np.ndarr
 def check_actions(world: World, actions: Any, num_envs: int) -> Num[np.ndarray, "{num_envs} ..."]:
     array = np.asarray(actions)
     space: Space = world.action_space
-    if isinstance(space, Box):
+    if isinstance(space, Box | MultiDiscrete):
         if array.shape != (num_envs, *space.shape):
             raise ValueError(
                 f"{world.name}: the actions have shape {array.shape}, expected {(num_envs, *space.shape)}, one for "

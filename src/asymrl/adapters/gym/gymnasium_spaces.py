@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from asymrl.worlds.spaces import Box, Discrete, Indices, Record, Space
+from asymrl.worlds.spaces import Box, Discrete, Indices, MultiDiscrete, Record, Space
 from asymrl.worlds.stepped_world import Conversion
 
 MOST_SYMBOLS = 1024  # a larger array of small integers is treated as an image, not as symbols
@@ -25,6 +25,8 @@ def to_gymnasium(space: Space) -> gymnasium.Space[Any]:
     match space:
         case Discrete(n):
             return spaces.Discrete(n)
+        case MultiDiscrete(sizes):
+            return spaces.MultiDiscrete(list(sizes))
         case Indices(n, shape):
             return spaces.Box(0, n - 1, shape, space.dtype.type)
         case Box(shape):

@@ -15,7 +15,7 @@ from gymnasium.wrappers import TimeLimit
 from asymrl.adapters.gym.gymnasium_spaces import Encoding, encoding_of_space, encoding_of_value
 from asymrl.adapters.gym.steppers import LatentState, ProcessStepper, SerialStepper
 from asymrl.adapters.user_code import load_attribute, load_module
-from asymrl.worlds.spaces import Box, Discrete
+from asymrl.worlds.spaces import ActionSpace, Box, Discrete, MultiDiscrete
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
@@ -135,11 +135,13 @@ def _make(spec: EnvSpec, time_limit: int | None) -> gymnasium.Env:
     return gymnasium.make(spec, max_episode_steps=time_limit if is_longer else None, disable_env_checker=True)
 
 
-def _actions(space: gymnasium.Space[Any], title: str) -> tuple[Discrete | Box, Callable[[Any], Any]]:
+def _actions(space: gymnasium.Space[Any], title: str) -> tuple[ActionSpace, Callable[[Any], Any]]:
     """The action space, and a function that turns an action into one of the environment."""
     if isinstance(space, spaces.Discrete):
         first = int(space.start)
         return Discrete(int(space.n)), lambda action: int(action) + first
+    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        return _indices(space)
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         shape, dtype, least, most = space.shape, space.dtype, space.low, space.high
         low, high = (tuple(map(float, end.ravel())) for end in (space.low, space.high))
@@ -149,7 +151,19 @@ def _actions(space: gymnasium.Space[Any], title: str) -> tuple[Discrete | Box, C
             return np.clip(np.asarray(action, dtype).reshape(shape), least, most)
 
         return Box((len(low),), low, high), act
-    raise ValueError(f"{title}: the action space {space} is not supported; it must be Discrete or a Box of floats")
+    raise ValueError(
+        f"{title}: the action space {space} is not supported; it must be Discrete, MultiDiscrete, MultiBinary or a Box "
+        "of floats"
+    )
+
+
+def _indices(space: spaces.MultiDiscrete | spaces.MultiBinary) -> tuple[MultiDiscrete, Callable[[Any], Any]]:
+    """Several choices at once, of any shape and starting anywhere."""
+    shape, dtype = space.shape, space.dtype
+    counts, start = (space.nvec, space.start) if isinstance(space, spaces.MultiDiscrete) else (np.full(shape, 2), 0)
+    return MultiDiscrete(tuple(np.ravel(counts).tolist())), lambda action: np.asarray(
+        np.reshape(action, shape) + start, dtype
+    )
 
 
 def find_latent(env: gymnasium.Env, info: dict[str, Any], function: LatentFunction | None) -> LatentState:
