@@ -38,8 +38,8 @@ class Run(NamedTuple):
             return self
         if getattr(self.settings, "anneal", False):
             raise RunError(
-                f"--steps {steps}: the learning rate of this run falls to zero at {now} steps, so a longer one is another "
-                "run; start that, or train with --no-anneal"
+                f"--steps {steps}: the learning rate of this run falls to zero at {now} steps, so a longer one is "
+                "another run; start that, or train with --no-anneal"
             )
         if steps % period:
             below = steps // period * period
