@@ -46,6 +46,9 @@ def test_the_details_belong_together():
         ("a2c-asym-s", "heaven-side", "V(heaven-side)"),
         ("a2c-asym-hs", "state", "V(h, s)"),
         ("a2c-asym-hs", "heaven-side", "V(h, heaven-side)"),
+        ("a2c-asym-s", "belief", "V(b)"),
+        ("a2c-asym-hs", "sampled-state", "V(h, s~b)"),
+        ("a2c-asym-s", "state+time", "V(s, t)"),
     ],
 )
 def test_the_critic_is_called_what_it_reads(method: str, sees: str, critic: str):

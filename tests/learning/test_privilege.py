@@ -15,17 +15,18 @@ from jaxtyping import Array, Int
 
 from asymrl.learning.a2c import A2CState, update, values_and_estimates
 from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.episodes import Episodes, lesson
+from asymrl.learning.episodes import RUN_AXIS, Episodes, lesson
 from asymrl.learning.learners import new_run
 from asymrl.learning.methods import PAPER_METHODS
 from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
 from asymrl.learning.rollout import roll_out
 from asymrl.learning.settings import A2CSettings
+from asymrl.learning.signals import signal_names
 from asymrl.learning.state import training_world
 from asymrl.worlds import make
 from asymrl.worlds.finite_worlds import HeavenHell
 from asymrl.worlds.registry import WORLDS
-from tests.learning.small import assert_same, member, start, tiny
+from tests.learning.small import assert_same, start, tiny
 
 SETTINGS = tiny(world="heaven-hell-1", time_limit=8, critic_rate=1e-2, actor_rate=1e-2)
 STATES = 12
@@ -117,20 +118,29 @@ class Guarded(HeavenHell):
         raise PermissionError("the state is private")
 
 
-@pytest.mark.parametrize("method", PAPER_METHODS)
-def test_acting_never_asks_for_the_state(method: str):
-    env, settings = Guarded(time_limit=8), replace(SETTINGS, method=method)
+@pytest.mark.parametrize(
+    ("method", "sees"), [*((method, "state") for method in PAPER_METHODS), ("a2c-asym-hs", "belief+sampled-state+time")]
+)
+def test_only_critics_that_are_told_the_state_ask_for_it(method: str, sees: str):
+    env, settings = Guarded(time_limit=8), replace(SETTINGS, method=method, critic_sees=sees)
     runs = eqx.filter_eval_shape(eqx.filter_vmap(lambda seed: new_run(env, settings, seed)), jnp.arange(2))
 
     def act(runs: A2CState) -> Episodes:
         return roll_out(env, runs.actor, runs.key, jnp.ones(2, bool), episodes=2)
 
+    def told(runs: A2CState) -> Any:
+        one = lambda episodes, key: lesson(env, settings, episodes, 8, key)  # noqa: E731
+        return jax.vmap(one, (RUN_AXIS, 0))(act(runs), runs.key)
+
     assert eqx.filter_eval_shape(act, runs).actions.shape == (8, 2, 2)
-    with pytest.raises(PermissionError, match="private"):  # so that the guard is known to work
-        eqx.filter_eval_shape(lambda runs: lesson(env, settings, member(act(runs), 0), 8), runs)
+    if settings.reads_state:
+        with pytest.raises(PermissionError, match="private"):
+            eqx.filter_eval_shape(told, runs)
+    else:
+        assert eqx.filter_eval_shape(told, runs).actions.shape == (2, 8, 2)
 
 
-SIGNALS = [(world, signal) for world in WORLDS for signal in make(world).signals()]
+SIGNALS = [(world, signal) for world in WORLDS for signal in (*signal_names(make(world)), "state+time")]
 
 
 @pytest.mark.parametrize(("world", "signal"), SIGNALS)
@@ -151,7 +161,7 @@ def test_every_signal_of_every_world_can_be_told_to_a_critic(world: str, signal:
             lengths=jnp.full(2, 4, jnp.int32),
             truncated=jnp.ones(2, bool),
         )
-        data = lesson(env, settings, episodes, 4)
+        data = lesson(env, settings, episodes, 4, run.key)
         return values_and_estimates(run.critic, data, settings, numbers_of(settings))[0]
 
     assert eqx.filter_eval_shape(values, jnp.uint32(0)).shape == (4, 2)

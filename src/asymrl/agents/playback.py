@@ -8,14 +8,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Num, PRNGKeyArray
 
 from asymrl.learning.collector import play
 from asymrl.learning.episodes import Episodes
 from asymrl.learning.settings import Settings
+from asymrl.learning.signals import CriticSignal, critic_signal
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import Distribution
 from asymrl.worlds.world import World
+
+SYMBOLS = {"state": "s", "belief": "b", "sampled-state": "s~b", "time": "t"}
 
 
 class Playback(NamedTuple):
@@ -30,7 +33,7 @@ class Playback(NamedTuple):
     values: Float[np.ndarray, "T"]
     truncated: bool
     critic: str
-    """What the critic is: V(h), V(s) or V(h, s)."""
+    """What the critic is, such as V(h), V(s) or V(h, b)."""
     discount: float
     distribution: Distribution
     """Of the actions; those of a `Gaussian` are in coordinates where -1 and 1 are the bounds."""
@@ -48,8 +51,8 @@ class Playback(NamedTuple):
 
 
 def critic_name(settings: Settings) -> str:
-    """What the critic of a run is: V(h), V(s) or V(h, s), with the name of the signal if that is not the state."""
-    signal = "s" if settings.critic_sees == "state" else settings.critic_sees
+    """What the critic of a run is: V(h), V(s) or V(h, s), with the names of the signals in place of s."""
+    signal = ", ".join(SYMBOLS.get(name, name) for name in settings.critic_sees.split("+"))
     return {"h": "V(h)", "s": f"V({signal})", "hs": f"V(h, {signal})"}[settings.how.reads]
 
 
@@ -61,7 +64,9 @@ def play_back(
     batch = play(env, one_run, jax.random.key(seed)[None], jnp.ones(1, bool), episodes=1, greedy=greedy)
     timed = jax.tree.map(lambda leaf: leaf[:, 0], batch[:5])
     episode = Episodes._make([*timed, batch.lengths[0], batch.truncated[0]])
-    policy, values = jax.device_get(_judge(env, actor, critic, episode, settings.critic_sees))
+    # Made here, since the tables of a world are not known inside a compiled function that is given the world.
+    signal = critic_signal(env, settings) if "s" in settings.how.reads else None
+    policy, values = jax.device_get(_judge(actor, critic, episode, signal, jax.random.key(seed)))
     episode = jax.device_get(episode)
     T = int(episode.lengths[0])
     states, observations = jax.tree.map(lambda leaf: leaf[: T + 1, 0], (episode.states, episode.observations))
@@ -81,11 +86,14 @@ def play_back(
 
 @eqx.filter_jit
 def _judge(
-    env: World, actor: Actor, critic: Critic, episode: Episodes, signal: str
+    actor: Actor, critic: Critic, episode: Episodes, signal: CriticSignal | None, key: PRNGKeyArray
 ) -> tuple[Float[Array, "time 1 numbers"], Float[Array, "time 1"]]:
     """The policy at each step of an episode, and the value."""
     with jax.default_matmul_precision("highest"):
-        value_of = env.signals()[signal].of
-        truth = jax.vmap(jax.vmap(lambda state: value_of(env.latent(state))))(episode.states)
-        values = critic(episode.before(), episode.observations, truth)
+        told, before = None, episode.before()
+        if signal is not None:
+            times = jnp.arange(before.shape[0])[:, None]
+            whole = times == 0, before, episode.observations, episode.states, times
+            _, told = signal.follow(key, signal.initial(1), *whole)
+        values = critic(before, episode.observations, told)
         return actor.distribution.shown(actor.policy(episode.features)), values

@@ -40,7 +40,7 @@ def comparison_runs(
     env = make(world)
     no_state = env.without_latent if isinstance(env, SteppedWorld) else None
     chosen = {method: settings_for(world, method, **settings) for method in methods}
-    left_out = {method: no_state for method, each in chosen.items() if no_state and "s" in each.how.reads}
+    left_out = {method: no_state for method, each in chosen.items() if no_state and each.reads_state}
     runs = [Run(each, seed) for method, each in chosen.items() if method not in left_out for seed in seeds]
     if not runs:
         raise ValueError(f"no method is left to train: their critics need a latent state; a2c needs none. {no_state}")

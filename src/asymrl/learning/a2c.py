@@ -24,6 +24,7 @@ from asymrl.learning.returns import add_bootstrap, estimate
 from asymrl.learning.rollout import roll_out
 from asymrl.learning.schedules import scheduled
 from asymrl.learning.settings import A2CSettings
+from asymrl.learning.signals import signal_keys
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
 from asymrl.models.agent import Actor, Critic
 from asymrl.worlds.world import World
@@ -98,25 +99,28 @@ def learn(
     """Counts the episodes, moves the target, then the critic, then, with the new critic's advantages, the actor."""
     runs = follow_critic(count(runs, episodes, active), settings, numbers, active)
     weights = jax.vmap(lambda t, n: negentropy_weight(t, settings, n))(runs.timesteps, numbers)
+    keys = signal_keys(keys_of(runs))
 
-    def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers) -> Any:
-        data = lesson(env, settings, episodes, length)
+    def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers, key: Any) -> Any:
+        data = lesson(env, settings, episodes, length, key)
         return critic_gradient(critic, target, data, settings, numbers)
 
     critic_loss, gradient = over_runs(
-        towards_target, settings.time_limit, episodes, active, (runs.critic, runs.target), (numbers,)
+        towards_target, settings.time_limit, episodes, active, (runs.critic, runs.target), (numbers, keys)
     )
     sound = active & jnp.isfinite(critic_loss)
     critic, critic_adam, critic_norm, sound = eqx.filter_vmap(descend)(
         runs.critic, gradient, runs.critic_adam, numbers.critic_rate, sound, numbers
     )
 
-    def along_policy(length: int, actor: Any, critic: Any, episodes: Episodes, numbers: Numbers, weight: Any) -> Any:
-        data = lesson(env, settings, episodes, length)
+    def along_policy(
+        length: int, actor: Any, critic: Any, episodes: Episodes, numbers: Numbers, weight: Any, key: Any
+    ) -> Any:
+        data = lesson(env, settings, episodes, length, key)
         return actor_gradient(actor, critic, data, weight, settings, numbers)
 
     (policy_loss, negentropy), gradient = over_runs(
-        along_policy, settings.time_limit, episodes, active, (runs.actor, critic), (numbers, weights)
+        along_policy, settings.time_limit, episodes, active, (runs.actor, critic), (numbers, weights, keys)
     )
     sound = sound & jnp.isfinite(policy_loss + negentropy)
     actor, actor_adam, actor_norm, sound = eqx.filter_vmap(descend)(
@@ -169,15 +173,29 @@ def values_and_estimates(
     critic: Critic, data: Lesson, settings: A2CSettings, numbers: Numbers
 ) -> tuple[Float[Array, "time episode"], Float[Array, "time episode"]]:
     """V and the estimate of Q, both zero after the end. With V(h), V(s) or V(h, s), Q - V is the paper's delta."""
-    values = critic(data.before, data.observations, data.signal)
+    values, ahead = values_and_bootstraps(critic, data)
     rewards, length = data.rewards, data.actions.shape[0]
     if settings.bootstrap_truncated:
-        final = jnp.take_along_axis(values, data.lengths[None], axis=0)[0]
+        final = jnp.take_along_axis(ahead, data.lengths[None], axis=0)[0]
         last = jnp.arange(length)[:, None] == data.lengths[None] - 1
         rewards = add_bootstrap(rewards, final, last, data.truncated, numbers.discount)
-    values = jnp.where(data.valid, values[:length], 0.0)
-    q = estimate(settings.estimator, rewards, values, numbers.discount, n=settings.td_n, lambda_=numbers.td_lambda)
+    values, ahead = (jnp.where(data.valid, each[:length], 0.0) for each in (values, ahead))
+    q = estimate(settings.estimator, rewards, ahead, numbers.discount, n=settings.td_n, lambda_=numbers.td_lambda)
     return values, q
+
+
+def values_and_bootstraps(
+    critic: Critic, data: Lesson
+) -> tuple[Float[Array, "time episode"], Float[Array, "time episode"]]:
+    """V at each step as the value there, and as a bootstrap of the steps before: the same but for independent draws."""
+    if data.bootstrap_signal is None:
+        values = critic(data.before, data.observations, data.signal)
+        return values, values
+    features = None if critic.history is None else critic.history.sequence(data.before, data.observations)
+    values, ahead = (
+        critic.read(features, signal, data.before.shape[:2]) for signal in (data.signal, data.bootstrap_signal)
+    )
+    return values, ahead
 
 
 def negentropy_weight(timesteps: Int[Array, ""], settings: A2CSettings, numbers: Numbers) -> Float[Array, ""]:

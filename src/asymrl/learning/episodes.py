@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
 from asymrl.learning.settings import Settings
+from asymrl.learning.signals import critic_signal, follow_twice
 from asymrl.models.distributions import NO_ACTION
 from asymrl.worlds.world import World
 
@@ -65,7 +66,8 @@ class Lesson(NamedTuple):
 
     before: Num[Array, "time episode *action"]
     observations: Any
-    signal: Any
+    signal: Any  # what the critic is told, or None if it reads the history alone
+    bootstrap_signal: Any  # what it is told where its value is a bootstrap; None: the same
     actions: Num[Array, "time episode *action"]
     rewards: Float[Array, "time episode"]
     features: Float[Array, "time episode size"]
@@ -74,16 +76,26 @@ class Lesson(NamedTuple):
     truncated: Bool[Array, "episode"]
 
 
-def lesson(env: World, settings: Settings, episodes: Episodes, length: int) -> Lesson:
-    """The first `length` steps of the episodes, and what the critic is told about their states."""
+def lesson(env: World, settings: Settings, episodes: Episodes, length: int, key: PRNGKeyArray | None = None) -> Lesson:
+    """The first `length` steps of the episodes, and what the critic is told about them.
+
+    `key` is for what is random in that; a critic that is told a sampled state needs one.
+    """
     # A bootstrap needs the value of where the episode was cut off: one more step of what the critic reads.
     seen = length + 1 if settings.bootstrap_truncated else length
-    signal = env.signals()[settings.critic_sees].of
-    states = jax.tree.map(lambda leaf: leaf[:seen], episodes.states)
+    before = episodes.before()[:seen]
+    observations, states = jax.tree.map(lambda leaf: leaf[:seen], (episodes.observations, episodes.states))
+    signal = bootstrap_signal = None
+    if "s" in settings.how.reads:
+        times = jnp.broadcast_to(jnp.arange(seen)[:, None], (seen, episodes.lengths.shape[0]))
+        whole = times == 0, before, observations, states, times
+        told = critic_signal(env, settings)
+        _, signal, bootstrap_signal = follow_twice(told, settings, key, told.initial(times.shape[1]), *whole)
     return Lesson(
-        before=episodes.before()[:seen],
-        observations=jax.tree.map(lambda leaf: leaf[:seen], episodes.observations),
-        signal=jax.vmap(jax.vmap(lambda state: signal(env.latent(state))))(states),
+        before=before,
+        observations=observations,
+        signal=signal,
+        bootstrap_signal=bootstrap_signal,
         actions=episodes.actions[:length],
         rewards=episodes.rewards[:length],
         features=episodes.features[:length],

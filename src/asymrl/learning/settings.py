@@ -45,7 +45,10 @@ class Settings:
     """Largest norm of a gradient; longer ones are scaled down. None: never."""
 
     critic_sees: str = "state"
-    """What the privileged critic is told: state, or a part of it that the world names, such as heaven-side."""
+    """What a critic may read besides the history: state, a part of it that the world names, such as heaven-side,
+    belief, sampled-state, time, or several joined by +, such as state+time."""
+    draws: Literal["shared", "independent"] = "shared"
+    """Whether a value and the bootstrap at the same step read the same sampled state, or another draw each."""
     memory: str = "gru"
     """Memory of actor and critic: gru, lstm, rnn, attention, none, or a stack such as rnn:attention."""
     actor_memory: str | None = None
@@ -114,6 +117,11 @@ class Settings:
     @property
     def how(self) -> Method:
         return method(self.method)
+
+    @property
+    def reads_state(self) -> bool:
+        """Whether the critic is told the state or a part of it, rather than what follows from the history alone."""
+        return "s" in self.how.reads and not set(self.critic_sees.split("+")) <= {"belief", "sampled-state", "time"}
 
     @property
     def architecture(self) -> Architecture:

@@ -17,6 +17,8 @@ from asymrl.worlds.spaces import Discrete, Record, Simplex, Space
 from asymrl.worlds.world import World
 
 BELIEF, SAMPLED_STATE, TIME = "belief", "sampled-state", "time"
+SIGNAL_KEY = 1_000_001  # acting uses small numbers to tell its keys apart, evaluation a million
+OTHER_DRAW = 1 << 30  # beyond the steps that tell the keys of the first draw apart
 
 
 class CriticSignal(eqx.Module):
@@ -190,6 +192,25 @@ def critic_signal(env: World, settings: Settings) -> CriticSignal:
             raise ValueError(f"critic_sees {settings.critic_sees!r} names {name} twice")
     parts = tuple(_named(env, settings, name) for name in names)
     return parts[0] if len(parts) == 1 else JointSignal(names, parts)
+
+
+def signal_keys(keys: PRNGKeyArray) -> PRNGKeyArray:
+    """Keys of signals, `[run]`, from those of an update."""
+    return jax.vmap(lambda key: jax.random.fold_in(key, SIGNAL_KEY))(keys)
+
+
+def follow_twice(
+    signal: CriticSignal, settings: Settings, key: PRNGKeyArray | None, carry: Any, *steps: Any
+) -> tuple[Any, Any, Any]:
+    """`follow`: what V is told and what its bootstraps are told.
+
+    The latter is None if it is the same; it differs for sampled states with independent draws.
+    """
+    after, values = signal.follow(key, carry, *steps)
+    if not signal.random or settings.draws == "shared":
+        return after, values, None
+    assert key is not None
+    return after, values, signal.follow(jax.random.fold_in(key, OTHER_DRAW), carry, *steps)[1]
 
 
 def signal_names(env: World) -> tuple[str, ...]:

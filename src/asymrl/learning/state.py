@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.settings import Settings
+from asymrl.learning.signals import critic_signal
 from asymrl.models.agent import Actor, Critic
 from asymrl.worlds.registry import make
 from asymrl.worlds.stepped_world import SteppedWorld
@@ -68,11 +69,9 @@ def training_world(settings: Settings, env: World | None = None) -> World:
     if env.time_limit != settings.time_limit:
         limits = f"{env.name} has time_limit {env.time_limit}, the settings have {settings.time_limit}"
         raise ValueError(f"{limits}; give both the same")
-    if isinstance(env, SteppedWorld) and env.without_latent and "s" in settings.how.reads:
+    if isinstance(env, SteppedWorld) and env.without_latent and settings.reads_state:
         raise ValueError(f"{settings.method} needs a latent state. {env.without_latent}")
-    if settings.critic_sees not in env.signals():
-        known = ", ".join(env.signals())
-        raise ValueError(f"critic_sees {settings.critic_sees!r}: {env.name} can tell its critic {known}")
+    critic_signal(env, settings)  # raises if the world cannot tell its critic that
     return env
 
 
@@ -100,7 +99,7 @@ def new_networks(
     """A policy of the history, and a value of what the method's critic reads."""
     shape, horizon = settings.architecture, settings.time_limit + 1
     spaces = (env.action_space, env.observation_space)
-    signal = env.signals()[settings.critic_sees].space
+    signal = critic_signal(env, settings).space
     critic = Critic(critic_key, *spaces, signal, settings.how.reads, shape, horizon)
     return Actor(actor_key, *spaces, shape, horizon), critic
 
