@@ -32,7 +32,7 @@ def test_trained_actor_acts_as_in_training(changes: dict) -> None:
 def test_critic_says_what_it_says_in_training(changes: dict) -> None:
     world, _, run = untrained("heaven-hell-1", **changes)
     graph = theory.analyse(world, TrainedActor(run.actor), horizon=4).graph
-    values = critic_values(run.critic, graph, graph.state)
+    values = critic_values(run.critic, graph, lambda pairs: graph.state[pairs])
     for pair in (0, graph.pairs // 2, graph.pairs - 1):
         before, observations = sequence(graph.history(int(graph.node[pair])), graph.pomdp.observations)
         read = run.critic(before, observations, jnp.full(before.shape, graph.state[pair], jnp.int32))

@@ -17,14 +17,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64, Int
 
+from asymrl.agents.playback import critic_name
 from asymrl.audit.critic_targets import critic_inputs, taught_values
+from asymrl.audit.pair_signals import PairSignals
 from asymrl.audit.trained_networks import TrainedActor, critic_values
 from asymrl.learning.settings import Settings
+from asymrl.learning.signals import SAMPLED_STATE
 from asymrl.models.agent import Actor, Critic
 from asymrl.theory.analysis import Analysis, analyse
 from asymrl.worlds.finite import FiniteWorld
@@ -46,7 +47,7 @@ class Audit:
     critic: Float64[np.ndarray, "P"]
     target: Float64[np.ndarray, "P"]
     truth: Float64[np.ndarray, "P"]
-    """V(h, s) for critics that read the state, V(h) for the others."""
+    """V(h, s) for critics that read the state or a part of it, V(h) for the others."""
 
     @property
     def error(self) -> Float64[np.ndarray, "P"]:
@@ -112,11 +113,10 @@ class Audit:
 
     def report(self, depth: int | None = None) -> Iterator[str]:
         """The audit as lines of text; histories with more than `depth` actions are not listed."""
-        about = {"h": "V(h)", "s": "V(s)", "hs": "V(h, s)"}[self.settings.how.reads]
         numbers = self.numbers(depth)
         yield (
-            f"Critic {about} of {self.settings.method}, {self.settings.estimator} targets, at {len(self.pair)} pairs "
-            f"(history, state); {self.analysis.left_over:.2%} of the episodes leave them"
+            f"Critic {critic_name(self.settings)} of {self.settings.method}, {self.settings.estimator} targets, "
+            f"at {len(self.pair)} pairs (history, state); {self.analysis.left_over:.2%} of the episodes leave them"
         )
         yield f"  {'':28}{'rms':>10}{'max':>10}"
         for name, words in PARTS.items():
@@ -129,7 +129,8 @@ class Audit:
                 f"  says {at['critic']:.4f}, its targets teach {at['target']:.4f}, true is {at['truth']:.4f} "
                 f"({at['visits']:.2%} of the visits)"
             )
-            yield from WRAP.wrap(f"in state {at['state']} after {at['history']}")
+            where = "told" if SAMPLED_STATE in self.settings.critic_sees.split("+") else "in"
+            yield from WRAP.wrap(f"{where} state {at['state']} after {at['history']}")
 
     def __str__(self) -> str:
         return "\n".join(self.report())
@@ -171,10 +172,10 @@ def audit_critic(
     graph, reads = analysis.graph, settings.how.reads
     if graph.stationary:
         raise ValueError(f"{world.name}: a critic is audited along histories, which needs a horizon")
-    privileged = jax.vmap(world.signals()[settings.critic_sees].of)(jnp.arange(graph.pomdp.states))
-    signal = np.asarray(privileged)[graph.state]
-    target = taught_values(analysis, critic_inputs(graph, reads, signal), settings)
-    truth = analysis.values.V_hs if "s" in reads else analysis.values.V_h[graph.node]
+    told = PairSignals(world, graph, settings)
+    target = taught_values(analysis, critic_inputs(graph, reads, told), settings, drawn=told.drawn)
+    truth = analysis.values.V_hs if settings.reads_state else analysis.values.V_h[graph.node]
     audited = graph.acting if depth is None else graph.acting & (graph.time[graph.node] <= depth)
     pair = np.flatnonzero(audited)
-    return Audit(analysis, settings, pair, critic_values(critic, graph, signal)[pair], target[pair], truth[pair])
+    values = critic_values(critic, graph, told, batch=told.batch)
+    return Audit(analysis, settings, pair, values[pair], target[pair], truth[pair])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float64, Int
 
+from asymrl.audit.pair_signals import PairSignals
 from asymrl.learning.settings import Settings
 from asymrl.theory.analysis import Analysis
 from asymrl.theory.history_graph import HistoryGraph
@@ -12,42 +13,49 @@ from asymrl.theory.history_graph import HistoryGraph
 CONVERGED = 1e-10  # relative change of the values at which the iteration stops
 
 
-def critic_inputs(graph: HistoryGraph, reads: str, signal: np.ndarray) -> Int[np.ndarray, "pairs"]:
-    """Numbers that are equal where the critic reads the same: the history, the privileged signal, or both.
+def critic_inputs(graph: HistoryGraph, reads: str, signals: PairSignals) -> Int[np.ndarray, "pairs"]:
+    """Numbers that are equal where the critic reads the same: the history, what it is told, or both.
 
     Critic and actor have the same kind of memory, so they do not distinguish the same histories.
     """
-    columns = [np.zeros(graph.pairs, int)]
+    columns = [np.zeros(graph.pairs, int), *signals.columns()]
     if "h" in reads:
         columns.append(graph.parameter[graph.node])
-    if "s" in reads:
-        columns += list(signal.reshape(graph.pairs, -1).T)
     return np.unique(np.stack(columns, 1), axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def taught_values(
-    analysis: Analysis, inputs: Int[np.ndarray, "pairs"], settings: Settings
+    analysis: Analysis, inputs: Int[np.ndarray, "pairs"], settings: Settings, *, drawn: bool = False
 ) -> Float64[np.ndarray, "pairs"]:
     """What a table with one entry for each input converges to under the targets of these settings.
 
     An entry is the mean of the targets over all visits. TD targets depend on the table itself; their fixed point is
     reached by iteration, which contracts.
+
+    With `drawn`, the state of a pair is one that was drawn from the belief. What follows does not depend on it, so
+    that targets and bootstraps are means over the states of a history.
     """
     graph, values = analysis.graph, analysis.values
     visits = np.where(graph.acting, graph.mass, 0.0)
     total = np.bincount(inputs, visits)
     weight = np.divide(visits, total[inputs], out=np.zeros(graph.pairs), where=visits > 0)
 
+    def over_draws(x: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "pairs"]:
+        return graph.per_node(graph.belief * x)[graph.node] if drawn else x
+
+    truth = over_draws(values.V_hs)
+
     def critic(table: Float64[np.ndarray, "inputs"]) -> Float64[np.ndarray, "pairs"]:
         # Where the agent never acts nothing is learned; the true value stands in.
-        return np.where(total[inputs] > 0, table[inputs], values.V_hs)
+        return np.where(total[inputs] > 0, table[inputs], truth)
 
-    table = np.bincount(inputs, weight * values.V_hs)
+    table = np.bincount(inputs, weight * truth)
     if settings.targets[0] == "mc":
         return critic(table)
     change = np.inf
     while change > CONVERGED * max(1.0, np.abs(table).max()):
-        previous, table = table, np.bincount(inputs, weight * _expected_targets(graph, critic(table), settings))
+        targets = over_draws(_expected_targets(graph, over_draws(critic(table)), settings))
+        previous, table = table, np.bincount(inputs, weight * targets)
         change = np.abs(table - previous).max()
     return critic(table)
 

@@ -6,6 +6,7 @@ powers of two, so that few programs are compiled.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -79,19 +80,29 @@ class TrainedActor(HistoryPolicy):
         return jax.tree.map(lambda x, y: np.concatenate([x, y]), one, other)
 
 
-def critic_values(critic: Critic, graph: HistoryGraph, signal: np.ndarray) -> Float64[np.ndarray, "pairs"]:
-    """What the critic says at each pair of an unrolled graph, for privileged signals `[pairs, ...]`.
+def critic_values(
+    critic: Critic, graph: HistoryGraph, told: Callable[[Int[np.ndarray, "n"]], Any], *, batch: int | None = None
+) -> Float64[np.ndarray, "pairs"]:
+    """What the critic says at each pair of an unrolled graph.
 
     It goes layer by layer, so that the memories of one layer only are held at a time.
+
+    Args:
+        critic: the network.
+        graph: of the policy that it judges.
+        told: what it is told at some pairs besides the history, `[n, ...]`; see `PairSignals`.
+        batch: ask about at most so many pairs at once.
     """
+    size = min(PAIRS, 1 << (max(batch, SMALLEST).bit_length() - 1)) if batch else PAIRS
     values, carry = np.zeros(graph.pairs), None
     for t in range(graph.layers):
         features = None
         if critic.history is not None:
             carry, features = _layer_features(critic.history, graph, t, carry)
-        for pairs in _batches(np.arange(graph.first_pair[t], graph.first_pair[t + 1]), PAIRS):
+        for pairs in _batches(np.arange(graph.first_pair[t], graph.first_pair[t + 1]), size):
             read = None if features is None else _padded(features[graph.node[pairs] - graph.first_node[t]])
-            values[pairs] = np.asarray(_read(critic, read, _padded(signal[pairs])))[: len(pairs)]
+            signal = jax.tree.map(_padded, told(pairs))
+            values[pairs] = np.asarray(_read(critic, read, signal))[: len(pairs)]
     return values
 
 
@@ -150,6 +161,8 @@ def _logits(actor: Actor, features: np.ndarray) -> Float[Array, "n A"]:
 
 
 @eqx.filter_jit
-def _read(critic: Critic, features: np.ndarray | None, signal: np.ndarray) -> Float[Array, "n"]:
+def _read(critic: Critic, features: np.ndarray | None, signal: Any) -> Float[Array, "n"]:
+    told = jax.tree.map(jnp.asarray, signal)
     with jax.default_matmul_precision("highest"):
-        return critic.read(None if features is None else jnp.asarray(features), jnp.asarray(signal), signal.shape[:1])
+        batch = jax.tree.leaves((features, signal))[0].shape[:1]
+        return critic.read(None if features is None else jnp.asarray(features), told, batch)
