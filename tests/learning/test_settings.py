@@ -41,6 +41,7 @@ OTHER_SHAPES: dict[str, Any] = {
     "td_n": 4,
     "target": "polyak",
     "critic_sees": "heaven-side",
+    "draws": "independent",
     "memory": "lstm",
     "actor_memory": "rnn",
     "critic_memory": "none",
