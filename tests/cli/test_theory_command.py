@@ -93,3 +93,60 @@ def test_pictures_are_saved_or_refused(tmp_path: Path, capsys: pytest.CaptureFix
 def test_wrong_command_lines(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["theory", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_q_learning_would_learn(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["theory", "heaven-hell-1", "--horizon", "10", "--learner"]
+    assert main([*asked, "adqn-vr"]) == 0
+    text = capsys.readouterr().out
+    assert "Q(h, s, a) learns r + γ Q(h', s', a*); Q(h, a) learns Q(h, s, a), for all actions." in text
+    assert "0.1-greedy        the same      yes                                0            0.9415" in text
+    assert "Yes, if every step of the replay counts the same" in text
+    assert main([*asked, "adqn-state", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["optimal"] is False
+    assert found["optimal_return"] == pytest.approx(0.99**6)
+    assert [each["replay"] for each in found["results"]] == [
+        name for name in ("uniform", "eps-optimal:0.5", "0.1-greedy") for _ in range(2)
+    ]
+    assert found["results"][0]["period"] == 18
+    assert found["results"][0]["greedy_high"] == 0
+    assert found["replay_dependence"] > 0.1
+    assert main(["theory", "good-bad", "--learner", "adqn-state", "--horizon", "8"]) == 0
+    assert "A network that reads the time too would be right" in " ".join(capsys.readouterr().out.split())
+    assert main(["theory", "good-bad", "--learner", "adqn-state", "--critic-sees", "state+time"]) == 0
+    text = capsys.readouterr().out
+    assert "Q(s, t, a) learns r + γ Q(s', t', a*)" in text
+    assert "Yes. The optimal Q(h, s, a) is the same for all histories" in text
+
+
+def test_luck_that_ends_episodes(capsys: pytest.CaptureFixture[str]) -> None:
+    """A lucky purchase ends a Shopping episode early, which a mean over each episode's steps counts too much."""
+    assert main(["theory", "shopping-2", "--learner", "dqn", "--horizon", "20", "--policy", "uniform", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    same, by_episode = found["results"][:2]
+    assert (same["weighting"], by_episode["weighting"]) == ("steps", "episodes")
+    assert same["is_optimal"]
+    assert same["greedy_low"] == pytest.approx(found["optimal_return"])
+    assert (by_episode["worst_history"], by_episode["worst_action"]) == ("the start", "buy")
+    assert by_episode["worst_error"] > 4
+    assert by_episode["greedy_high"] < 1 < found["optimal_return"]
+    assert "gives steps of short episodes more weight" in found["explanation"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tiger", "--learner", "adqn", "--policy", "optimal"], "the replay never has action"),
+        (["tiger", "--learner", "adqn", "--policy", "run:here"], "--policy run:FOLDER is about policy gradients"),
+        (["tiger", "--learner", "adqn", "-o", "here.png"], "--output is about policy gradients"),
+        (["tiger", "--learner", "adqn-state", "--critic-sees", "belief"], "choose state or state+time"),
+        (["tiger", "--learner", "dqn", "--horizon", "inf"], "needs a time limit; give a horizon"),
+        (["car-flag", "--learner", "dqn"], "car-flag has no finite tables"),
+    ],
+)
+def test_wrong_questions_about_q_learning(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["theory", *arguments]) == 2
+    assert message in capsys.readouterr().err

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from asymrl.theory import Analysis, ReadingWorth
 
 WIDTH = 100
+Learner = Literal["a2c", "ppo", "dqn", "adqn", "adqn-vr", "adqn-state", "adqn-state-vr", "adqn-short", "adqn-short-vr"]
 TARGETS = {"td0": "TD(0)", "td-lambda": "TD(lambda)", "mc": "Monte-Carlo"}
 ACTORS = {"td0": "one step", "td-lambda": "TD(lambda)", "mc": "returns"}
 
@@ -31,6 +32,10 @@ class Theory:
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD")]
     """Name of the world, such as heaven-hell-3 or tiger:episodic=true, or a .pomdp file."""
+
+    learner: Learner = "a2c"
+    """The learner: a2c and ppo learn from a policy gradient, whose bias is computed. For a method of the DQN family,
+    the report is what its Q(h, a) ends with, if --policy, a random or its own policy fills the replay."""
 
     policy: str = "eps-optimal:0.5"
     """The policy to analyse: uniform, optimal, eps-optimal:E (random with probability E), window:K or run:FOLDER."""
@@ -61,6 +66,8 @@ class Theory:
             raise UsageError(f"--depth {self.depth}: expected 0 or more")
         if self.output is not None:
             check_writable(self.output, (".png", ".svg", ".pdf"))
+        if self.learner not in ("a2c", "ppo"):
+            return self._q_learning()
         with user_errors():
             meanings = self._meanings()
             analysis, best, audit = self._analysis()
@@ -78,11 +85,36 @@ class Theory:
 
             print(*good_bad_steps(analysis.pomdp.discount), "", sep="\n")
         if self.horizon is None and analysis.horizon < (limit := self._steps(analysis.pomdp.time_limit)):
-            print(f"Whole episodes of {limit:g} actions do not fit; this is about the first {analysis.horizon:g}. "
-                  "Choose another number with --horizon.\n")  # fmt: skip
+            print(_shortened(limit, analysis.horizon))
         print("\n".join(_lines(verdict, told, meanings)))
         if audit is not None:
             print("", *audit.report(self.depth), sep="\n")
+        return 0
+
+    def _q_learning(self) -> int:
+        """The report on a method of the DQN family."""
+        from asymrl.cli.q_theory import lines
+        from asymrl.solvers import examine_q
+        from asymrl.theory import as_pomdp
+
+        if self.policy.startswith("run:") or self.output is not None:
+            option = "--policy run:FOLDER" if self.output is None else "--output"
+            raise UsageError(f"{option} is about policy gradients; leave it out with --learner {self.learner}")
+        if self.critic_sees not in (None, "state", "state+time"):
+            raise UsageError(
+                f"--critic-sees {self.critic_sees}: with --learner {self.learner}, choose state or state+time"
+            )
+        with user_errors():
+            pomdp = as_pomdp(world_named(self.world))
+            horizon = None if self.horizon is None else self._steps(pomdp.time_limit)
+            timed = self.critic_sees == "state+time"
+            found = examine_q(pomdp, self.learner, policy=self.policy, horizon=horizon, timed=timed, depth=self.depth)
+        if self.json:
+            print(json.dumps(found.to_json(), indent=1))
+            return 0
+        if self.horizon is None and found.horizon < (limit := self._steps(pomdp.time_limit)):
+            print(_shortened(limit, found.horizon))
+        print(*lines(found, WIDTH), sep="\n")
         return 0
 
     def _analysis(self) -> tuple[Analysis, Solution, Audit | None]:
@@ -150,6 +182,11 @@ class Theory:
         if not self.horizon >= 1 or (math.isfinite(self.horizon) and self.horizon != int(self.horizon)):
             raise UsageError(f"--horizon {self.horizon:g}: expected a whole number of at least 1, or inf")
         return self.horizon
+
+
+def _shortened(limit: float, horizon: float) -> str:
+    episodes = "Episodes without a time limit" if math.isinf(limit) else f"Whole episodes of {limit:g} actions"
+    return f"{episodes} do not fit; this is about the first {horizon:g}. Choose another number with --horizon.\n"
 
 
 def _lines(verdict: Verdict, told: Sequence[ReadingWorth], meanings: dict[str, str]) -> Iterator[str]:

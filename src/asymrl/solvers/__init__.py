@@ -14,6 +14,7 @@ from asymrl.solvers.memoryless import best_memoryless as best_memoryless, unifor
 from asymrl.solvers.optima import Solution as Solution, solve as solve
 from asymrl.solvers.pointbased import point_based as point_based
 from asymrl.solvers.policy_names import analyse_what_fits as analyse_what_fits, policy_by_name as policy_by_name
+from asymrl.solvers.q_verdict import QVerdict as QVerdict, examine_q as examine_q
 from asymrl.solvers.references import (
     known_returns as known_returns,
     reference_returns as reference_returns,
