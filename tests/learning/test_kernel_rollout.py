@@ -58,17 +58,20 @@ def assert_same(plain: Episodes, at_once: Episodes) -> None:
     np.testing.assert_array_equal(at_once.actions[valid], plain.actions[valid])
     np.testing.assert_array_equal(at_once.rewards[valid], plain.rewards[valid])
     np.testing.assert_allclose(at_once.features[valid], plain.features[valid], rtol=1e-4, atol=1e-5)
-    for name in ("observations", "states"):
+    # What is seen after an end belongs to the next episode, and may be left to chance.
+    before_end = np.arange(plain.rewards.shape[0])[:, None, None] < plain.lengths - ~plain.truncated
+    for name, matters in (("observations", before_end), ("states", valid)):
         for one, other in zip(*(jax.tree.leaves(getattr(e, name)) for e in (at_once, plain)), strict=True):
             assert (one.shape, one.dtype) == (other.shape, other.dtype), name
             np.testing.assert_array_equal(one[0, :2], other[0, :2])
-            np.testing.assert_array_equal(one[1:][valid], other[1:][valid])
+            np.testing.assert_array_equal(one[1:][matters], other[1:][matters])
 
 
 CASES = [
     ("heaven-hell-1", "a2c", 2),
     ("shopping-2", "a2c-react-2", 1),
     ("memory-four-rooms-5x5", "a2c", 2),
+    pytest.param("t-maze-2", "a2c", 2, marks=pytest.mark.slow),
     pytest.param("memory-four-rooms-7x9", "a2c-react-4", 4, marks=pytest.mark.slow),
 ]
 

@@ -22,6 +22,10 @@ IDS = [
     "asymrl/GoodBad-v0",
     "asymrl/Tiger-v0",
     "asymrl/CartPole-v0",
+    "asymrl/TMaze-10-v0",
+    "asymrl/RockSample-4-4-v0",
+    "asymrl/RockSample-7-8-v0",
+    "asymrl/RockSample-11-11-v0",
 ]
 
 
