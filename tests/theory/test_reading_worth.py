@@ -1,8 +1,10 @@
 """What each reading of a critic is worth: bias, error and variance, by listing and by simulation."""
 
+import dataclasses
 import functools
 import itertools
 import json
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,34 @@ def test_every_number_against_a_list_of_all_trajectories(seed: int, sees: str, h
         assert found == pytest.approx(listed.advantage_variance(lambda_, independent), rel=1e-9, abs=1e-10)
 
 
+def test_tiger_listen_once_and_open_the_other_door() -> None:
+    """The reward of the door is 10 with probability 0.85, else -100: mean -6.5, variance 0.85 * 0.15 * 110^2.
+
+    V(h) meets this variance at the door, V(h, s) one step earlier, where it is discounted: what was heard and the state
+    tell together whether the door is right.
+    """
+
+    def act(h: theory.History) -> list[float]:
+        return [1.0, 0.0, 0.0] if not h else [0.0, float(h[0][1] == 1), float(h[0][1] == 0)]
+
+    analysis = theory.analyse("tiger", act, horizon=2, discount=0.9)
+    g, spread = 0.9, 0.85 * 0.15 * 110**2
+    heard_left = ((0, 0),)
+    assert analysis.V(heard_left) == pytest.approx(-6.5)
+    assert [analysis.V(heard_left, s) for s in (0, 1)] == pytest.approx([10, -100])
+    worth = {each.critic: each for each in theory.compare_readings(analysis)}
+    for critic in ("V(h)", "V(h, b)", "V(h, s~b)", "V(s, t)", "V(b)"):
+        assert worth[critic].target_variance == pytest.approx(spread / 2)
+        assert worth[critic].advantage_variance == pytest.approx(spread / 2)
+        assert worth[critic].value_bias == pytest.approx(0, abs=1e-12)
+    assert worth["V(h, s)"].target_variance == pytest.approx(g**2 * spread / 2)
+    assert worth["V(h, s)"].advantage_variance == pytest.approx(g**2 * spread / 2)
+    # Without the time, V(s) = (-1 + g V(s) - 6.5) / 2 is the mean of two steps, and so is V(s~b).
+    V = -7.5 / (2 - g)
+    assert worth["V(s)"].value_bias == pytest.approx((abs(V - (-1 - 6.5 * g)) + abs(V + 6.5)) / 2)
+    assert worth["V(s~b)"].value_bias == pytest.approx(worth["V(s)"].value_bias)
+
+
 @pytest.mark.parametrize("independent", [False, True])
 def test_one_draw_or_two_leave_the_gradient_estimate_alone(independent: bool) -> None:
     """Also where the same row of the policy's table recurs in an episode, and neighbouring TD errors meet in it.
@@ -74,6 +104,42 @@ def test_one_draw_for_both_uses_is_never_noisier(seed: int, lambda_: float) -> N
     assert one <= two + 1e-12
     if lambda_ == 0:
         assert one == pytest.approx(two)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=8)
+def test_where_rewards_are_seen_the_state_makes_td_errors_smaller(seed: int) -> None:
+    """The sum of gamma^(2t) E[delta_t^2] is E[Var(return | h_0, s_0)] for V(h, s), and E[Var(return | h_0)] for V(h).
+
+    TD errors of V(h, s) are always uncorrelated, those of V(h) only if h tells the rewards so far.
+    """
+    pomdp = random_pomdp(seed, S=2, shows_first=True)
+    paid = np.random.default_rng(seed).normal(size=(2, 3))
+    pomdp = dataclasses.replace(pomdp, reward=paid[pomdp.rows()[1], pomdp.observation])
+    act, g, sums = random_policy(seed, 2), pomdp.discount, {}
+    for sees in ("", "state"):
+        listed = ListedCritic(pomdp, act, 3, sees, history=True)
+        sums[sees] = sum(
+            episode.probability * sum(g ** (2 * t) * delta**2 for t, delta in enumerate(episode.errors(g)))
+            for episode in listed.episodes()
+        )
+        moments: dict[Any, np.ndarray] = defaultdict(lambda: np.zeros(3))
+        for path in listed.paths:
+            first = path.histories[0], path.states[0] if sees else None
+            moments[first] += path.probability * np.array([1, path.returns(0, g), path.returns(0, g) ** 2])
+        assert sums[sees] == pytest.approx(sum(m[2] - m[1] ** 2 / m[0] for m in moments.values()), rel=1e-9)
+    assert sums["state"] <= sums[""] + 1e-12
+
+
+@pytest.mark.parametrize(("seed", "state_helps"), [(0, False), (2, True)])
+def test_no_variance_is_ordered(seed: int, state_helps: bool) -> None:
+    """Not even those of targets and advantages, where rewards are not seen."""
+    analysis = theory.analyse(random_pomdp(seed), random_policy(seed, 2), horizon=3)
+    h, hs = (theory.examine_reading(analysis, sees, history=True) for sees in ("", "state"))
+    assert (hs.target_variance < h.target_variance) == state_helps
+    assert h.advantage_variance is not None
+    assert hs.advantage_variance is not None
+    assert (hs.advantage_variance < h.advantage_variance) == state_helps
 
 
 def test_a_return_minus_a_drawn_value_keeps_the_noise_of_that_value_alone() -> None:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sparse
 from jaxtyping import Bool, Float64
-from scipy.sparse.linalg import LinearOperator, gmres, spsolve
+from scipy.sparse.linalg import LinearOperator, gmres
 
 from asymrl.theory.history_graph import HistoryGraph
-from asymrl.theory.readings import LearnedCritic
+from asymrl.theory.readings import LearnedCritic, learn, read
 from asymrl.theory.values import Values
 
 DENSE = 30_000_000  # pairs times states up to which TD(lambda) is solved directly
@@ -105,12 +105,14 @@ class StateValues:
             raise ValueError(f"lambda is {lambda_!r}, expected a number from 0 to 1")
         if lambda_ == 1:
             return self.visit_mc
+        V = np.full(self.graph.pomdp.states, np.nan)
+        if lambda_ == 0:
+            V[np.unique(self.graph.state)] = learn(self.values, read(self.graph, "state", history=False)).table
+            return np.where(self.visited, V, np.nan)
         # A state that is only reached at open ends is never learned; its true mean stands in.
         elsewhere = np.where(self.visited, 0.0, np.nan_to_num(self._mean(self.graph.mass, self.values.V_hs)))
         constant = self._target_means(elsewhere, lambda_, paid=True)
-        solution = self._solve(constant, lambda_)
-        V = np.full(self.graph.pomdp.states, np.nan)
-        V[self.visited] = solution
+        V[self.visited] = self._solve(constant, lambda_)
         return V
 
     @cached_property
@@ -120,9 +122,6 @@ class StateValues:
     def _solve(self, constant: Float64[np.ndarray, "M"], lambda_: float) -> Float64[np.ndarray, "M"]:
         """Solves V = constant + K V on the visited states, where K V are the mean targets without rewards."""
         visited = np.flatnonzero(self.visited)
-        if lambda_ == 0:
-            system = sparse.csc_array(sparse.eye_array(len(visited)) - self._one_step_model)
-            return np.asarray(spsolve(system, constant))
         if self.graph.pairs * len(visited) <= DENSE:
             unit = np.zeros((self.graph.pomdp.states, len(visited)))
             unit[visited, np.arange(len(visited))] = 1.0
@@ -140,18 +139,6 @@ class StateValues:
         if failure:
             raise ValueError(f"{self.graph.pomdp.name}: the fixed point of TD({lambda_:g}) did not converge")
         return solution
-
-    @cached_property
-    def _one_step_model(self) -> sparse.csr_array:
-        """Transitions gamma Pr(s' | s), averaged over the visits of s."""
-        graph, visited = self.graph, np.flatnonzero(self.visited)
-        on = (graph.target >= 0) & graph.acting[graph.source]
-        source, target = graph.source[on], graph.target[on]
-        weight = graph.pomdp.discount * self._visits[source] * graph.probability[on]
-        entries = (weight, (graph.state[source], graph.state[target]))
-        joint = sparse.csr_array(entries, shape=(graph.pomdp.states,) * 2)
-        visits = graph.per_state(self._visits)[visited]
-        return sparse.csr_array(sparse.diags_array(1 / visits) @ joint[visited][:, visited])
 
     def _target_means(self, V: np.ndarray, lambda_: float, *, paid: bool) -> np.ndarray:
         """The mean target over the visits of each visited state, for a critic V [S, ...], with rewards if `paid`."""
