@@ -77,6 +77,15 @@ def test_methods_keep_their_colours_and_others_take_what_is_left():
     assert colours["a2c"] == method_colours(["a2c"])["a2c"] == SERIES[0]
 
 
+def test_learners_have_the_same_colours_for_the_same_critics_unless_they_share_a_figure():
+    by_learner = [["a2c", "a2c-asym-s", "a2c-asym-hs"], ["ppo", "ppo-asym-s", "ppo-asym-hs"]]
+    assert [list(method_colours(names).values()) for names in by_learner] == [list(SERIES[:3])] * 2
+    assert list(method_colours(["dqn", "adqn-state-vr", "adqn-vr"]).values()) == list(SERIES[:3])
+    together = method_colours(["ppo-asym-hs", "a2c-asym-hs", "adqn-vr"])
+    assert together["a2c-asym-hs"] == SERIES[2]
+    assert len(set(together.values())) == 3
+
+
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
 def test_the_figure_is_saved_in_the_format_of_the_file(tmp_path: Path, ending: str):
     path = tmp_path / f"curve.{ending}"

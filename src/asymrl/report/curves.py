@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from asymrl.learning.methods import PAPER_METHODS
+from asymrl.learning.methods import PAPER_METHODS, PPO_METHODS
 from asymrl.render import style
 from asymrl.stores.statistics import mean_and_error, run_columns
 from asymrl.stores.wording import plural
@@ -23,18 +23,31 @@ from asymrl.worlds.reference_scores import Score
 
 # Colours of lines. The paper's methods have the first five, in every figure the same.
 SERIES = (style.BLUE, style.ORANGE, style.VERMILION, style.GREEN, style.PURPLE, style.SKY, style.INK)
+# The variants of DQN in such an order that Q(h), Q(s) and Q(h, s) have the colours of V(h), V(s) and V(h, s).
+_DQN_ORDER = ("dqn", "adqn-state-vr", "adqn-vr", "adqn", "adqn-state", "adqn-short-vr", "adqn-short")
+METHOD_COLOURS: dict[str, str] = {
+    method: colour
+    for family in (PAPER_METHODS, PPO_METHODS, _DQN_ORDER)
+    for method, colour in zip(family, SERIES, strict=False)
+}
 GRID = 400  # points at which curves are averaged
 DPI = 200
 COLUMNS = 3  # panels beside each other, one for each world
 
 
 def method_colours(methods: Sequence[str]) -> dict[str, str]:
-    """A colour for each method: the paper's methods have fixed ones, others take those that are left."""
-    fixed: dict[str, str] = dict(zip(PAPER_METHODS, SERIES, strict=False))
-    free = [colour for colour in SERIES if colour not in {fixed.get(method) for method in methods}]
-    others = [method for method in dict.fromkeys(methods) if method not in fixed]
-    taken = dict(zip(others, free, strict=False))
-    return {method: fixed.get(method) or taken.get(method, style.MUTED) for method in methods}
+    """A colour for each method. Methods of a learner have fixed ones, by what their critic reads as far as possible.
+
+    Where two learners stand in one figure the first in the list keeps its colour, and others take those that are left.
+    """
+    distinct = sorted(dict.fromkeys(methods), key=lambda name: name not in PAPER_METHODS)
+    colours: dict[str, str] = {}
+    for method in distinct:
+        wanted = METHOD_COLOURS.get(method)
+        if wanted is not None and wanted not in colours.values():
+            colours[method] = wanted
+    free = iter([colour for colour in SERIES if colour not in colours.values()])
+    return {method: colours.setdefault(method, next(free, style.MUTED)) for method in methods}
 
 
 class Curves(NamedTuple):
