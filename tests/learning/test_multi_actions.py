@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from asymrl.agents.playback import play_back
+from asymrl.learning.collector import play
 from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.state import RunState
-from asymrl.learning.stepped import play
 from tests.learning.small import member, start, tiny
 from tests.worlds.dials import BLANK, SIZES, Dials
 

@@ -14,9 +14,10 @@ from gymnasium.utils.env_checker import check_env
 from asymrl.adapters.gym import Environment, VectorEnvironment
 from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.adapters.gymnax_world import GymnaxWorld, space_of
+from asymrl.learning.collector import Collector
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import Settings
-from asymrl.learning.stepped import Collector, SteppedProgram
+from asymrl.learning.settings import A2CSettings
+from asymrl.learning.stepped import SteppedProgram
 from asymrl.worlds import MultiDiscrete
 from tests.adapters.gym.foreign_envs import Keys, Switches
 from tests.learning.small import start
@@ -38,7 +39,7 @@ def test_an_environments_actions_are_counted_from_zero():
 
 def test_it_is_learned_to_set_both():
     """Knowing nothing, one gets (1/3 + 1/2) / 2."""
-    given = Settings(world="switches", method="a2c-asym-hs", memory_size=8, hidden=(16,), time_limit=1, episodes=16,
+    given = A2CSettings(world="switches", method="a2c-asym-hs", memory_size=8, hidden=(16,), time_limit=1, episodes=16,
                      steps=100_000, actor_rate=0.01, critic_rate=0.01, entropy_weight=0.01)  # fmt: skip
     prog = SteppedProgram(given.shape(), from_gymnasium(Switches, time_limit=1))
     runs = prog.train(start(prog.world, prog.settings, [0]), stack_numbers([given]), 200)
