@@ -13,7 +13,7 @@ import numpy as np
 from asymrl.learning.a2c import A2CState
 from asymrl.learning.learners import new_run
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.learning.settings import A2CSettings, PPOSettings, Settings
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.compound import Window
 from asymrl.models.memory import Gru
@@ -28,6 +28,11 @@ TINY = {"memory_size": 8, "hidden": (8,), "time_limit": 8, "steps": 10_000, "log
 def tiny(**settings: Any) -> A2CSettings:
     """A2CSettings with small networks and short episodes."""
     return A2CSettings(**(TINY | settings))
+
+
+def tiny_ppo(**settings: Any) -> PPOSettings:
+    """The same of PPO."""
+    return PPOSettings(**(TINY | settings))
 
 
 def start(env: World, settings: Settings, seeds: Sequence[int]) -> A2CState:

@@ -59,6 +59,24 @@ def test_a_stream_is_its_episodes_one_after_the_other(memory: Memory):
     np.testing.assert_allclose(step_by_step(memory, XS), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_what_would_come_next(memory: Memory):
+    """After each input of the streams another one that could have followed in the same episode."""
+    following = XS[::-1]
+
+    @eqx.filter_jit
+    def both(memory: Memory) -> tuple[jax.Array, jax.Array]:
+        projected = memory.project(XS), memory.project(following)
+        _, features, after = memory.follow_with_next(memory.begin_streams(N), jnp.asarray(FIRST), *projected)
+        return features, after
+
+    features, after = both(memory)
+    np.testing.assert_allclose(features, in_pieces(memory, XS), rtol=1e-5, atol=1e-6)
+    for n, t, begun in ((0, 3, 2), (1, 4, 0), (1, 5, 5)):
+        episode = jnp.concatenate([XS[begun : t + 1, n], following[t : t + 1, n]])
+        expected = memory.sequence(episode[:, None])[-1, 0]
+        np.testing.assert_allclose(after[t, n], expected, rtol=1e-5, atol=1e-6)
+
+
 SIMPLE = ("gru", "attention", "the last 3", "none")
 
 

@@ -22,7 +22,7 @@ from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, descend, new_adam
 from asymrl.learning.returns import add_bootstrap, estimate
 from asymrl.learning.rollout import roll_out
-from asymrl.learning.schedules import scheduled
+from asymrl.learning.schedules import negentropy_weight
 from asymrl.learning.settings import A2CSettings
 from asymrl.learning.signals import signal_keys
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
@@ -196,17 +196,6 @@ def values_and_bootstraps(
         critic.read(features, signal, data.before.shape[:2]) for signal in (data.signal, data.bootstrap_signal)
     )
     return values, ahead
-
-
-def negentropy_weight(timesteps: Int[Array, ""], settings: A2CSettings, numbers: Numbers) -> Float[Array, ""]:
-    """The weight lambda of the negative entropy at this time."""
-    return scheduled(
-        settings.entropy_schedule,
-        timesteps,
-        start=numbers.entropy_weight,
-        end=numbers.entropy_end,
-        steps=numbers.entropy_steps,
-    )
 
 
 def follow_critic(runs: A2CState, settings: A2CSettings, numbers: Numbers, active: Bool[Array, "run"]) -> A2CState:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray
 
-from asymrl.learning.episodes import Episodes
+from asymrl.learning.episodes import Episodes, draw_seeds
 from asymrl.learning.rollout import roll_out
 from asymrl.models.agent import Actor
 from asymrl.worlds.stepped_world import SteppedWorld, Stepper
@@ -29,6 +29,8 @@ class Acting:
         self._actor_static = eqx.filter(actor, lambda leaf: eqx.is_array(leaf) or _is_shape(leaf), inverse=True)
         self.begin = jax.jit(self._begin_episodes, static_argnums=2)
         self.act = jax.jit(self._act_once, static_argnums=4, donate_argnums=1)
+        self.begin_streams = jax.jit(self._begin_streams, static_argnums=(2, 3))
+        self.act_in_streams = jax.jit(self._act_in_streams)
 
     def _begin_episodes(self, arrays: Any, keys: PRNGKeyArray, episodes: int) -> tuple[Any, tuple, Array, Array, Array]:
         """What an episode begins with.
@@ -41,8 +43,7 @@ class Acting:
         begin_keys, chance_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(2))
         shape = (self.horizon, episodes)
         chance = jax.vmap(lambda key: self.policy.chance(key, shape), out_axes=1)(chance_keys)
-        # Gymnasium wants seeds that are not negative, as Python's own integers.
-        seeds = jax.vmap(lambda key: jax.random.bits(key, (episodes,)) >> 1)(begin_keys)
+        seeds = jax.vmap(lambda key: draw_seeds(key, (episodes,)))(begin_keys)
         memory = jax.vmap(lambda ready: eqx.combine(ready, self._static).history.memory.initial(episodes))(ready)
         features = jnp.zeros((self.horizon, keys.shape[0], episodes, self._static.history.memory.size))
         before = self.policy.none(keys.shape[0], episodes)
@@ -66,6 +67,30 @@ class Acting:
         flat = action.reshape(-1, *action.shape[2:])
         return (memory, features), action, self.policy.to_world(flat)
 
+    def _begin_streams(self, arrays: Any, keys: PRNGKeyArray, steps: int, streams: int) -> tuple[Any, Array, Array]:
+        """The actors made ready, what is random about their actions, and seeds for episodes that begin meanwhile."""
+        actors = eqx.combine(arrays, self._actor_static)
+        ready = eqx.filter(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
+        chance_keys, seed_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(2))
+        shape = (steps, streams)
+        chance = jax.vmap(lambda key: self.policy.chance(key, shape), out_axes=1)(chance_keys)
+        return jax.tree.leaves(ready), chance, jax.vmap(lambda key: draw_seeds(key, shape), out_axes=1)(seed_keys)
+
+    def _act_in_streams(
+        self, ready: Any, memory: Any, first: Array, before: Array, seen: Any, chance: Array, t: Array
+    ) -> tuple[Any, Array, Array, Array]:
+        """The memories now, actions `[run, stream]`, their logarithmic probabilities, and what the world gets."""
+
+        def choose(ready: Any, memory: Any, first: Array, before: Array, seen: Any, chance: Array) -> tuple:
+            memory, parameters = eqx.combine(ready, self._static).step_from(memory, first, before, seen)
+            action = self.policy.choose(parameters, chance)
+            return memory, action, self.policy.log_probability(parameters, action)
+
+        with jax.default_matmul_precision("highest"):
+            actors = jax.tree.unflatten(self._structure, ready)
+            memory, action, log_chosen = jax.vmap(choose)(actors, memory, first, before, seen, chance[t])
+        return memory, action, log_chosen, self.policy.to_world(action.reshape(-1, *action.shape[2:]))
+
 
 def _is_shape(leaf: Any) -> bool:
     return isinstance(leaf, jax.ShapeDtypeStruct)
@@ -79,7 +104,9 @@ class Collector:
 
     def __init__(self, world: SteppedWorld, acting: Acting):
         self.world, self.acting = world, acting
-        self._steppers: dict[int, Stepper] = {}
+        self._steppers: dict[tuple[int, str], Stepper] = {}
+        self.held: dict[int, Any] = {}
+        """What a learner keeps about environments whose episodes go on in its next update."""
 
     def collect(
         self,
@@ -94,7 +121,7 @@ class Collector:
         """Whole episodes of each active run, or only so many steps of them; see `roll_out`."""
         runs, horizon = keys.shape[0], self.acting.horizon
         ready, loop, before, chance, seeds = self.acting.begin(eqx.filter(actors, eqx.is_array), keys, episodes)
-        stepper = self._stepper(runs * episodes)
+        stepper = self.stepper(runs * episodes)
         seen, truth = stepper.reset(np.asarray(seeds).ravel().tolist())
         tape = _Tape(horizon, seen, truth)
         alive = np.repeat(np.asarray(active), episodes)
@@ -110,10 +137,11 @@ class Collector:
                 break
         return tape.episodes(runs, episodes, loop[1])
 
-    def _stepper(self, count: int) -> Stepper:
-        if count not in self._steppers:
-            self._steppers[count] = self.world.open(count)
-        return self._steppers[count]
+    def stepper(self, count: int, purpose: str = "episodes") -> Stepper:
+        """So many environments, opened at the first call, that nothing with another purpose touches."""
+        if (count, purpose) not in self._steppers:
+            self._steppers[count, purpose] = self.world.open(count)
+        return self._steppers[count, purpose]
 
     def close(self) -> None:
         """Closes the environments."""

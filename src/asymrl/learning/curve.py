@@ -54,6 +54,27 @@ def count(runs: States, episodes: Episodes, active: Bool[Array, "run"]) -> State
     )
 
 
+def count_ended(
+    run: States,
+    ended: Bool[Array, "time stream"],
+    returns: Float[Array, "time stream"],
+    lengths: Int[Array, "time stream"],
+    steps: Int[Array, ""],
+) -> States:
+    """`count` for one run and the episodes that ended somewhere in its streams; `steps` were taken in all."""
+    ended, values = ended.ravel(), jnp.stack([returns.ravel(), lengths.ravel().astype(jnp.float32)])
+    number = jnp.cumsum(ended) - 1  # of each episode among those that ended
+    # Of more than fit, only the last ones are written: of two values for one place, either might win.
+    written = ended & (number > number[-1] - RECENT)
+    place = jnp.where(written, (run.episodes + number) % RECENT, RECENT)
+    recent = jnp.stack([run.recent_returns, run.recent_lengths]).at[:, place].set(values, mode="drop")
+    return eqx.tree_at(
+        lambda r: (r.timesteps, r.episodes, r.recent_returns, r.recent_lengths),
+        run,
+        (run.timesteps + steps, run.episodes + number[-1] + 1, recent[0], recent[1]),
+    )
+
+
 def recent_means(runs: RunState) -> tuple[Float[Array, "run"], Float[Array, "run"]]:
     """Mean return and mean length of the last 100 episodes of each run, or of as many as there were."""
     count = jnp.minimum(runs.episodes, RECENT)

@@ -56,6 +56,11 @@ class Start(NamedTuple):
     keys: PRNGKeyArray  # [run], for what happens in the world
 
 
+def draw_seeds(key: PRNGKeyArray, shape: tuple[int, ...]) -> Int[Array, "..."]:
+    """Seeds of environments. Gymnasium wants them not to be negative, as Python's own integers."""
+    return (jax.random.bits(key, shape) >> 1).astype(jnp.int32)
+
+
 def tape_length(horizon: int) -> int:
     """The last question may lead a few steps beyond the horizon; a tape has room for them."""
     return -(-horizon // STEPS_PER_QUESTION) * STEPS_PER_QUESTION

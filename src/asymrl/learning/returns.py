@@ -52,7 +52,26 @@ def mc(rewards: Float[Array, "time episode"], discount: Scalar) -> Float[Array, 
     return _discounted_sum(rewards, discount)
 
 
-def _discounted_sum(x: Float[Array, "time episode"], discount: Scalar) -> Float[Array, "time episode"]:
+def gae(
+    rewards: Float[Array, "time stream"],
+    values: Float[Array, "time stream"],
+    next_values: Float[Array, "time stream"],
+    ended: Bool[Array, "time stream"],
+    discount: Scalar,
+    lambda_: Scalar,
+) -> Float[Array, "time stream"]:
+    """Generalised advantage estimation (Schulman et al. 2016): A_t = delta_t + gamma lambda A_{t+1}.
+
+    `next_values` are those after each action, 0 where there is nothing to come; nothing goes back beyond an end.
+    In an episode this is `td_lambda` minus the values.
+    """
+    errors = rewards + discount * next_values - values
+    return _discounted_sum(errors, jnp.where(ended, 0.0, discount * lambda_))
+
+
+def _discounted_sum(
+    x: Float[Array, "time episode"], discount: Scalar | Float[Array, "time episode"]
+) -> Float[Array, "time episode"]:
     """y_t = x_t + discount y_{t+1}, in a logarithmic number of steps."""
 
     def combine(later: tuple[Array, Array], earlier: tuple[Array, Array]) -> tuple[Array, Array]:

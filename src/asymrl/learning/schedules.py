@@ -5,6 +5,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from asymrl.learning.numbers import Numbers
+from asymrl.learning.settings import A2CSettings, PPOSettings
+
 SCHEDULES = ("constant", "linear", "exponential")
 
 
@@ -30,3 +33,16 @@ def scheduled(
     if name == "exponential":
         return start * 0.5 ** (step.astype(jnp.float32) / jnp.asarray(steps, jnp.float32))
     raise ValueError(f"unknown schedule {name!r}; choose one of {', '.join(SCHEDULES)}")
+
+
+def negentropy_weight(
+    timesteps: Int[Array, ""], settings: A2CSettings | PPOSettings, numbers: Numbers
+) -> Float[Array, ""]:
+    """The weight lambda of the negative entropy at this time."""
+    return scheduled(
+        settings.entropy_schedule,
+        timesteps,
+        start=numbers.entropy_weight,
+        end=numbers.entropy_end,
+        steps=numbers.entropy_steps,
+    )

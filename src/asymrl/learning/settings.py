@@ -237,12 +237,14 @@ class PPOSettings(Settings):
     """Episodes that run in parallel; each goes on where the last update left it."""
     rollout: int = 128
     """Steps of each stream per update."""
+    episodes: int | None = None
+    """Learn from this many whole episodes per update, as A2C does, instead of streams. None: streams."""
     epochs: int = 4
     """Passes over the steps of an update."""
     minibatches: int = 4
     """Gradient steps per pass; each uses some of the streams, whole."""
-    clip_ratio: float = number(0.2)
-    """How far the probability of an action may move from 1 in ratio before its gradient is cut."""
+    clip_ratio: float | None = number(0.2)
+    """How far the ratio of an action's probability to what it was may be from 1 before it counts no more. None: any."""
     gae_lambda: float = number(0.95)
     """Lambda of generalised advantage estimation."""
     value_weight: float = number(0.5)
@@ -253,6 +255,8 @@ class PPOSettings(Settings):
     """Whether actor and critic have one memory, with two heads on it."""
     normalise_advantages: bool = True
     """Whether advantages have mean 0 and standard deviation 1 in each minibatch."""
+    discount_steps: bool = False
+    """Whether the policy loss at time t of an episode has the weight gamma^t, as in A2C."""
     entropy_weight: float = number(0.01)
     """Weight lambda of the negative entropy at the start."""
     entropy_end: float | None = number(None)
@@ -265,11 +269,15 @@ class PPOSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_positive("learning_rate", "streams", "rollout", "epochs", "minibatches", "entropy_steps")
-        self.check_positive("clip_ratio")
+        for name in ("clip_ratio", "episodes"):
+            if getattr(self, name) is not None:
+                self.check_positive(name)
         self.check_share("gae_lambda")
         self.check_not_negative("entropy_weight", "entropy_end", "value_weight")
-        if self.streams % self.minibatches:
-            raise ValueError(f"minibatches is {self.minibatches}; it must divide streams, which is {self.streams}")
+        together = "streams" if self.episodes is None else "episodes"
+        if getattr(self, together) % self.minibatches:
+            divided = f"it must divide {together}, which is {getattr(self, together)}"
+            raise ValueError(f"minibatches is {self.minibatches}; {divided}")
 
     @property
     def targets(self) -> tuple[str, float]:

@@ -63,7 +63,7 @@ class Attention(Memory):
 
     def begin_streams(self, streams: int) -> tuple[Int[Array, "stream"], Array, Array]:
         """How many inputs the current episode has had, and keys and values of the last `horizon`, the newest last."""
-        past = jnp.zeros((self.horizon, streams, self.size))
+        past = jnp.zeros((streams, self.horizon, self.size))
         return jnp.zeros(streams, jnp.int32), past, past
 
     def follow_from(
@@ -75,11 +75,13 @@ class Attention(Memory):
         age, past_keys, past_values = jax.lax.stop_gradient(carry)
         T, ages = projected.shape[0], inputs_of_episode(age, first)
         queries, keys, values = jnp.split(projected, 3, axis=-1)
-        keys, values = jnp.concatenate([past_keys, keys]), jnp.concatenate([past_values, values])
+        keys = jnp.concatenate([past_keys.swapaxes(0, 1), keys])
+        values = jnp.concatenate([past_values.swapaxes(0, 1), values])
         # How long before each query each input was: never later, and not before the episode began.
         ago = self.horizon + jnp.arange(T)[:, None] - jnp.arange(self.horizon + T)[None]
         seen = (ago[None] >= 0) & (ago[None] < ages.T[..., None])
-        return (ages[-1], keys[T:], values[T:]), self._attend(queries, keys, values, seen[:, None])
+        carry = (ages[-1], keys[T:].swapaxes(0, 1), values[T:].swapaxes(0, 1))
+        return carry, self._attend(queries, keys, values, seen[:, None])
 
     def advance_from(
         self,

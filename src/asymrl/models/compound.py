@@ -60,9 +60,9 @@ class Window(Memory):
         _, T, E, width = windows.shape
         return self.inner.follow(windows.reshape(self.length, T * E, width))[-1].reshape(T, E, self.size)
 
-    def begin_streams(self, streams: int) -> tuple[Int[Array, "stream"], Float[Array, "past stream width"]]:
+    def begin_streams(self, streams: int) -> tuple[Int[Array, "stream"], Float[Array, "stream past width"]]:
         """How many inputs the current episode has had, and the last ones, `length - 1` at most."""
-        return jnp.zeros(streams, jnp.int32), self._zeros(streams)
+        return jnp.zeros(streams, jnp.int32), self._zeros(streams).swapaxes(0, 1)
 
     def follow_from(
         self, carry: Carry, first: Bool[Array, "time stream"], projected: Float[Array, "time stream width"]
@@ -70,14 +70,14 @@ class Window(Memory):
         age, past = jax.lax.stop_gradient(carry)
         T = projected.shape[0]
         ages = inputs_of_episode(age, first)
-        padded = jnp.concatenate([past, projected])
+        padded = jnp.concatenate([past.swapaxes(0, 1), projected])
         windows = jnp.stack([padded[i : i + T] for i in range(self.length)])
         # The input `length - 1 - i` before the last one of a window belongs to the episode if that is old enough.
         missing = jnp.arange(self.length)[:, None, None] < self.length - ages[None]
         _, bias = self.projection()
         shape = windows.shape
         windows = jnp.where(jnp.broadcast_to(missing[..., None], shape), jnp.broadcast_to(bias, shape), windows)
-        return (ages[-1], padded[T:]), self._last_of(windows)
+        return (ages[-1], padded[T:].swapaxes(0, 1)), self._last_of(windows)
 
     def advance_from(
         self, carry: Carry, first: Bool[Array, "stream"], projected: Float[Array, "stream width"]

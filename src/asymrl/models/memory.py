@@ -61,7 +61,10 @@ class Memory(eqx.Module):
         return self.follow(projected)
 
     def begin_streams(self, streams: int) -> Carry:
-        """What `follow_from` carries before the first input of all; it may differ from what `advance` carries."""
+        """What `follow_from` carries before the first input of all; it may differ from what `advance` carries.
+
+        The axis of streams comes first.
+        """
         return self.initial(streams)
 
     def follow_from(
@@ -84,6 +87,26 @@ class Memory(eqx.Module):
             return jnp.where(jnp.broadcast_to(first[:, None], old.shape), empty, old)
 
         return self.advance(jax.tree.map(renewed, self.initial(first.shape[0]), carry), projected)
+
+    def follow_with_next(
+        self,
+        carry: Carry,
+        first: Bool[Array, "time stream"],
+        projected: Float[Array, "time stream width"],
+        following: Float[Array, "time stream width"],
+    ) -> tuple[Carry, Float[Array, "time stream size"], Float[Array, "time stream size"]]:
+        """`follow_from`, and the feature after each of the `following` inputs if that had come right after.
+
+        For the value of where an episode was cut off. Not for use where a gradient is wanted.
+        """
+
+        def step(carry: Carry, at: tuple[Array, Array, Array]) -> tuple[Carry, tuple[Array, Array]]:
+            first, x, after = at
+            carry, features = self.advance_from(carry, first, x)
+            return carry, (features, self.advance_from(carry, jnp.zeros_like(first), after)[1])
+
+        carry, (features, after) = jax.lax.scan(step, carry, (first, projected, following))
+        return carry, features, after
 
     def project(self, xs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch width"]:
         """Inputs times the matrix, plus the bias."""
@@ -151,6 +174,16 @@ class Gru(Memory):
         stream = Stream(carry, 1.0 - first.astype(carry.dtype))
         hs = gru_sequence(projected, self.hidden_weight, self.hidden_bias, None, stream)
         return hs[-1], hs
+
+    def follow_with_next(
+        self,
+        carry: Float[Array, "stream size"],
+        first: Bool[Array, "time stream"],
+        projected: Float[Array, "time stream gates"],
+        following: Float[Array, "time stream gates"],
+    ) -> tuple[Float[Array, "stream size"], Float[Array, "time stream size"], Float[Array, "time stream size"]]:
+        carry, hs = self.follow_from(carry, first, projected)
+        return carry, hs, gru_gates(following, hs, self.hidden_weight, self.hidden_bias)[0]
 
 
 class Rnn(Memory):

@@ -17,8 +17,11 @@ from asymrl.worlds.world import World
 class Stepper(Protocol):
     """Several copies of an environment, stepped together. Arrays have a leading axis of environments."""
 
-    def reset(self, seeds: Sequence[int]) -> tuple[Any, Any]:
-        """Starts an episode in each, from these seeds; returns observations and latent states."""
+    def reset(self, seeds: Sequence[int], which: Bool[np.ndarray, "env"] | None = None) -> tuple[Any, Any]:
+        """Starts an episode in each, or only in those of `which`, from these seeds.
+
+        Returns observations and latent states; those of the others are not used.
+        """
         ...
 
     def step(

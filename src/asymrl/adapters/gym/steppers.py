@@ -50,10 +50,11 @@ class SerialStepper:
         self.envs = [make() for _ in range(count)]
         self.observation, self.latent, self.act = observation, latent, act
 
-    def reset(self, seeds: Sequence[int]) -> tuple[Any, Any]:
+    def reset(self, seeds: Sequence[int], which: np.ndarray | None = None) -> tuple[Any, Any]:
         observations, latents = self._buffers()
-        for i, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
-            observation, info = env.reset(seed=seed)
+        for i in range(len(self.envs)) if which is None else np.flatnonzero(which).tolist():
+            env = self.envs[i]
+            observation, info = env.reset(seed=seeds[i])
             _write(observations, i, self.observation.read(observation))
             _write(latents, i, self.latent.encoding.read(self.latent.find(env, info)))
         return observations, latents
@@ -115,8 +116,9 @@ class ProcessStepper:
         with user_path():
             self.envs = AsyncVectorEnv([lambda: WithLatent(make(), observation, latent)] * count, context="forkserver")
 
-    def reset(self, seeds: Sequence[int]) -> tuple[Any, Any]:
-        result, _ = self.envs.reset(seed=list(seeds))
+    def reset(self, seeds: Sequence[int], which: np.ndarray | None = None) -> tuple[Any, Any]:
+        options = None if which is None else {"reset_mask": which}
+        result, _ = self.envs.reset(seed=list(seeds), options=options)
         return self._parts(result)
 
     def step(self, actions: np.ndarray, alive: np.ndarray) -> StepResult:

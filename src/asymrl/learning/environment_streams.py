@@ -1,0 +1,129 @@
+"""Streams in worlds that run in Python: `streams.act_in_streams` for environments that are stepped on the host.
+
+What such an environment holds cannot be saved. A run keeps the seed of each current episode and the actions so far
+instead; environments that do not hold that episode, such as those of a new process, play it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Bool, PRNGKeyArray
+
+from asymrl.learning.streams import Piece, Script, Streams
+from asymrl.models.agent import Actor
+from asymrl.worlds.stepped_world import Stepper
+
+if TYPE_CHECKING:
+    from asymrl.learning.collector import Collector
+
+
+class Held(NamedTuple):
+    """The episodes that environments are in, and what there is to see and to know. The environments come first."""
+
+    seed: np.ndarray
+    actions: np.ndarray  # [env, time, ...]
+    t: np.ndarray
+    seen: Any
+    truth: Any
+
+    def is_at(self, seed: np.ndarray, actions: np.ndarray, t: np.ndarray) -> bool:
+        """Whether the environments are where these episodes are."""
+        if not (np.array_equal(self.seed, seed) and np.array_equal(self.t, t)):
+            return False
+        past = np.arange(actions.shape[1])[None] < t[:, None]
+        return np.array_equal(self.actions[past], actions[past])
+
+
+def act_in_environments(
+    collector: Collector,
+    actors: Actor,
+    streams: Streams,
+    keys: PRNGKeyArray,
+    active: Bool[np.ndarray, "run"],
+    rollout: int,
+    steps: int | None = None,
+) -> tuple[Streams, Piece]:
+    """`rollout` steps of each stream of the active runs, or only the first `steps` of them."""
+    (runs, count), horizon, policy = streams.returns.shape, collector.acting.horizon, collector.acting.policy
+    ready, chance, seeds = collector.acting.begin_streams(eqx.filter(actors, eqx.is_array), keys, rollout, count)
+    stepper, alive = collector.stepper(runs * count, "streams"), np.repeat(np.asarray(active), count)
+    seeds = np.asarray(seeds).reshape(rollout, -1)
+    # Copies, which are changed along the way; all environments of all runs in a row.
+    script, before, returns = jax.tree.map(_in_a_row, (streams.episode, streams.before, streams.returns))
+    seed, actions, t = script
+    none, memory, rows = np.asarray(policy.none(runs * count)), streams.carries.actor, np.arange(runs * count)
+    held = collector.held.get(runs * count)
+    if held is not None and held.is_at(seed, actions, t):
+        seen, truth = held.seen, held.truth
+    else:
+        seen, truth = replay(stepper, seed, np.asarray(policy.to_world(actions)), t)
+
+    def by_run(leaf: np.ndarray) -> np.ndarray:
+        return leaf.reshape(runs, count, *leaf.shape[1:])
+
+    tape: Any = None
+    for k in range(rollout if steps is None else steps):
+        first = t == 0
+        given = jax.tree.map(by_run, (first, before, seen))
+        memory, action, log_chosen, to_world = collector.acting.act_in_streams(ready, memory, *given, chance, k)
+        action = np.asarray(action).reshape(before.shape)
+        seen_after, truth_after, rewards, terminated, truncated = stepper.step(np.asarray(to_world), alive)
+        returns, times = returns + rewards, t
+        actions[rows, t], t = action, (t + alive).astype(np.int32)
+        truncated = ~terminated & (truncated | (t >= horizon))
+        moment: dict[str, Any] = {
+            "first": first,
+            "times": times,
+            "before": before,
+            "observations": seen,
+            "states": truth,
+            "actions": action,
+            "log_chosen": np.asarray(log_chosen).ravel(),
+            "rewards": rewards,
+            "terminated": terminated,
+            "truncated": truncated,
+            "next_observations": seen_after,
+            "next_states": truth_after,
+            "returns": returns,
+            "valid": np.ones_like(first),
+        }
+        tape = jax.tree.map(lambda leaf: np.zeros((rollout, *leaf.shape), leaf.dtype), moment) if tape is None else tape
+        jax.tree.map(lambda room, leaf, k=k: room.__setitem__(k, leaf), tape, moment)
+        before, seen, truth = action, seen_after, truth_after
+        if (done := (terminated | truncated) & alive).any():
+            seed, t = np.where(done, seeds[k], seed), np.where(done, 0, t).astype(np.int32)
+            returns = np.where(done, np.float32(0), returns)
+            fresh = stepper.reset(seed.tolist(), done)
+            before, seen, truth = _chosen(done, (none, *fresh), (before, seen, truth))
+    collector.held[runs * count] = Held(seed, actions.copy(), t, seen, truth)
+    script, before, returns = jax.tree.map(by_run, (Script(seed, actions, t), before, returns))  # pyright: ignore[reportArgumentType]
+    piece = jax.tree.map(lambda leaf: leaf.reshape(rollout, runs, count, *leaf.shape[2:]), tape)
+    return Streams(script, None, before, returns, streams.carries._replace(actor=memory)), Piece(**piece)
+
+
+def replay(stepper: Stepper, seed: np.ndarray, actions: np.ndarray, t: np.ndarray) -> tuple[Any, Any]:
+    """Brings every environment to time `t` of its episode, all at once; returns what is seen and true there."""
+    longest, seen, truth = int(t.max()), None, None
+    for k in range(longest + 1):
+        begins = t == longest - k
+        if begins.any():
+            fresh = stepper.reset(seed.tolist(), begins)
+            seen, truth = fresh if seen is None else _chosen(begins, fresh, (seen, truth))
+        if k < longest:
+            times = np.maximum(k - (longest - t), 0)
+            seen, truth, *_ = stepper.step(actions[np.arange(len(t)), times], t >= longest - k)
+    return seen, truth
+
+
+def _in_a_row(leaf: Any) -> np.ndarray:
+    """A copy with runs and streams along one axis."""
+    host = np.array(leaf)
+    return host.reshape(-1, *host.shape[2:])
+
+
+def _chosen(which: np.ndarray, these: Any, those: Any) -> Any:
+    return jax.tree.map(lambda a, b: np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), these, those)
