@@ -25,7 +25,7 @@ from asymrl.learning.returns import gae
 from asymrl.learning.rollout import roll_out
 from asymrl.learning.schedules import negentropy_weight, scheduled
 from asymrl.learning.settings import PPOSettings
-from asymrl.learning.signals import critic_signal
+from asymrl.learning.signals import CriticSignal, critic_signal
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
 from asymrl.learning.streams import (
     PIECE_AXES,
@@ -204,7 +204,7 @@ def prepare(
     networks: Networks,
     start: Carries,
     piece: Piece,
-    signal: Any,
+    signal: CriticSignal,
     key: PRNGKeyArray,
     settings: PPOSettings,
     numbers: Numbers,
@@ -226,8 +226,9 @@ def prepare(
     values = critic.read(features, told, batch)
     after = critic.read(next_features, next_told, batch)
     cut = piece.truncated if settings.bootstrap_truncated else jnp.zeros_like(piece.truncated)
-    # In the middle of a piece the next value stands in the next row.
-    after = jnp.where(cut, after, jnp.concatenate([values[1:], after[-1:]]))
+    if not signal.random or settings.draws == "shared":
+        # In the middle of a piece the next value stands in the next row, read from the same draw.
+        after = jnp.where(cut, after, jnp.concatenate([values[1:], after[-1:]]))
     after = jnp.where(piece.terminated | (piece.truncated & ~cut), 0.0, after)
     values = jnp.where(piece.valid, values, 0.0)
     advantages = gae(piece.rewards, values, after, piece.ended, numbers.discount, numbers.gae_lambda)
