@@ -216,7 +216,7 @@ def _on_readings(td0: StateCritic, readings: tuple[ReadingWorth, ...]) -> list[s
     if td0.safe or not others:
         return []
     words = [
-        f"{each.critic} (--critic-sees {each.sees}) " + ("is safe" if each.safe else f"{each.gradient_cosine:.3f}")
+        f"{each.critic} {each.gradient_cosine:.3f} (--critic-sees {each.sees}{', exact' if each.safe else ''})"
         for each in others
     ]
     return [f"Other critics without history, by the cosine of their gradient with the true one: {', '.join(words)}."]
