@@ -171,6 +171,16 @@ def test_the_worlds_as_json(run: Run):
     assert worlds["heaven-hell-3"]["observations"] == 15
 
 
+def test_a_named_world_says_what_a_critic_may_see_there(run: Run):
+    _, out, _ = run("envs", "heaven-hell-3", "car-flag")
+    finite, continuous = out.split("What a critic may see in ")[1:]
+    assert {line.split()[0] for line in finite.splitlines() if line.startswith("  ")} == {
+        *("state", "heaven-side", "position", "at-priest", "belief", "sampled-state", "time")
+    }
+    assert "motion          position and velocity" in continuous
+    assert "belief" not in continuous
+
+
 def test_an_episode_as_text(run: Run):
     status, out, _ = run("render", "heaven-hell-3", "--policy", "s, E,2,E,W", "--steps", "4")
     moments = out.split("\n\n")

@@ -21,9 +21,9 @@ from asymrl.learning.methods import PAPER_METHODS
 from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
 from asymrl.learning.rollout import roll_out
 from asymrl.learning.settings import A2CSettings
-from asymrl.learning.signals import signal_names
 from asymrl.learning.state import training_world
 from asymrl.worlds import make
+from asymrl.worlds.critic_inputs import signal_meanings
 from asymrl.worlds.finite_worlds import HeavenHell
 from asymrl.worlds.registry import WORLDS
 from tests.learning.small import assert_same, start, tiny
@@ -140,7 +140,7 @@ def test_only_critics_that_are_told_the_state_ask_for_it(method: str, sees: str)
         assert eqx.filter_eval_shape(told, runs).actions.shape == (2, 8, 2)
 
 
-SIGNALS = [(world, signal) for world in WORLDS for signal in (*signal_names(make(world)), "state+time")]
+SIGNALS = [(world, signal) for world in WORLDS for signal in (*signal_meanings(make(world)), "state+time")]
 
 
 @pytest.mark.parametrize(("world", "signal"), SIGNALS)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from asymrl import theory
-from asymrl.theory.readings import critic_symbol, learn, signal_labels
+from asymrl.theory.readings import learn, signal_labels
 from asymrl.worlds import Discrete, FiniteWorld, make
+from asymrl.worlds.critic_inputs import critic_symbol
 from asymrl.worlds.pomdp import Rows
 from asymrl.worlds.world import Signal
 from tests.oracles.readings import ListedCritic

@@ -16,9 +16,8 @@ from asymrl.learning.settings import Settings
 from asymrl.learning.signals import CriticSignal, critic_signal
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import Distribution
+from asymrl.worlds.critic_inputs import critic_symbol
 from asymrl.worlds.world import World
-
-SYMBOLS = {"state": "s", "belief": "b", "sampled-state": "s~b", "time": "t"}
 
 
 class Playback(NamedTuple):
@@ -51,9 +50,9 @@ class Playback(NamedTuple):
 
 
 def critic_name(settings: Settings) -> str:
-    """What the critic of a run is: V(h), V(s) or V(h, s), with the names of the signals in place of s."""
-    signal = ", ".join(SYMBOLS.get(name, name) for name in settings.critic_sees.split("+"))
-    return {"h": "V(h)", "s": f"V({signal})", "hs": f"V(h, {signal})"}[settings.how.reads]
+    """What the critic of a run is: V(h), V(s) or V(h, s), with the symbols of what it sees in place of s."""
+    reads = settings.how.reads
+    return critic_symbol(settings.critic_sees if "s" in reads else "", "h" in reads)
 
 
 def play_back(

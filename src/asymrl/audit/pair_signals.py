@@ -11,9 +11,9 @@ import scipy.sparse as sparse
 from jaxtyping import Int
 
 from asymrl.learning.settings import Settings
-from asymrl.learning.signals import BELIEF, SAMPLED_STATE, TIME
-from asymrl.theory.beliefs import fingerprint
 from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
+from asymrl.theory.readings import belief_classes
+from asymrl.worlds.critic_inputs import BELIEF, SAMPLED_STATE, TIME
 from asymrl.worlds.finite import FiniteWorld
 
 LARGEST_BATCH = 1 << 22  # numbers of the beliefs that are read together
@@ -70,8 +70,7 @@ class PairSignals:
         columns: list[np.ndarray] = []
         for name in self.names:
             if name == BELIEF:
-                classes = fingerprint(graph.node, graph.state, graph.belief, graph.nodes)
-                columns += list(classes[graph.node].T)
+                columns.append(belief_classes(graph)[graph.node])
             else:
                 columns += list(self._part(name, everywhere).reshape(graph.pairs, -1).T)
         return columns

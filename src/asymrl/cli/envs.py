@@ -32,7 +32,10 @@ Options: behind a colon, as in cleaner:maze_seed=7 or tiger:episodic=true."""
 
 @dataclass(frozen=True)
 class Envs:
-    """List the worlds: sizes, discount, time limit, returns of a random and the best policy."""
+    """List the worlds: sizes, discount, time limit, returns of a random and the best policy.
+
+    For worlds that are named, also what a critic may see there (--critic-sees).
+    """
 
     worlds: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="WORLD")] = ()
     """Only these, of any size and with any options, such as heaven-hell-6. By default those with a name."""
@@ -49,6 +52,10 @@ class Envs:
         console = Console(highlight=False)
         console.width = max(console.width, NARROWEST)  # a number cut short would be a wrong number
         console.print(_table(worlds, wide=console.width >= WIDE))
+        for world in worlds if self.worlds else ():
+            console.print(f"\nWhat a critic may see in {world['name']}, one or several joined by +:")
+            for name, meaning in world["signals"].items():
+                console.print(f"  {name:16}{meaning}")
         console.print(f"\n{NOTES}", style="dim")
         return 0
 
@@ -78,6 +85,7 @@ class Check:
 
 def _describe(name: str) -> dict[str, Any]:
     from asymrl.solvers.references import known_returns
+    from asymrl.worlds.critic_inputs import signal_meanings
 
     env = world_named(name)
     known = known_returns(name)
@@ -93,6 +101,7 @@ def _describe(name: str) -> dict[str, Any]:
         "discount": env.discount,
         "time_limit": env.time_limit,
         "returns": returns,
+        "signals": signal_meanings(env),
     }
 
 

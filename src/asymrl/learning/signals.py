@@ -12,11 +12,11 @@ from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
 from asymrl.learning.settings import Settings
 from asymrl.worlds.belief_filter import BeliefFilter
+from asymrl.worlds.critic_inputs import BELIEF, SAMPLED_STATE, TIME, signal_meanings
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import Discrete, Record, Simplex, Space
 from asymrl.worlds.world import World
 
-BELIEF, SAMPLED_STATE, TIME = "belief", "sampled-state", "time"
 SIGNAL_KEY = 1_000_001  # acting uses small numbers to tell its keys apart, evaluation a million
 OTHER_DRAW = 1 << 30  # beyond the steps that tell the keys of the first draw apart
 
@@ -213,15 +213,10 @@ def follow_twice(
     return after, values, signal.follow(jax.random.fold_in(key, OTHER_DRAW), carry, *steps)[1]
 
 
-def signal_names(env: World) -> tuple[str, ...]:
-    """What a critic may be told in a world; any of these may be joined by `+`."""
-    of_history = (BELIEF, SAMPLED_STATE) if isinstance(env, FiniteWorld) else ()
-    return (*env.signals(), *of_history, TIME)
-
-
 def _named(env: World, settings: Settings, name: str) -> CriticSignal:
-    if name not in signal_names(env):
-        known, why = ", ".join(signal_names(env)), ""
+    meanings = signal_meanings(env)
+    if name not in meanings:
+        known, why = ", ".join(meanings), ""
         if name in (BELIEF, SAMPLED_STATE):
             why = f"a {name} needs the tables of a finite world, which {env.name} has not; "
         sees = f"critic_sees {settings.critic_sees!r}: {why}"

@@ -14,7 +14,7 @@ from asymrl.learning.methods import method as method_named
 from asymrl.report.intervals import Interval, bootstrap, improvement_interval
 from asymrl.stores.statistics import final_returns, run_columns
 from asymrl.stores.wording import listed
-from asymrl.theory.readings import critic_symbol
+from asymrl.worlds.critic_inputs import critic_symbol
 
 STANDARD = "a2c"  # the method that every other is compared with: it needs no latent state
 PRIVILEGED = "a2c-asym-hs"

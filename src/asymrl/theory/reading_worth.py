@@ -13,8 +13,9 @@ from jaxtyping import Float64
 from asymrl.theory.analysis import Analysis
 from asymrl.theory.gradients import at_targets, state_variance, td_errors
 from asymrl.theory.history_graph import BY_MEMORY
-from asymrl.theory.readings import LearnedCritic, critic_symbol, learn
+from asymrl.theory.readings import LearnedCritic, learn
 from asymrl.theory.values import Values
+from asymrl.worlds.critic_inputs import critic_symbol
 
 READINGS = (
     ("", True),

@@ -23,11 +23,10 @@ from scipy.sparse.linalg import spsolve
 from asymrl.theory.histories import TooLargeError
 from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.values import Values
+from asymrl.worlds.critic_inputs import SYMBOLS, critic_symbol
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.world import World
 
-SYMBOLS = {"state": "s", "belief": "b", "sampled-state": "s~b", "time": "t"}
-"""What every finite world can tell a critic, and how the equations write it."""
 TARGETS = ("td0", "mc")
 LARGEST = 20_000_000  # pairs times states that can be drawn there
 SAME_BELIEF = 1e-9  # beliefs that differ by less count as equal
@@ -37,12 +36,6 @@ def signal_labels(world: FiniteWorld, name: str) -> Int[np.ndarray, "S"]:
     """A number for each state, equal for states with equal signals."""
     signals = np.asarray(jax.vmap(world.signals()[name].of)(jnp.arange(world.pomdp().states)))
     return np.unique(signals.reshape(len(signals), -1), axis=0, return_inverse=True)[1].reshape(-1)
-
-
-def critic_symbol(sees: str, history: bool) -> str:
-    """A critic as the equations write it: V(h, s) for "state" with the history, V(s, t) for "state+time"."""
-    parts = [SYMBOLS.get(part, part) for part in sees.split("+") if part]
-    return f"V({', '.join(['h'] * history + parts)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +88,7 @@ def read(graph: HistoryGraph, sees: str, history: bool, world: FiniteWorld | Non
     for column in (
         *([graph.time[node]] if timed else []),  # first, so that the values x of a layer are contiguous
         *([node] if history else []),
-        *([_belief_classes(graph)[node]] if "belief" in parts else []),
+        *([belief_classes(graph)[node]] if "belief" in parts else []),
         *([graph.state[drawn]] if "sampled-state" in parts else []),
         *([graph.state[pair]] if "state" in parts else []),
         *(signal_labels(world, part)[graph.state[pair]] for part in parts if world is not None and part not in SYMBOLS),
@@ -157,7 +150,7 @@ def _draws(graph: HistoryGraph) -> tuple[Int[np.ndarray, "draws"], Int[np.ndarra
     return pair, order[begin[pair] + place]
 
 
-def _belief_classes(graph: HistoryGraph) -> Int[np.ndarray, "nodes"]:
+def belief_classes(graph: HistoryGraph) -> Int[np.ndarray, "nodes"]:
     """A number for each node, equal for equal beliefs, at whatever time and with whatever memory.
 
     Beliefs that were reached in different ways differ by rounding, so they are compared by gaps: two random projections
