@@ -38,13 +38,13 @@ def test_the_store_holds_settings_metrics_networks_and_a_picture(uninterrupted: 
     metrics = store.metrics()
     shown = [
         "steps",
-        "actor_rate",
-        "critic_rate",
-        "entropy_weight",
         "time_limit",
         "memory_size",
         "hidden",
         "log_points",
+        "actor_rate",
+        "critic_rate",
+        "entropy_weight",
     ]
     assert metrics.columns == ["run", "world", "method", *shown, "seed", *METRICS]
     for (seed,), run in metrics.group_by("seed", maintain_order=True):

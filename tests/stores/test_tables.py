@@ -42,7 +42,7 @@ def test_the_metrics_have_a_row_for_each_run_and_point(folder: Path):
     assert len(table) == 6 * 20 + 1
     # Settings that differ from the defaults anywhere have a column.
     assert table.columns[: table.columns.index("timestep")] == [
-        "run", "world", "method", "steps", "actor_rate", "critic_rate", "clip_norm", "entropy_weight", "hidden", "seed",
+        "run", "world", "method", "steps", "clip_norm", "hidden", "actor_rate", "critic_rate", "entropy_weight", "seed",
     ]  # fmt: skip
     assert table.columns[table.columns.index("timestep") :] == [*METRICS]
     assert table["world"].unique().sort().to_list() == ["car-flag", "shopping-5"]
