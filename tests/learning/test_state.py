@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import jax
+import pytest
 
 from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.state import upgrade_array_names
+from asymrl.learning.settings import DQNSettings
+from asymrl.learning.state import training_world, upgrade_array_names
 from tests.learning.small import tiny
+from tests.worlds.dials import Dials
 
 # As checkpoints had them while the optimiser was a chain of two parts.
 OLD_NAMES = {
@@ -26,3 +29,8 @@ def test_old_names_of_arrays_become_those_of_today():
     names = {jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths}
     assert set(OLD_NAMES.values()) <= names
     assert upgrade_array_names(dict.fromkeys(names)) == dict.fromkeys(names)
+
+
+def test_action_values_need_a_list_of_actions():
+    with pytest.raises(ValueError, match="adqn needs a list of actions in dials, but its actions are vectors"):
+        training_world(DQNSettings(world="dials", time_limit=3), Dials())

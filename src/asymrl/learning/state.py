@@ -15,6 +15,7 @@ from asymrl.learning.numbers import Numbers
 from asymrl.learning.settings import Settings
 from asymrl.learning.signals import critic_signal
 from asymrl.models.agent import Actor, Critic
+from asymrl.models.distributions import listing_problem
 from asymrl.worlds.registry import make
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
@@ -69,6 +70,8 @@ def training_world(settings: Settings, env: World | None = None) -> World:
     if env.time_limit != settings.time_limit:
         limits = f"{env.name} has time_limit {env.time_limit}, the settings have {settings.time_limit}"
         raise ValueError(f"{limits}; give both the same")
+    if settings.how.learner == "dqn" and (problem := listing_problem(env.action_space)):
+        raise ValueError(f"{settings.method} needs a list of actions in {env.name}, but {problem}; use a2c or ppo")
     if isinstance(env, SteppedWorld) and env.without_latent and settings.reads_state:
         raise ValueError(f"{settings.method} needs a latent state. {env.without_latent}")
     critic_signal(env, settings)  # raises if the world cannot tell its critic that
