@@ -4,6 +4,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+from asymrl import theory
+from asymrl.solvers import policy_by_name, solve
+from tests.theory.worlds import problem
+
+PPO = Path(__file__).parents[2] / "docs" / "methods" / "ppo.md"
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "analyse-a-pomdp.md"
 
 
@@ -15,3 +20,13 @@ def test_the_code_of_the_how_to_runs() -> None:
         exec(compile(block, HOW_TO.name, "exec"), names)
     assert 0 < names["analysis"].left_over <= 0.1
     assert names["analysis"].error > 0
+
+
+def test_how_much_a_state_critic_misleads_with_each_lambda() -> None:
+    pomdp = problem("heaven-hell-3")
+    policy = policy_by_name(pomdp, "eps-optimal:0.5", solve(pomdp), 100)
+    cosines = []
+    for lambda_ in (0.0, 0.7, 0.95):
+        analysis = theory.analyse(pomdp, policy, lambda_=lambda_)
+        cosines.append(analysis.gradient("td-lambda", "td-lambda").cosine(analysis.gradient()))
+    assert f"| {cosines[0]:.3f} | {cosines[1]:.3f} | {cosines[2]:.3f} |" in PPO.read_text()

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from asymrl import theory
+from asymrl.learning import methods
 from asymrl.learning.q_losses import Variant, estimates
 from asymrl.solvers import solve
 from asymrl.theory.q_learning import state_aliasing
@@ -23,8 +24,10 @@ HORIZON = 3
 problems = st.tuples(st.integers(0, 10**6), st.booleans())
 
 
-def test_the_oracle_knows_the_same_methods() -> None:
-    assert tuple(theory.Q_METHODS) == q_tables.METHODS
+def test_the_methods_are_those_of_the_learner() -> None:
+    assert tuple(theory.Q_METHODS) == methods.DQN_METHODS == q_tables.METHODS
+    for name, how in theory.Q_METHODS.items():
+        assert (how.reads or "h") == methods.method(name).reads
 
 
 def coin() -> Pomdp:
