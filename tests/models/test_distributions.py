@@ -133,7 +133,7 @@ def test_a_greedy_policy_takes_the_action_of_the_highest_value():
     values = jnp.asarray([[1.0, 2.0, -1.0], [-3.0, -2.0, -1.0], [5.0, 0.0, 5.0]])
     best = [1, 2, 0]  # of two equal values the first
     chance = policy.chance(jax.random.key(0), (3,))
-    for actions in (policy.mode(values), policy.choose(values, chance), policy.choose(values, 1 - chance)):
+    for actions in (policy.mode(values), policy.choose(values, chance)):
         np.testing.assert_array_equal(actions, best)
         assert actions.dtype == jnp.int32
     assert [policy.draw(row, np.random.default_rng(0)) for row in np.asarray(values)] == best
@@ -143,6 +143,21 @@ def test_a_greedy_policy_takes_the_action_of_the_highest_value():
     np.testing.assert_array_equal(policy.shown(values), values)
     assert policy == Greedy(3)
     assert policy != Categorical(3)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+def test_exploring_takes_any_action_now_and_then(epsilon: float):
+    policy, count = Greedy(4), 20_000
+    chance = policy.chance(jax.random.key(1), (count,), epsilon)
+    actions = policy.choose(jnp.broadcast_to(jnp.asarray([0.0, 3.0, 1.0, 2.0]), (count, 4)), chance)
+    shares = np.bincount(np.asarray(actions), minlength=4) / count
+    # The best action is among those that are taken by chance; the largest standard deviation is 0.0031.
+    np.testing.assert_allclose(shares, epsilon / 4 + (1 - epsilon) * np.eye(4)[1], atol=0.013)
+
+
+def test_the_largest_number_stands_for_the_last_action():
+    largest = jnp.asarray([np.nextafter(np.float32(1), np.float32(0))])
+    assert int(Greedy(7).choose(jnp.zeros((1, 7)), largest)[0]) == 6
 
 
 def test_action_values_need_a_list_of_actions():

@@ -8,10 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from asymrl.learning.episodes import Episodes, draw_seeds
-from asymrl.learning.rollout import roll_out
+from asymrl.learning.rollout import chance_of, roll_out
 from asymrl.models.agent import Actor
 from asymrl.worlds.stepped_world import SteppedWorld, Stepper
 from asymrl.worlds.world import World
@@ -32,7 +32,9 @@ class Acting:
         self.begin_streams = jax.jit(self._begin_streams, static_argnums=(2, 3))
         self.act_in_streams = jax.jit(self._act_in_streams)
 
-    def _begin_episodes(self, arrays: Any, keys: PRNGKeyArray, episodes: int) -> tuple[Any, tuple, Array, Array, Array]:
+    def _begin_episodes(
+        self, arrays: Any, keys: PRNGKeyArray, episodes: int, epsilon: Array | None = None
+    ) -> tuple[Any, tuple, Array, Array, Array]:
         """What an episode begins with.
 
         The actors made ready, their empty memories with room for features, no action, what is random about actions,
@@ -41,8 +43,7 @@ class Acting:
         actors = eqx.combine(arrays, self._actor_static)
         ready = eqx.filter(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
         begin_keys, chance_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(2))
-        shape = (self.horizon, episodes)
-        chance = jax.vmap(lambda key: self.policy.chance(key, shape), out_axes=1)(chance_keys)
+        chance = chance_of(self.policy, chance_keys, (self.horizon, episodes), epsilon)
         seeds = jax.vmap(lambda key: draw_seeds(key, (episodes,)))(begin_keys)
         memory = jax.vmap(lambda ready: eqx.combine(ready, self._static).history.memory.initial(episodes))(ready)
         features = jnp.zeros((self.horizon, keys.shape[0], episodes, self._static.history.memory.size))
@@ -116,11 +117,13 @@ class Collector:
         *,
         episodes: int,
         greedy: bool = False,
+        epsilon: Float[Array, "run"] | None = None,
         steps: int | None = None,
     ) -> Episodes:
         """Whole episodes of each active run, or only so many steps of them; see `roll_out`."""
         runs, horizon = keys.shape[0], self.acting.horizon
-        ready, loop, before, chance, seeds = self.acting.begin(eqx.filter(actors, eqx.is_array), keys, episodes)
+        arrays = eqx.filter(actors, eqx.is_array)
+        ready, loop, before, chance, seeds = self.acting.begin(arrays, keys, episodes, epsilon)
         stepper = self.stepper(runs * episodes)
         seen, truth = stepper.reset(np.asarray(seeds).ravel().tolist())
         tape = _Tape(horizon, seen, truth)

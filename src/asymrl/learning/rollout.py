@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.learning.episodes import STEPS_PER_QUESTION, Episodes, Start, tape_length
 from asymrl.learning.kernel_rollout import in_one_kernel, suits_kernel
 from asymrl.models.agent import Actor, ReadyActor
-from asymrl.models.distributions import Distribution
+from asymrl.models.distributions import Distribution, Greedy
 from asymrl.worlds.deterministic import deterministic_table
 from asymrl.worlds.world import World
 
@@ -48,6 +48,7 @@ def roll_out(
     *,
     episodes: int,
     greedy: bool = False,
+    epsilon: Float[Array, "run"] | None = None,
 ) -> Episodes:
     """Lets the actors of all runs act until the last of their episodes has ended.
 
@@ -61,12 +62,13 @@ def roll_out(
         active: runs to wait for; the episodes of the others are not complete.
         episodes: per run.
         greedy: take the most likely action instead of a sampled one.
+        epsilon: how often actors that are greedy by nature take any action, by run. None: never.
     """
     horizon = env.time_limit
     if horizon is None:
         raise ValueError(f"{env.name}: training needs a time limit; make the world with time_limit=100, for example")
     ready = eqx.filter_vmap(Actor.prepared)(actors)
-    start = prepare(env, actors.distribution, keys, episodes, horizon)
+    start = prepare(env, actors.distribution, keys, episodes, horizon, epsilon)
     table = deterministic_table(env)
     if table is None or greedy or not suits_kernel(ready, episodes, table, start.episode.state):
         return step_by_step(env, ready, start, active, greedy=greedy)
@@ -76,12 +78,30 @@ def roll_out(
     )
 
 
-def prepare(env: World, policy: Distribution, keys: PRNGKeyArray, episodes: int, horizon: int) -> Start:
+def prepare(
+    env: World,
+    policy: Distribution,
+    keys: PRNGKeyArray,
+    episodes: int,
+    horizon: int,
+    epsilon: Float[Array, "run"] | None = None,
+) -> Start:
     """Starts `[run]` times `episodes` episodes."""
     begin_keys, chance_keys, step_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(3))
     episode, seen = jax.vmap(lambda key: jax.vmap(env.begin)(jax.random.split(key, episodes)))(begin_keys)
-    chance = jax.vmap(lambda key: policy.chance(key, (horizon, episodes)), out_axes=1)(chance_keys)
+    chance = chance_of(policy, chance_keys, (horizon, episodes), epsilon)
     return Start(episode, seen, chance, step_keys)
+
+
+def chance_of(
+    policy: Distribution, keys: PRNGKeyArray, shape: tuple[int, int], epsilon: Float[Array, "run"] | None
+) -> Array:
+    """What is random about the actions of each run, `[time, run, episode, ...]`."""
+    if epsilon is None:
+        return jax.vmap(lambda key: policy.chance(key, shape), out_axes=1)(keys)
+    if not isinstance(policy, Greedy):
+        raise TypeError(f"{type(policy).__name__} explores by itself; epsilon is for policies of action values")
+    return jax.vmap(lambda key, share: policy.chance(key, shape, share), out_axes=1)(keys, epsilon)
 
 
 def step_by_step(

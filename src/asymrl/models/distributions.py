@@ -82,12 +82,22 @@ class Categorical(_OneOfMany):
 
 @dataclass(frozen=True)
 class Greedy(_OneOfMany):
-    """The best of n actions, always. The parameters are action values Q(h, .); of equal ones the first is best."""
+    """The best of n actions, or while exploring, now and then any of them.
+
+    The parameters are action values Q(h, .); of equal ones the first is best.
+    """
+
+    def chance(
+        self, key: PRNGKeyArray, shape: tuple[int, ...], epsilon: Float[Array, ""] | float = 0.0
+    ) -> Float[Array, "*batch"]:
+        """What is random about actions: with probability `epsilon` a uniform number below 1, otherwise 1."""
+        uniform = jax.random.uniform(key, shape)
+        return jnp.where(uniform < epsilon, uniform / epsilon, 1.0)
 
     def choose(self, values: Float[Array, "*batch n"], chance: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
-        """The best action, whatever the uniform number is."""
-        del chance
-        return self.mode(values)
+        """The best action, or where the number is below 1, the one that it stands for."""
+        explored = jnp.minimum((chance * self.n).astype(jnp.int32), self.n - 1)
+        return jnp.where(chance < 1, explored, self.mode(values))
 
     def log_probability(
         self, values: Float[Array, "*batch n"], actions: Int[Array, "*batch"]
