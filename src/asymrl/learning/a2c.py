@@ -26,6 +26,7 @@ from asymrl.learning.schedules import negentropy_weight
 from asymrl.learning.settings import A2CSettings
 from asymrl.learning.signals import signal_keys
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
+from asymrl.learning.targets import follow
 from asymrl.models.agent import Actor, Critic
 from asymrl.worlds.world import World
 
@@ -200,22 +201,5 @@ def values_and_bootstraps(
 
 def follow_critic(runs: A2CState, settings: A2CSettings, numbers: Numbers, active: Bool[Array, "run"]) -> A2CState:
     """Moves the target critics: a copy when one is due, or a little at each update."""
-    critic = eqx.filter(runs.critic, eqx.is_array)
-    target, static = eqx.partition(runs.target, eqx.is_array)
-
-    def move(shares: Float[Array, "run"]) -> Any:
-        def leaf(new: Array, old: Array) -> Array:
-            share = shares.reshape(-1, *[1] * (new.ndim - 1))
-            # A full copy must be exact, and an unmoved target untouched.
-            return jnp.where(share == 1, new, jnp.where(share == 0, old, share * new + (1 - share) * old))
-
-        return jax.tree.map(leaf, critic, target)
-
-    if settings.target == "polyak":
-        target, next_target = move(jnp.where(active, numbers.polyak, 0.0)), runs.next_target
-    else:
-        due = active & (runs.timesteps >= runs.next_target)
-        next_target = jnp.where(due, runs.timesteps + numbers.target_period, runs.next_target)
-        # Not under a condition, which rarely holds: on a GPU both of its sides copy the critic as a whole.
-        target = move(due.astype(jnp.float32))
-    return eqx.tree_at(lambda r: (r.target, r.next_target), runs, (eqx.combine(target, static), next_target))
+    moved = follow(runs.critic, runs.target, settings, numbers, runs.timesteps, runs.next_target, active)
+    return eqx.tree_at(lambda r: (r.target, r.next_target), runs, moved)

@@ -26,6 +26,12 @@ class Variant(NamedTuple):
     """Whether Q(h, a) regresses on the privileged target of every action, which has less variance than a return."""
 
 
+def variant_of(method: str) -> Variant:
+    """The variant of a method of the family, such as adqn-short-vr."""
+    parts = method.split("-")
+    return Variant(short="short" in parts, reduced="vr" in parts)
+
+
 class Estimates(NamedTuple):
     """What the two networks are trained towards. None: there is no such network."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from asymrl.learning.methods import Method, method
@@ -325,6 +325,10 @@ class DQNSettings(Settings):
         self.check_positive("target_period")
         self.check_share("exploration_start", "exploration_end", "polyak")
         self.check_not_negative("prefill")
+
+    @property
+    def architecture(self) -> Architecture:
+        return replace(super().architecture, shared_memory=self.shared_memory)
 
 
 SETTINGS_TYPES: dict[str, type[Settings]] = {"a2c": A2CSettings, "ppo": PPOSettings, "dqn": DQNSettings}

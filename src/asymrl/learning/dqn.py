@@ -1,0 +1,256 @@
+"""Deep Q-learning from histories, with or without a privileged network: DQN, ADQN and its variants.
+
+An update simulates one episode, exploring with probability epsilon, adds it to the replay, moves the target networks if
+that is due, then takes gradient steps until the run has learned from so many steps for each step that it simulated.
+The first episodes only fill the replay, by random actions. See `q_losses` for what tells the variants apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from asymrl.learning.curve import Losses, count, evaluate_if_due, write_point
+from asymrl.learning.episodes import RUN_AXIS, Episodes, lesson
+from asymrl.learning.lengths import over_runs
+from asymrl.learning.numbers import Numbers
+from asymrl.learning.optimiser import AdamState, descend, new_adam
+from asymrl.learning.q_losses import variant_of
+from asymrl.learning.q_networks import QNetworks, q_gradient
+from asymrl.learning.replay import Replay, ReplayLayout
+from asymrl.learning.rollout import roll_out
+from asymrl.learning.schedules import scheduled
+from asymrl.learning.settings import DQNSettings
+from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of
+from asymrl.learning.targets import follow
+from asymrl.models.agent import Actor, Critic
+from asymrl.models.distributions import greedy_over
+from asymrl.worlds.spaces import Discrete
+from asymrl.worlds.world import World
+
+if TYPE_CHECKING:
+    from asymrl.learning.collector import Collector
+
+DRAWS = 2_000_000  # tells the keys of draws from the replay from those of episodes and evaluations
+
+
+class DQNState(RunState):
+    """One run of the family, or a batch of them. `actor` is Q(h, a), `critic` the privileged network or None."""
+
+    target: QNetworks
+    actor_adam: AdamState  # of both networks, unless the other has one of its own
+    critic_adam: AdamState | None
+    replay: Replay
+    next_target: Int[Array, "*run"]
+    owed: Float[Array, "*run"]  # steps that remain to be learned from; below zero if the last episode was long
+
+    @property
+    def networks(self) -> QNetworks:
+        return QNetworks(self.actor, self.critic)
+
+
+def new_run(env: World, settings: DQNSettings, seed: Int[Array, ""] | int) -> DQNState:
+    """A run before its first update. Everything random in it comes from the seed."""
+    actor_key, critic_key, train_key = jax.random.split(jax.random.key(seed), 3)
+    networks = new_q_networks(env, settings, actor_key, critic_key)
+    apart = None if settings.shared_memory else networks.privileged
+    return DQNState(
+        actor=networks.history,
+        critic=networks.privileged,
+        target=jax.tree.map(lambda x: x, networks),
+        actor_adam=new_adam(networks if apart is None else networks.history),
+        critic_adam=None if apart is None else new_adam(apart),
+        replay=layout_of(env, settings).empty(),
+        next_target=jnp.int32(0),
+        owed=jnp.float32(0),
+        **counters(settings, train_key),
+    )
+
+
+def new_q_networks(env: World, settings: DQNSettings, actor_key: PRNGKeyArray, critic_key: PRNGKeyArray) -> QNetworks:
+    """Q(h, a), and what the method's privileged network reads."""
+    shape, horizon, seen = settings.architecture, settings.time_limit + 1, env.observation_space
+    if isinstance(seen, Discrete) and not settings.shared_memory:
+        # The authors' version with separate networks trains the features of the symbol that says nothing.
+        seen = replace(seen, blank=False)
+    policy = greedy_over(env.action_space)
+    actor = Actor(actor_key, env.action_space, seen, shape, horizon, policy)
+    if "s" not in settings.how.reads:
+        return QNetworks(actor, None)
+    signal = env.signals()[settings.critic_sees].space
+    spaces = (env.action_space, seen, signal)
+    return QNetworks(actor, Critic(critic_key, *spaces, settings.how.reads, shape, horizon, policy.n))
+
+
+def layout_of(env: World, settings: DQNSettings) -> ReplayLayout:
+    """How the replay of a run stores its episodes."""
+    return ReplayLayout(env, settings.replay_steps, "s" in settings.how.reads, settings.bootstrap_truncated)
+
+
+def update(env: World, settings: DQNSettings, numbers: Numbers, runs: DQNState) -> DQNState:
+    """One update of each run that is still active; the others stay exactly as they are."""
+    active, keys, epsilon = is_active(runs, numbers), keys_of(runs), exploration(runs.timesteps, numbers)
+    episodes = roll_out(env, runs.actor, keys, active, episodes=1, epsilon=epsilon)
+    evaluated = evaluate_if_due(env, settings, runs, keys, is_due(runs, numbers))
+    return update_from(env, settings, numbers, runs, episodes, evaluated)
+
+
+def collect(
+    collector: Collector,
+    settings: DQNSettings,
+    numbers: Numbers,
+    runs: DQNState,
+    keys: PRNGKeyArray,
+    active: Bool[np.ndarray, "run"],
+    steps: int | None = None,
+) -> Episodes:
+    """The episode of an update in a world that runs in Python, or only so many steps of it."""
+    del settings
+    epsilon = exploration(runs.timesteps, numbers)
+    return collector.collect(runs.actor, keys, active, episodes=1, epsilon=epsilon, steps=steps)
+
+
+def exploration(timesteps: Int[Array, "run"], numbers: Numbers) -> Float[Array, "run"]:
+    """Epsilon, the probability of a random action: 1 while the replay is filled, then by schedule.
+
+    The schedule counts all steps, those of the prefill included, as the authors' later version does.
+    """
+    start, end, steps = numbers.exploration_start, numbers.exploration_end, numbers.exploration_steps
+    by_schedule = jax.vmap(lambda t, a, b, n: scheduled("linear", t, start=a, end=b, steps=n))(
+        timesteps, start, end, steps
+    )
+    return jnp.where(timesteps < numbers.prefill, 1.0, by_schedule)
+
+
+def update_from(
+    env: World,
+    settings: DQNSettings,
+    numbers: Numbers,
+    runs: DQNState,
+    episodes: Episodes,
+    evaluated: Float[Array, "run 2"],
+) -> DQNState:
+    """What an update does with its episode: keep it, learn, and write a point of the curve if one is due."""
+    active, due, timesteps = is_active(runs, numbers), is_due(runs, numbers), runs.timesteps
+    learning = active & (timesteps >= numbers.prefill)
+    keys = keys_of(runs)
+    runs = keep(env, settings, numbers, runs, episodes, active)
+    moved = follow(runs.networks, runs.target, settings, numbers, runs.timesteps, runs.next_target, learning)
+    runs = eqx.tree_at(lambda r: (r.target, r.next_target), runs, moved)
+    runs, losses = learn(env, settings, numbers, runs, keys, learning)
+    runs = eqx.tree_at(lambda r: r.updates, runs, runs.updates + active)
+    return write_point(runs, timesteps, losses, evaluated, due, numbers)
+
+
+def keep(
+    env: World, settings: DQNSettings, numbers: Numbers, runs: DQNState, episodes: Episodes, active: Bool[Array, "run"]
+) -> DQNState:
+    """Counts the episodes, puts them into the replay, and notes how many steps they allow to learn from."""
+    replay = jax.vmap(layout_of(env, settings).add, (0, RUN_AXIS, 0))(runs.replay, episodes, active)
+    before = jnp.maximum(runs.timesteps - numbers.prefill, 0)
+    runs = count(runs, episodes, active)
+    after = jnp.maximum(runs.timesteps - numbers.prefill, 0)
+    owed = runs.owed + numbers.train_ratio * (after - before)
+    return eqx.tree_at(lambda r: (r.replay, r.owed), runs, (replay, owed))
+
+
+class _Loop(NamedTuple):
+    """What changes from one gradient step to the next. Networks and optimisers as their arrays alone."""
+
+    step: Int[Array, ""]
+    networks: Any
+    adams: Any
+    owed: Float[Array, "run"]
+    failed: Bool[Array, "run"]
+    losses: Losses
+
+
+def learn(
+    env: World,
+    settings: DQNSettings,
+    numbers: Numbers,
+    runs: DQNState,
+    keys: PRNGKeyArray,
+    learning: Bool[Array, "run"],
+) -> tuple[DQNState, Losses]:
+    """Gradient steps until no run owes one. Runs that owe none stand still; returns the losses of the last steps."""
+    layout = layout_of(env, settings)
+    networks, static = eqx.partition(runs.networks, eqx.is_array)
+    adams, adams_static = eqx.partition((runs.actor_adam, runs.critic_adam), eqx.is_array)
+
+    def owes(loop: _Loop) -> Bool[Array, "run"]:
+        return learning & (loop.owed > 0) & ~loop.failed
+
+    def step(loop: _Loop) -> _Loop:
+        wanted = owes(loop)
+        draw_keys = jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, DRAWS), loop.step))(keys)
+        drawn = jax.vmap(lambda key, replay: layout.draw(key, replay, settings.episodes), out_axes=RUN_AXIS)(
+            draw_keys, runs.replay
+        )
+        online, adam = eqx.combine(loop.networks, static), eqx.combine(loop.adams, adams_static)
+        moved, adam, losses, sound = gradient_step(env, settings, numbers, online, runs.target, adam, drawn, wanted)
+        trained = jnp.sum(drawn.lengths, axis=1)
+        return _Loop(
+            step=loop.step + 1,
+            networks=eqx.filter(moved, eqx.is_array),
+            adams=eqx.filter(adam, eqx.is_array),
+            owed=loop.owed - jnp.where(wanted, trained, 0),
+            failed=loop.failed | (wanted & ~sound),
+            losses=Losses(*(jnp.where(wanted, new, old) for new, old in zip(losses, loop.losses, strict=True))),
+        )
+
+    unknown = jnp.full(learning.shape, np.nan, jnp.float32)
+    loop = _Loop(jnp.int32(0), networks, adams, runs.owed, runs.failed, Losses(*[unknown] * len(Losses._fields)))
+    loop = jax.lax.while_loop(lambda loop: jnp.any(owes(loop)), step, loop)
+    learned, (actor_adam, critic_adam) = eqx.combine(loop.networks, static), eqx.combine(loop.adams, adams_static)
+    runs = eqx.tree_at(
+        lambda r: (r.actor, r.critic, r.actor_adam, r.critic_adam, r.owed, r.failed),
+        runs,
+        (learned.history, learned.privileged, actor_adam, critic_adam, loop.owed, loop.failed),
+        is_leaf=lambda leaf: leaf is None,
+    )
+    return runs, loop.losses
+
+
+def gradient_step(
+    env: World,
+    settings: DQNSettings,
+    numbers: Numbers,
+    networks: QNetworks,
+    target: QNetworks,
+    adams: tuple[AdamState, AdamState | None],
+    episodes: Episodes,
+    wanted: Bool[Array, "run"],
+) -> tuple[QNetworks, tuple[AdamState, AdamState | None], Losses, Bool[Array, "run"]]:
+    """One step of the runs that want one, towards the targets of these episodes.
+
+    Also returns the losses before it, and whether everything was finite.
+    """
+    variant, shared = variant_of(settings.method), settings.shared_memory
+
+    def one(length: int, networks: Any, target: Any, episodes: Episodes, numbers: Numbers) -> Any:
+        data = lesson(env, settings, episodes, length)
+        how = {"bootstrap_truncated": settings.bootstrap_truncated, "halved": shared}
+        return q_gradient(networks, target, data, variant, numbers.discount, **how)
+
+    losses, gradient = over_runs(one, settings.time_limit, episodes, wanted, (networks, target), (numbers,))
+    is_plain = networks.privileged is None
+    sound = wanted & jnp.isfinite(losses.history) & (is_plain | jnp.isfinite(losses.privileged))
+    step, rate = eqx.filter_vmap(descend), numbers.learning_rate
+    if shared or is_plain:
+        networks, adam, norm, sound = step(networks, gradient, adams[0], rate, sound, numbers)
+        adams, norms = (adam, None), (norm, jnp.full_like(norm, np.nan) if is_plain else norm)
+    else:
+        history, adam, norm, sound_history = step(networks.history, gradient.history, adams[0], rate, sound, numbers)
+        privileged, other, other_norm, sound = step(
+            networks.privileged, gradient.privileged, adams[1], rate, sound & sound_history, numbers
+        )
+        networks, adams, norms = QNetworks(history, privileged), (adam, other), (norm, other_norm)
+    none = jnp.full_like(norms[0], np.nan)
+    return networks, adams, Losses(losses.privileged, losses.history, none, none, norms[1], norms[0]), sound

@@ -1,0 +1,49 @@
+"""Target networks: copies that follow their networks now and then, or a little at a time."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from asymrl.learning.numbers import Numbers
+from asymrl.learning.settings import A2CSettings, DQNSettings
+
+Model = TypeVar("Model")
+
+
+def follow(
+    model: Model,
+    target: Model,
+    settings: A2CSettings | DQNSettings,
+    numbers: Numbers,
+    timesteps: Int[Array, "run"],
+    next_target: Int[Array, "run"],
+    active: Bool[Array, "run"],
+) -> tuple[Model, Int[Array, "run"]]:
+    """The targets `[run, ...]` after this update, and the step of the next copy: now if one is due.
+
+    A frozen target is copied when it is due, a Polyak target moves at every update; those of runs that are not
+    `active` stay as they are.
+    """
+    if settings.target == "polyak":
+        return moved(model, target, jnp.where(active, numbers.polyak, 0.0)), next_target
+    due = active & (timesteps >= next_target)
+    # Not under a condition, which rarely holds: on a GPU both of its sides copy the networks as a whole.
+    return moved(model, target, due.astype(jnp.float32)), jnp.where(due, timesteps + numbers.target_period, next_target)
+
+
+def moved(model: Model, target: Model, shares: Float[Array, "run"]) -> Model:
+    """The target with this share of the model in it, by run."""
+    new = eqx.filter(model, eqx.is_array)
+    old, static = eqx.partition(target, eqx.is_array)
+
+    def leaf(new: Array, old: Array) -> Array:
+        share = shares.reshape(-1, *[1] * (new.ndim - 1))
+        # A full copy must be exact, and an unmoved target untouched.
+        return jnp.where(share == 1, new, jnp.where(share == 0, old, share * new + (1 - share) * old))
+
+    return eqx.combine(jax.tree.map(leaf, new, old), static)
