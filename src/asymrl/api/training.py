@@ -72,7 +72,7 @@ def train(
     else:
         chosen = [world] if isinstance(world, Settings) else list(world)
     runs = [Run(each, int(seed)) for each in chosen for seed in _seeds(seeds)]
-    return train_taken(new_store(runs, out), listener, pace, placement)
+    return train_taken(new_store(runs, out, placement), listener, pace, placement)
 
 
 def resume(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asymrl.learning.settings import Settings, new_settings
+from asymrl.learning.settings import DQNSettings, Settings, new_settings
 from asymrl.paper import tuned
 from asymrl.stores.files import RunError
 from asymrl.stores.options import checked_values, resolve
@@ -16,6 +16,7 @@ from asymrl.stores.runs import Run, product
 from asymrl.stores.store import Store, free_folder, is_store
 
 if TYPE_CHECKING:
+    from asymrl.engine.placement import Placement
     from asymrl.paper.parts import Extent, Part
     from asymrl.worlds.world import World
 
@@ -93,14 +94,30 @@ def keeps_networks(runs: Sequence[Run], wanted: bool | None) -> bool:
     return len(runs) <= NETWORKS_KEPT if wanted is None else wanted
 
 
-def new_store(runs: Sequence[Run], out: str | PathLike[str] | None) -> Store:
-    """A store for these runs, whose worlds are known to exist."""
+def new_store(runs: Sequence[Run], out: str | PathLike[str] | None, placement: Placement | None = None) -> Store:
+    """A store for these runs, whose worlds are known to exist, and which fit where they will be trained."""
     from asymrl.learning.state import training_world
 
-    for shape in {run.settings.shape() for run in runs}:
+    shapes = {run.settings.shape() for run in runs}
+    for shape in shapes:
         training_world(shape)
+    if placement is None or placement.engine == "local":
+        check_memory(shapes)
     first = runs[0].settings
     return Store.create(Path(out) if out is not None else free_folder(first.world, first.method), runs)
+
+
+def check_memory(shapes: Collection[Settings]) -> None:
+    """Raises ValueError if a run of one of these shapes does not fit into the memory of this machine's devices."""
+    if not any(isinstance(shape, DQNSettings) for shape in shapes):
+        return
+    import jax
+
+    from asymrl.engine.memory_plan import MemoryPlan, memory_of
+
+    device = jax.local_devices()[0]
+    for shape in shapes:
+        MemoryPlan(device.platform, memory_of(device), is_shared=True).check(shape)
 
 
 def take_store(folder: str | PathLike[str], steps: int | None = None) -> Store:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import os
 import queue
@@ -23,6 +24,7 @@ from asymrl.stores.runs import full_label, label
 from asymrl.stores.sessions import Session, record
 from asymrl.stores.store import Store
 from asymrl.stores.tables import FAILED, RunResult
+from asymrl.stores.wording import plural, size_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from asymrl.engine.floor import Floor, LanesOf, Told
     from asymrl.engine.lanes import Assignment
     from asymrl.engine.listeners import Probe
+    from asymrl.engine.memory_plan import MemoryPlan
     from asymrl.engine.workers import Workers
 
 LOOK_SECONDS = 0.1
@@ -158,11 +161,13 @@ class _Driver:
     def _train(self, numbers: Sequence[int], stop: StopRequests) -> None:
         from asymrl.engine.floor import Floor
 
-        possible = self._possible(numbers)
-        assignments = self._assignments(possible)
         workers = self._workers()
+        possible = self._possible(numbers, workers.plan)
+        assignments = self._assignments(possible)
         lanes_of = lanes_for(workers.platform, self.placement.lanes, workers.places)
-        floor = Floor(assignments, lanes_of, one_pool_per_shape=workers.platform != "cpu")
+        self._say_what_fits(possible, workers.plan, lanes_of)
+        is_cpu = workers.platform == "cpu"
+        floor = Floor(assignments, lanes_of, one_pool_per_shape=not is_cpu, plan=workers.plan)
         is_anything_to_do = bool(assignments)
         del assignments  # with the states that were loaded
         try:
@@ -211,8 +216,19 @@ class _Driver:
     def _is_out_of_time(self) -> bool:
         return self.end_at is not None and time.monotonic() >= self.end_at
 
-    def _possible(self, numbers: Sequence[int]) -> list[int]:
-        """The runs whose worlds and signals exist; the others are recorded as broken."""
+    def _say_what_fits(self, numbers: Sequence[int], plan: MemoryPlan | None, lanes_of: LanesOf) -> None:
+        """Says how many runs fit at a time, where it is memory that limits them."""
+        shapes = collections.Counter(self.store.runs[number].settings.shape() for number in numbers)
+        for shape, count in shapes.items():
+            if plan is None or (fit := plan.lanes(shape)) is None:
+                continue
+            if fit < min(count, plan.pools * lanes_of(shape, count, len(numbers))):
+                what = f"{plural('run', count)} of {shape.world} {shape.method}"
+                each = size_text(plan.bytes_of(shape))
+                self.listener.say(f"{what}: {each} of memory each, so {max(fit, 1)} at a time")
+
+    def _possible(self, numbers: Sequence[int], plan: MemoryPlan | None) -> list[int]:
+        """The runs whose worlds and signals exist and that fit into memory; the others are recorded as broken."""
         from asymrl.learning.state import training_world
 
         reasons: dict[Settings, str | None] = {}
@@ -222,6 +238,8 @@ class _Driver:
             if shape not in reasons:
                 try:
                     training_world(shape)
+                    if plan is not None:
+                        plan.check(shape)
                     reasons[shape] = None
                 except ValueError as error:
                     reasons[shape] = str(error)

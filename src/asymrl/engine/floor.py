@@ -11,15 +11,15 @@ from typing import Any, NamedTuple, Protocol
 
 from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Opened, Retired
 from asymrl.engine.lanes import Assignment
+from asymrl.engine.memory_plan import MEMORY_SHARE, MemoryPlan, memory_of
 from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Pool, train_pool
 from asymrl.learning.factory import program
 from asymrl.learning.settings import Settings
-from asymrl.stores.wording import plural
+from asymrl.stores.wording import plural, size_text
 
 MOST_LOSSES = 5  # pools that one run may lose before it counts as broken
 TURN_SECONDS, TURN_SHARE = 2.0, 0.02  # a run steps aside for one that needs so much longer
-MEMORY_SHARE = 0.8  # of what a device has may be planned for
 
 LanesOf = Callable[[Settings, int, int], int]
 """How many lanes a pool should have, for a shape of which so many runs wait, among so many of all shapes."""
@@ -55,10 +55,20 @@ class _Holding:
 class Floor:
     """The queue, shared by all pools. Safe to use from several threads."""
 
-    def __init__(self, assignments: Iterable[Assignment], lanes_of: LanesOf, *, one_pool_per_shape: bool):
-        """`one_pool_per_shape`: whether a device serves a shape with one pool only, as an accelerator does."""
+    def __init__(
+        self,
+        assignments: Iterable[Assignment],
+        lanes_of: LanesOf,
+        *,
+        one_pool_per_shape: bool,
+        plan: MemoryPlan | None = None,
+    ):
+        """`one_pool_per_shape`: whether a device serves a shape with one pool only, as an accelerator does.
+
+        With a `plan`, pools get no more lanes than fit, and wait while none does.
+        """
         self.events: queue.Queue[Told] = queue.Queue()
-        self._lanes_of, self._one_pool_per_shape = lanes_of, one_pool_per_shape
+        self._lanes_of, self._one_pool_per_shape, self._plan = lanes_of, one_pool_per_shape, plan
         self._waiting: dict[Settings, collections.deque[Assignment]] = {}
         for each in sorted(assignments, key=_longest_first):
             self._waiting.setdefault(each.run.settings.shape(), collections.deque()).append(each)
@@ -96,13 +106,26 @@ class Floor:
                 for shape, waiting in self._waiting.items():
                     if waiting and not self._is_served(shape, place):
                         lanes = self._lanes_of(shape, len(waiting), sum(map(len, self._waiting.values())))
-                        holding.order = Order(shape, max(1, min(lanes, self._most_lanes.get(shape, lanes))))
-                        return holding.order
+                        lanes = self._fitting(shape, place, max(1, min(lanes, self._most_lanes.get(shape, lanes))))
+                        if lanes:
+                            holding.order = Order(shape, lanes)
+                            return holding.order
                 is_over = not any(self._waiting.values()) and not any(each.runs for each in self._holdings.values())
                 if is_over:
                     break
                 self._changed.wait(timeout=1.0)
             return None
+
+    def _fitting(self, shape: Settings, place: Hashable, lanes: int) -> int:
+        """So many lanes, or as many as fit beside those of other pools; 0 if the pool has to wait for room."""
+        if (plan := self._plan) is None:
+            return lanes
+        memory = plan.memory_at(place)
+        beside = [each.order for each in self._holdings.values() if plan.memory_at(each.place) == memory]
+        used = sum(order.lanes * plan.bytes_of(order.shape) for order in beside if order is not None)
+        room = plan.lanes(shape, used)
+        # What does not fit even alone is tried: nobody would ever make room for it.
+        return lanes if room is None else min(lanes, room if used else max(room, 1))
 
     def _is_served(self, shape: Settings, place: Hashable) -> bool:
         return self._one_pool_per_shape and any(
@@ -308,18 +331,16 @@ def serve(desk: Desk, device: Any, pace: Pace) -> None:
 
 def open_pool(order: Order, device: Any, pace: Pace) -> Pool:
     """A pool for an order. Raises OutOfMemoryError if it is known not to fit on the device."""
+    plan = MemoryPlan(device.platform, memory_of(device), is_shared=True)
+    if order.lanes > 1 and (fit := plan.lanes(order.shape)) is not None and fit < order.lanes:
+        raise OutOfMemoryError(f"{order.lanes} lanes need {size_text(order.lanes * plan.bytes_of(order.shape))}")
+    plan.check(order.shape)
     pool = Pool(program(order.shape), order.lanes, device, pace.refresh_seconds)
     needed, there = pool.bytes_needed(), memory_of(device)
     if needed is not None and there is not None and needed > MEMORY_SHARE * there:
         pool.close()
-        raise OutOfMemoryError(f"{order.lanes} lanes need {needed / 2**30:.1f} GiB of {there / 2**30:.1f}")
+        raise OutOfMemoryError(f"{order.lanes} lanes need {size_text(needed)} of {size_text(there)}")
     return pool
-
-
-def memory_of(device: Any) -> int | None:
-    """Bytes of memory of an accelerator, or None where that is not known or not scarce."""
-    stats = device.memory_stats() if device.platform != "cpu" else None
-    return None if not stats else stats.get("bytes_limit")
 
 
 def reason_of(error: BaseException) -> str:

@@ -24,6 +24,7 @@ from asymrl.engine.events import Event
 from asymrl.engine.floor import MOST_LOSSES, Floor, LocalDesk, Order, reason_of, serve
 from asymrl.engine.interrupts import SIGNALS
 from asymrl.engine.lanes import Assignment
+from asymrl.engine.memory_plan import MemoryPlan, memory_of
 from asymrl.engine.placement import Pace
 
 MPS_CONTROL = "nvidia-cuda-mps-control"
@@ -43,6 +44,11 @@ class Workers(Protocol):
         """Pools that share the runs of one shape."""
         ...
 
+    @property
+    def plan(self) -> MemoryPlan | None:
+        """How much memory their pools have, where that is known."""
+        ...
+
     def start(self, floor: Floor) -> None: ...
 
     def is_alive(self) -> bool: ...
@@ -58,7 +64,10 @@ class ThreadWorkers:
     def __init__(self, seats: list[tuple[str, Any]], pace: Pace, pools_per_shape: int = 1):
         """`seats`: a name and a device for each pool."""
         self._seats, self.pace, self.places = seats, pace, pools_per_shape
-        self.platform = seats[0][1].platform
+        device = seats[0][1]
+        self.platform = device.platform
+        is_cpu, there = device.platform == "cpu", memory_of(device)
+        self.plan = MemoryPlan(device.platform, there, is_shared=is_cpu, pools=len(seats) if is_cpu else 1)
         self._threads: list[threading.Thread] = []
 
     def start(self, floor: Floor) -> None:
@@ -174,6 +183,7 @@ class ProcessWorkers:
             raise ValueError(f"{processes} processes: at least one is needed")
         self.processes, self.pace, self.devices = processes, pace, devices
         self.platform, self.places = platform or "cpu", processes
+        self.plan = None  # each process looks at what its device has left
         self._platform = platform
         self._keepers: list[_Keeper] = []
         self._exit = contextlib.ExitStack()

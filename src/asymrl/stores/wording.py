@@ -60,3 +60,11 @@ def short(value: float) -> str:
         return f"{value:.1e}"
     digits = 0 if abs(value) >= 100 else 2 if abs(value) >= 0.1 or value == 0 else 4
     return f"{value:.{digits}f}"
+
+
+def size_text(size: int) -> str:
+    """Bytes for people to read: 512 kB, 9.1 MB, 3.65 GB."""
+    for unit, count in (("kB", 1e3), ("MB", 1e6)):
+        if size / count < 999.5:
+            return f"{size / count:.3g} {unit}"
+    return f"{size / 1e9:.3g} GB"
