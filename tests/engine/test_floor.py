@@ -360,7 +360,7 @@ def test_a_pool_that_needs_more_than_there_is_is_not_begun(monkeypatch: pytest.M
     monkeypatch.setattr(floor_module, "program", lambda shape: None)
     order = floor_module.Order(SHAPES[0].shape(), 8)
     assert open_pool(order, Device(), Pace()).lanes == 8  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(OutOfMemoryError, match=r"9 lanes need 9.0 GiB of 10.0"):
+    with pytest.raises(OutOfMemoryError, match=r"9 lanes need 9.66 GB of 10.7 GB"):
         open_pool(order._replace(lanes=9), Device(), Pace())
     assert closed == [9]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -19,7 +20,8 @@ from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.q_networks import QNetworks
 from asymrl.learning.settings import DQNSettings
 from asymrl.learning.state import METRICS, training_world
-from asymrl.worlds.spaces import Box
+from asymrl.worlds.spaces import Box, Discrete
+from asymrl.worlds.world import World
 from tests.learning.small import assert_close, assert_same, member, weights_of
 from tests.oracles.networks import Episode, Network
 from tests.oracles.q_learning import QLearner
@@ -122,6 +124,7 @@ def test_steps_are_learned_from_until_there_are_enough_for_those_that_were_simul
             while trained < quota:
                 trained += int(drawn[steps - int(before.actor_adam.count)])
                 steps += 1
+        assert after.critic_adam is not None
         assert int(after.actor_adam.count) == int(after.critic_adam.count) == steps
         assert float(after.owed) == max(quota, 0.0) - trained
     assert trained > RATIO * 50
@@ -195,30 +198,28 @@ def test_a_run_whose_loss_is_not_finite_stands_still(program: CompiledProgram):
 
 
 def test_actions_must_be_a_list():
-    env = training_world(SETTINGS)
-    with pytest.raises(ValueError, match="action values need a list of actions, but its actions are vectors"):
-        CompiledProgram(SETTINGS, _WithVectors(env))
-
-
-class _WithVectors:
-    """A world whose actions are vectors; nothing else of it is asked."""
-
-    def __init__(self, env: Any):
-        self._env, self.action_space = env, Box((2,))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._env, name)
+    from_outside = {
+        "time_limit": LIMIT,
+        "without_latent": None,
+        "signals": dict,
+        "name": "arm",
+        "action_space": Box((2,)),
+    }
+    with pytest.raises(ValueError, match="arm: its actions are vectors, and adqn-vr needs a list of them; train a2c"):
+        training_world(SETTINGS, cast(World, SimpleNamespace(**from_outside)))
 
 
 ENV = training_world(SETTINGS)
-SYMBOLS = ENV.observation_space.n  # the last one stands before the first action, and says nothing
+assert isinstance(ENV.observation_space, Discrete)
+assert isinstance(ENV.latent_space, Discrete)
+SYMBOLS, STATES = ENV.observation_space.n, ENV.latent_space.n  # the last symbol stands before the first action
 
 
 def episodes_of_reference(rng: np.random.Generator) -> list[Episode]:
     return [
         Episode(
             np.array([SYMBOLS - 1, *rng.integers(SYMBOLS - 1, size=T)]),
-            rng.integers(ENV.latent_space.n, size=T + 1),
+            rng.integers(STATES, size=T + 1),
             rng.integers(4, size=T),
             rng.integers(-1, 2, size=T).astype(np.float64),
             T == LIMIT,
@@ -261,10 +262,9 @@ def test_gradient_steps_are_those_of_the_reference(shared: bool):
 
     networks_before = networks = run.networks
     one = member(networks, 0)
-    both = [weights_of(one.history), weights_of(one.privileged)]
-    reference = QLearner(
-        "adqn-short", shared, Network("h", None, 4, SYMBOLS - 1 if shared else None), *both, *map(dict, both)
-    )
+    weights = weights_of(one.history), weights_of(one.privileged)
+    network = Network("h", None, 4, SYMBOLS - 1 if shared else None)
+    reference = QLearner("adqn-short", shared, network, *weights, dict(weights[0]), dict(weights[1]))
     adams = (run.actor_adam, run.critic_adam)
     for episodes in given:
         networks, adams, losses, sound = step(networks, adams, episodes_of_program(episodes))
@@ -272,9 +272,9 @@ def test_gradient_steps_are_those_of_the_reference(shared: bool):
         np.testing.assert_allclose([losses.policy_loss[0], losses.critic_loss[0]], expected, rtol=2e-4)
         assert bool(sound[0])
         one = member(networks, 0)
-        for model, weights in ((one.history, reference.history), (one.privileged, reference.privileged)):
+        for model, expected in ((one.history, reference.history), (one.privileged, reference.privileged)):
             for part, value in weights_of(model).items():
-                np.testing.assert_allclose(value, weights[part], atol=2e-4, err_msg=part)
+                np.testing.assert_allclose(value, expected[part], atol=2e-4, err_msg=part)
 
 
 def test_runs_that_want_no_step_stand_still():
@@ -290,7 +290,7 @@ def test_runs_that_want_no_step_stand_still():
     adams = (runs.actor_adam, runs.critic_adam)
     step = eqx.filter_jit(gradient_step)
     networks, after, losses, sound = step(
-        program.world, program.settings, numbers, runs.networks, runs.target, adams, episodes, wanted
+        program.world, settings.shape(), numbers, runs.networks, runs.target, adams, episodes, wanted
     )
     assert sound.tolist() == [True, False]
     assert_same(member(networks, 1), member(runs.networks, 1))
