@@ -257,7 +257,7 @@ def test_gradient_steps_are_those_of_the_reference(shared: bool):
     def step(networks: QNetworks, adams: Any, episodes: Episodes) -> Any:
         numbers = stack_numbers([settings])
         return gradient_step(
-            env, settings.shape(), numbers, networks, networks_before, adams, episodes, jnp.ones(1, bool)
+            env, settings.shape(), numbers, networks, networks_before, adams, episodes, run.key, jnp.ones(1, bool)
         )
 
     networks_before = networks = run.networks
@@ -290,7 +290,7 @@ def test_runs_that_want_no_step_stand_still():
     adams = (runs.actor_adam, runs.critic_adam)
     step = eqx.filter_jit(gradient_step)
     networks, after, losses, sound = step(
-        program.world, settings.shape(), numbers, runs.networks, runs.target, adams, episodes, wanted
+        program.world, settings.shape(), numbers, runs.networks, runs.target, adams, episodes, runs.key, wanted
     )
     assert sound.tolist() == [True, False]
     assert_same(member(networks, 1), member(runs.networks, 1))

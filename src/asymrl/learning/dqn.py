@@ -27,6 +27,7 @@ from asymrl.learning.replay import Replay, ReplayLayout
 from asymrl.learning.rollout import roll_out
 from asymrl.learning.schedules import scheduled
 from asymrl.learning.settings import DQNSettings
+from asymrl.learning.signals import critic_signal, signal_keys
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of
 from asymrl.learning.targets import follow
 from asymrl.models.agent import Actor, Critic
@@ -83,14 +84,13 @@ def new_q_networks(env: World, settings: DQNSettings, actor_key: PRNGKeyArray, c
     actor = Actor(actor_key, env.action_space, seen, shape, horizon, policy)
     if "s" not in settings.how.reads:
         return QNetworks(actor, None)
-    signal = env.signals()[settings.critic_sees].space
-    spaces = (env.action_space, seen, signal)
+    spaces = (env.action_space, seen, critic_signal(env, settings).space)
     return QNetworks(actor, Critic(critic_key, *spaces, settings.how.reads, shape, horizon, policy.n))
 
 
 def layout_of(env: World, settings: DQNSettings) -> ReplayLayout:
     """How the replay of a run stores its episodes."""
-    return ReplayLayout(env, settings.replay_steps, "s" in settings.how.reads, settings.bootstrap_truncated)
+    return ReplayLayout(env, settings.replay_steps, settings.reads_state, settings.bootstrap_truncated)
 
 
 def update(env: World, settings: DQNSettings, numbers: Numbers, runs: DQNState) -> DQNState:
@@ -194,7 +194,9 @@ def learn(
             draw_keys, runs.replay
         )
         online, adam = eqx.combine(loop.networks, static), eqx.combine(loop.adams, adams_static)
-        moved, adam, losses, sound = gradient_step(env, settings, numbers, online, runs.target, adam, drawn, wanted)
+        moved, adam, losses, sound = gradient_step(
+            env, settings, numbers, online, runs.target, adam, drawn, signal_keys(draw_keys), wanted
+        )
         trained = jnp.sum(drawn.lengths, axis=1)
         return _Loop(
             step=loop.step + 1,
@@ -226,20 +228,21 @@ def gradient_step(
     target: QNetworks,
     adams: tuple[AdamState, AdamState | None],
     episodes: Episodes,
+    keys: PRNGKeyArray,
     wanted: Bool[Array, "run"],
 ) -> tuple[QNetworks, tuple[AdamState, AdamState | None], Losses, Bool[Array, "run"]]:
-    """One step of the runs that want one, towards the targets of these episodes.
+    """One step of the runs that want one, towards the targets of these episodes; `keys` are for their signals.
 
     Also returns the losses before it, and whether everything was finite.
     """
     variant, shared = variant_of(settings.method), settings.shared_memory
 
-    def one(length: int, networks: Any, target: Any, episodes: Episodes, numbers: Numbers) -> Any:
-        data = lesson(env, settings, episodes, length)
+    def one(length: int, networks: Any, target: Any, episodes: Episodes, numbers: Numbers, key: Any) -> Any:
+        data = lesson(env, settings, episodes, length, key)
         how = {"bootstrap_truncated": settings.bootstrap_truncated, "halved": shared}
         return q_gradient(networks, target, data, variant, numbers.discount, **how)
 
-    losses, gradient = over_runs(one, settings.time_limit, episodes, wanted, (networks, target), (numbers,))
+    losses, gradient = over_runs(one, settings.time_limit, episodes, wanted, (networks, target), (numbers, keys))
     is_plain = networks.privileged is None
     sound = wanted & jnp.isfinite(losses.history) & (is_plain | jnp.isfinite(losses.privileged))
     step, rate = eqx.filter_vmap(descend), numbers.learning_rate

@@ -92,4 +92,7 @@ def q_targets(
     last = data.lengths + (data.truncated & bootstrap_truncated)
     goes_on = jnp.arange(1, data.actions.shape[0] + 1)[:, None] < last[None]
     of_history, of_privileged = target.values(data.before, data.observations, data.signal)
-    return estimates(variant, data.rewards, of_history, of_privileged, goes_on, discount)
+    ahead = of_privileged
+    if data.bootstrap_signal is not None:
+        _, ahead = target.values(data.before, data.observations, data.bootstrap_signal)
+    return estimates(variant, data.rewards, of_history, of_privileged, ahead, goes_on, discount)
