@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import types
@@ -9,7 +10,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from asymrl.learning.settings import SETTINGS, SETTINGS_TYPES, Settings, check_learner
+from asymrl.learning.settings import SETTINGS, SETTINGS_TYPES, Settings, check_learner, settings_type
 from asymrl.stores.files import RunError
 from asymrl.worlds.registry import brings_discount, make, source_of, usual_time_limit
 
@@ -35,7 +36,7 @@ def resolve(
     """
     values = {**world_settings(world), **(tuned or {})}
     for source in given:
-        values |= checked_values(source, "settings")
+        values |= checked_values(source, "settings", method)
     try:
         check_learner(method, [name for source in given for name in source])
     except ValueError as error:
@@ -56,28 +57,37 @@ def world_settings(world: str) -> dict[str, Any]:
     return {"discount": env.discount, "time_limit": env.time_limit or Settings.time_limit}
 
 
-def checked_values(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+def checked_values(values: Mapping[str, Any], where: str, method: str | None = None) -> dict[str, Any]:
     """The values with the types that `Settings` needs: lists become tuples, whole numbers floats, "none" None.
+
+    Args:
+        values: by the names of settings.
+        where: they come from, for messages.
+        method: whose learner's settings they are, unless they say so themselves or nobody knows.
 
     Raises:
         RunError: naming `where`, the setting and what it expects.
     """
-    checked = {}
+    checked, hints = {}, _types(values.get("method", method))
     for name, value in values.items():
         if name not in SETTINGS:
             close = difflib.get_close_matches(name.replace("-", "_"), SETTINGS, n=1, cutoff=0.5)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(SETTINGS)}"
             raise RunError(f"{where}: unknown setting {name!r}; {hint}")
         try:
-            checked[name] = _converted(value, _types()[name])
+            checked[name] = _converted(value, hints[name])
         except TypeError:
-            raise RunError(f"{where}: {name} is {value!r}, expected {_description(_types()[name])}") from None
+            raise RunError(f"{where}: {name} is {value!r}, expected {_description(hints[name])}") from None
     return checked
 
 
 @functools.cache
-def _types() -> dict[str, Any]:
-    return {name: hint for kind in SETTINGS_TYPES.values() for name, hint in typing.get_type_hints(kind).items()}
+def _types(method: str | None) -> dict[str, Any]:
+    """The types of all settings; where those of learners differ, as the method's learner has them."""
+    kinds = [*SETTINGS_TYPES.values()]
+    with contextlib.suppress(ValueError, TypeError):  # an unknown method is refused elsewhere, by name
+        kinds += [settings_type(method)] if method is not None else []
+    return {name: hint for kind in kinds for name, hint in typing.get_type_hints(kind).items()}
 
 
 def _converted(value: Any, wanted: Any) -> Any:

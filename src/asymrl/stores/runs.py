@@ -93,9 +93,9 @@ def product(
             raise ValueError(f"the axis {name} has no values")
     runs = []
     for world, method in itertools.product(worlds, methods):
-        known = checked_values(base(world, method), "settings")
+        known = checked_values(base(world, method), "settings", method)
         for values in itertools.product(*axes.values()):
-            chosen = checked_values(dict(zip(axes, values, strict=True)), "settings")
+            chosen = checked_values(dict(zip(axes, values, strict=True)), "settings", method)
             settings = new_settings(**{**known, **chosen, "world": world, "method": method})
             runs += [Run(settings, int(seed)) for seed in seeds]
     return list(dict.fromkeys(runs))
