@@ -270,6 +270,7 @@ def test_state_values_may_go_round_in_circles() -> None:
         ({"horizon": 1.5}, "horizon is 1.5, expected a whole number"),
         ({"behaviour": lambda h: [1, 0, 0]}, "never has action 'open-left' after the start"),
         ({"horizon": 12, "limit": 30}, "--horizon"),
+        ({"horizon": 60, "epsilon": 1e-15}, "are too rare to compute with; choose a shorter horizon"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, object], message: str) -> None:

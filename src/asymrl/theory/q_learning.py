@@ -27,6 +27,7 @@ from asymrl.theory.unrolling import unroll
 from asymrl.worlds.pomdp import Pomdp
 
 EXACT = 1e-9  # relative: errors below it are rounding
+RAREST = 1e-290  # probability; ratios of smaller ones lose their digits
 REPLAYS = 10  # replays of epsilon-greedy behaviour, each filled by what was learned from the last
 
 
@@ -204,6 +205,11 @@ def q_fixed_point(
     optimal = history_fixed_point(Regression(graph), privileged=False, short=False, reduced=False)[0]
 
     def learn(graph: HistoryGraph, previous: QFixedPoint | None = None) -> QFixedPoint:
+        if graph.mass.min() < RAREST:
+            raise ValueError(
+                f"{pomdp.name}: some histories of this replay are too rare to compute with; choose a shorter horizon "
+                "or a behaviour with more random actions"
+            )
         regression, (reads, short, reduced) = Regression(graph, weighting), Q_METHODS[method]
         if reads == "s":
             start = None
