@@ -153,11 +153,8 @@ def next_commands(
         return f'asymrl.load("{folder}").metrics in Python; the networks were not kept (--keep-networks keeps them)'
     chosen = " ".join(f"{name}={value}" for name, value in (where or {}).items())
     which = f" --where {chosen}" if chosen else ""
-    longer = 2 * settings.steps // settings.log_period * settings.log_period
-    return "\n".join(
-        [
-            f"asymrl evaluate {folder}{which}",
-            f"asymrl render {folder}{which} -o episode.gif",
-            f"asymrl resume {folder} --steps {longer}",
-        ]
-    )
+    commands = [f"asymrl evaluate {folder}{which}", f"asymrl render {folder}{which} -o episode.gif"]
+    if not getattr(settings, "anneal", False):  # a run whose learning rate has fallen to zero is not made longer
+        longer = 2 * settings.steps // settings.log_period * settings.log_period
+        commands.append(f"asymrl resume {folder} --steps {longer}")
+    return "\n".join(commands)
