@@ -129,7 +129,7 @@ def test_its_gradient_is_that_of_a2c(bootstrap: bool):
     settings = tiny(method="a2c-asym-hs", estimator="td-lambda", td_lambda=0.7, **common)
     mine = tiny_ppo(
         method="ppo-asym-hs",
-        episodes=2,
+        whole_episodes=2,
         epochs=1,
         minibatches=1,
         clip_ratio=None,

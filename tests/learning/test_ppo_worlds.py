@@ -130,7 +130,7 @@ KINDS = {
     "sampled states": {"critic_sees": "sampled-state+time", "draws": "independent", "method": "ppo-asym-s"},
     "window": {"method": "ppo-react-2"},
     "attention": {"memory": "attention", "method": "ppo-asym-s"},
-    "whole episodes": {"episodes": 4, "method": "ppo-asym-s"},
+    "whole episodes": {"whole_episodes": 4, "method": "ppo-asym-s"},
 }
 
 
@@ -154,7 +154,7 @@ def test_all_kinds_of_networks_are_trained(kind: str):
     ("wrong", "message"),
     [
         ({"minibatches": 3}, "minibatches is 3; it must divide streams, which is 4"),
-        ({"minibatches": 3, "episodes": 4}, "minibatches is 3; it must divide episodes, which is 4"),
+        ({"minibatches": 3, "whole_episodes": 4}, "minibatches is 3; it must divide whole_episodes, which is 4"),
         ({"rollout": 0}, "rollout is 0; it must be a positive number"),
         ({"clip_ratio": -1.0}, "clip_ratio is -1.0; it must be a positive number"),
         ({"gae_lambda": 2.0}, "gae_lambda is 2.0; it must lie between 0 and 1"),

@@ -65,7 +65,7 @@ def play_back(
     episode = Episodes._make([*timed, batch.lengths[0], batch.truncated[0]])
     # Made here, since the tables of a world are not known inside a compiled function that is given the world.
     signal = critic_signal(env, settings) if "s" in settings.how.reads else None
-    policy, values = jax.device_get(_judge(actor, critic, episode, signal, jax.random.key(seed)))
+    policy, values = jax.device_get(_judge(actor, critic.with_history(actor), episode, signal, jax.random.key(seed)))
     episode = jax.device_get(episode)
     T = int(episode.lengths[0])
     states, observations = jax.tree.map(lambda leaf: leaf[: T + 1, 0], (episode.states, episode.observations))

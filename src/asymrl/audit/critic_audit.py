@@ -102,7 +102,7 @@ class Audit:
         """The audit as JSON-ready data; histories with more than `depth` actions are not listed."""
         return {
             "method": self.settings.method,
-            "estimator": self.settings.estimator,
+            "estimator": self.settings.targets[0],
             "pairs": len(self.pair),
             "left_over": self.analysis.left_over,
             "value_error": float(self.analysis.values.error[self.pair].max(initial=0.0)),
@@ -115,7 +115,7 @@ class Audit:
         """The audit as lines of text; histories with more than `depth` actions are not listed."""
         numbers = self.numbers(depth)
         yield (
-            f"Critic {critic_name(self.settings)} of {self.settings.method}, {self.settings.estimator} targets, "
+            f"Critic {critic_name(self.settings)} of {self.settings.method}, {self.settings.targets[0]} targets, "
             f"at {len(self.pair)} pairs (history, state); {self.analysis.left_over:.2%} of the episodes leave them"
         )
         yield f"  {'':28}{'rms':>10}{'max':>10}"
@@ -160,6 +160,7 @@ def audit_critic(
     Raises:
         ValueError: if there is no horizon, or the histories do not fit.
     """
+    critic = critic.with_history(actor)
     analysis = analyse(
         world,
         TrainedActor(actor),
@@ -167,7 +168,7 @@ def audit_critic(
         discount=settings.discount,
         truncation="bootstrap" if settings.bootstrap_truncated else "end",
         mass=mass,
-        lambda_=settings.td_lambda,
+        lambda_=getattr(settings, "td_lambda", settings.targets[1]),
     )
     graph, reads = analysis.graph, settings.how.reads
     if graph.stationary:

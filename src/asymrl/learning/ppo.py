@@ -79,7 +79,7 @@ def new_run(env: World, settings: PPOSettings, seed: Int[Array, ""] | int) -> PP
     actor_key, critic_key, train_key = jax.random.split(jax.random.key(seed), 3)
     actor, critic = new_networks(env, settings, actor_key, critic_key)
     streams = None
-    if settings.episodes is None:
+    if not settings.whole_episodes:
         carries = empty_carries(actor, critic, critic_signal(env, settings), settings.streams)
         begin_key = jax.random.fold_in(jax.random.key(seed), BEGIN)
         streams = begin_streams(env, actor.distribution, carries, begin_key, settings.streams)
@@ -99,10 +99,10 @@ def update(env: World, settings: PPOSettings, numbers: Numbers, runs: PPOState) 
     def act(actor: Actor, streams: Streams, key: PRNGKeyArray) -> tuple[Streams, Piece]:
         return act_in_streams(env, actor, streams, part(key, ACT), settings.rollout)
 
-    if settings.episodes is None:
+    if not settings.whole_episodes:
         collected = eqx.filter_vmap(act, out_axes=(eqx.if_array(0), PIECE_AXES))(runs.actor, runs.streams, keys)
     else:
-        collected = roll_out(env, runs.actor, keys, active, episodes=settings.episodes)
+        collected = roll_out(env, runs.actor, keys, active, episodes=settings.whole_episodes)
     evaluated = evaluate_if_due(env, settings, runs, keys, is_due(runs, numbers))
     return update_from(env, settings, numbers, runs, collected, evaluated)
 
@@ -118,8 +118,8 @@ def collect(
 ) -> Episodes | tuple[Streams, Piece]:
     """The steps of an update in a world that runs in Python, or only so many of them."""
     del numbers
-    if settings.episodes is not None:
-        return collector.collect(runs.actor, keys, active, episodes=settings.episodes, steps=steps)
+    if settings.whole_episodes:
+        return collector.collect(runs.actor, keys, active, episodes=settings.whole_episodes, steps=steps)
     keys = jax.vmap(lambda key: part(key, ACT))(keys)
     assert runs.streams is not None
     return act_in_environments(collector, runs.actor, runs.streams, keys, active, settings.rollout, steps)
@@ -246,7 +246,7 @@ def gradient_of(
     """Policy loss, negative entropy and value loss of some streams, and the gradient of their weighted sum."""
     piece, (T, N) = data.piece, data.values.shape
     # Means over all steps; of whole episodes, sums over time and means over episodes, as in A2C.
-    share = 1 / (N if settings.episodes else T * N)
+    share = 1 / (N if settings.whole_episodes else T * N)
     advantages = data.advantages
     if settings.normalise_advantages:
         advantages = normalised(advantages, piece.valid)

@@ -237,8 +237,8 @@ class PPOSettings(Settings):
     """Episodes that run in parallel; each goes on where the last update left it."""
     rollout: int = 128
     """Steps of each stream per update."""
-    episodes: int | None = None
-    """Learn from this many whole episodes per update, as A2C does, instead of streams. None: streams."""
+    whole_episodes: int = 0
+    """Learn from this many whole episodes per update, as A2C does, instead of from streams. 0: streams."""
     epochs: int = 4
     """Passes over the steps of an update."""
     minibatches: int = 4
@@ -269,12 +269,11 @@ class PPOSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_positive("learning_rate", "streams", "rollout", "epochs", "minibatches", "entropy_steps")
-        for name in ("clip_ratio", "episodes"):
-            if getattr(self, name) is not None:
-                self.check_positive(name)
+        if self.clip_ratio is not None:
+            self.check_positive("clip_ratio")
         self.check_share("gae_lambda")
-        self.check_not_negative("entropy_weight", "entropy_end", "value_weight")
-        together = "streams" if self.episodes is None else "episodes"
+        self.check_not_negative("entropy_weight", "entropy_end", "value_weight", "whole_episodes")
+        together = "whole_episodes" if self.whole_episodes else "streams"
         if getattr(self, together) % self.minibatches:
             divided = f"it must divide {together}, which is {getattr(self, together)}"
             raise ValueError(f"minibatches is {self.minibatches}; {divided}")
