@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from asymrl.kernels.network_kernels import thin_or_plain_product
 from asymrl.models.layers import Linear
+from asymrl.models.lstm_recurrence import Cells, lstm_gates, lstm_sequence
 from asymrl.models.recurrence import Stream, gru_gates, gru_sequence
 
 Carry = PyTree[Any]
@@ -240,11 +241,18 @@ class Lstm(Memory):
     def advance(
         self, carry: tuple[Array, Array], projected: Float[Array, "episode gates"]
     ) -> tuple[tuple[Array, Array], Float[Array, "episode size"]]:
-        h, c = carry
-        i, f, g, o = jnp.split(projected + h @ self.hidden_weight, 4, axis=-1)
-        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-        h = jax.nn.sigmoid(o) * jnp.tanh(c)
-        return (h, c), h
+        cells, _ = lstm_gates(projected, Cells(*carry), self.hidden_weight)
+        return (cells.h, cells.c), cells.h
+
+    def follow_from(
+        self,
+        carry: tuple[Array, Array],
+        first: Bool[Array, "time stream"],
+        projected: Float[Array, "time stream gates"],
+    ) -> tuple[tuple[Array, Array], Float[Array, "time stream size"]]:
+        keep = 1.0 - first.astype(projected.dtype)
+        hs, last = lstm_sequence(projected, self.hidden_weight, Cells(*carry), keep)
+        return (hs[-1], last), hs
 
 
 class Feedforward(Memory):
