@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any, cast
 
 import equinox as eqx
@@ -20,8 +20,10 @@ from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.q_networks import QNetworks
 from asymrl.learning.settings import DQNSettings
 from asymrl.learning.state import METRICS, training_world
-from asymrl.worlds.spaces import Box, Discrete
-from asymrl.worlds.world import World
+from asymrl.stores.checkpoint import Checkpoints, SavedRuns
+from asymrl.stores.runs import Run
+from asymrl.stores.states import from_saved, key_kind, to_arrays
+from asymrl.worlds.spaces import Discrete
 from tests.learning.small import assert_close, assert_same, member, weights_of
 from tests.oracles.networks import Episode, Network
 from tests.oracles.q_learning import QLearner
@@ -178,6 +180,17 @@ def test_a_run_goes_on_bit_for_bit(program: CompiledProgram, course: list[DQNSta
     assert_same(member(runs, 1), course[-1])
 
 
+def test_a_checkpoint_holds_everything(program: CompiledProgram, course: list[DQNState], tmp_path: Path):
+    """The replay, too: a run that is read back goes on as if nothing had happened."""
+    runs = train(program, start(program, 1, SEED), 10)
+    made = (Run(SETTINGS, 1), Run(SETTINGS, SEED))
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(SavedRuns(made, to_arrays(runs), key_kind(runs), (0.0, 0.0)), "pool")
+    (saved,) = checkpoints.load(made, print)
+    runs = train(program, cast(DQNState, from_saved(program, saved)), UPDATES - 10)
+    assert_same(member(runs, 1), course[-1])
+
+
 def test_a_run_depends_on_nothing_but_itself(program: CompiledProgram, course: list[DQNState]):
     """Alone, beside one that learns more, and beside one that is over soon."""
     alone = train(program, start(program, SEED), UPDATES)
@@ -195,18 +208,6 @@ def test_a_run_whose_loss_is_not_finite_stands_still(program: CompiledProgram):
     runs = train(program, start(program, 1, SEED), UPDATES, SETTINGS, broken)
     assert runs.failed.tolist() == [False, True]
     assert runs.updates[1] < UPDATES
-
-
-def test_actions_must_be_a_list():
-    from_outside = {
-        "time_limit": LIMIT,
-        "without_latent": None,
-        "signals": dict,
-        "name": "arm",
-        "action_space": Box((2,)),
-    }
-    with pytest.raises(ValueError, match="arm: its actions are vectors, and adqn-vr needs a list of them; train a2c"):
-        training_world(SETTINGS, cast(World, SimpleNamespace(**from_outside)))
 
 
 ENV = training_world(SETTINGS)

@@ -74,9 +74,6 @@ def training_world(settings: Settings, env: World | None = None) -> World:
         raise ValueError(f"{settings.method} needs a list of actions in {env.name}, but {problem}; use a2c or ppo")
     if isinstance(env, SteppedWorld) and env.without_latent and settings.reads_state:
         raise ValueError(f"{settings.method} needs a latent state. {env.without_latent}")
-    if settings.how.learner == "dqn" and (problem := listing_problem(env.action_space)):
-        why = f"{problem}, and {settings.method} needs a list of them"
-        raise ValueError(f"{env.name}: {why}; train a2c or ppo there")
     critic_signal(env, settings)  # raises if the world cannot tell its critic that
     return env
 
