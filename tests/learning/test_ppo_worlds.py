@@ -23,6 +23,7 @@ from tests.learning import probes
 from tests.learning.probes import ACTIONS, LUCKY, SEEN, UNLUCKY, VALUES
 from tests.learning.small import assert_same, member, tiny_ppo
 from tests.learning.test_probes import read
+from tests.worlds.dials import Dials
 
 LIMIT = 11
 
@@ -121,6 +122,26 @@ def test_vectors_of_actions_are_learned():
     program = SteppedProgram(settings.shape(), from_gymnasium(Aim, time_limit=2))
     runs = program.train(program.start([0]), stack_numbers([settings]), 60)
     assert float(np.mean(runs.recent_returns)) > -0.2
+
+
+@pytest.mark.slow
+def test_vectors_of_indices_are_learned():
+    """Two dials are to be set as was shown at the start; chance alone sets 0.42 of them right, 1.25 in three steps."""
+    settings = tiny_ppo(
+        world="dials",
+        time_limit=3,
+        method="ppo-asym-hs",
+        memory_size=16,
+        hidden=(16,),
+        streams=64,
+        rollout=6,
+        minibatches=2,
+        learning_rate=1e-2,
+        steps=64 * 6 * 80,
+    )
+    program = CompiledProgram(settings, Dials())
+    runs = program.train(program.start([0]), stack_numbers([settings]), 80)
+    assert float(np.mean(runs.recent_returns)) > 2.0
 
 
 KINDS = {
