@@ -22,24 +22,32 @@ def problem(terrain: Terrain) -> Pomdp:
 @settings(max_examples=8)
 @given(n=st.integers(2, 4), k=st.integers(1, 3), seed=st.integers(0, 99))
 def test_tours_are_the_optima_for_other_sensors(n: int, k: int, seed: int):
-    bounds = rock_bounds(terrain_of(n, k, seed), DISCOUNT)
     # With a sensor that is always right, or right on the rock only, there are few beliefs, and all are enumerated.
-    always_right = solve(problem(terrain_of(n, k, seed, half_efficiency=1e12)), discount=DISCOUNT)
-    right_here = solve(problem(terrain_of(n, k, seed, half_efficiency=1e-6)), discount=DISCOUNT)
-    assert right_here.kind == "exact"
-    assert bounds.low == pytest.approx(right_here.value, rel=1e-9)
-    assert bounds.high == pytest.approx(always_right.value, rel=1e-6)
-    pomdp = problem(terrain_of(n, k, seed))
+    always_right, right_here = (terrain_of(n, k, seed, half_efficiency=distance) for distance in (1e12, 1e-6))
+    best = {terrain: solve(problem(terrain), discount=DISCOUNT) for terrain in (always_right, right_here)}
+    assert best[right_here].kind == "exact"
+    bounds = rock_bounds(right_here, DISCOUNT)
+    assert bounds.low == pytest.approx(best[right_here].value, rel=1e-9)
+    assert bounds.high == pytest.approx(best[always_right].value, rel=1e-6)
+    pomdp = problem(right_here)
     seen = qmdp(pomdp, None, DISCOUNT).vectors[-1].max(0)
     assert bounds.full_information == pytest.approx(pomdp.start @ seen, rel=1e-7)
     assert bounds.low <= bounds.high <= bounds.full_information
 
 
-def test_the_optimum_lies_between_the_bounds():
-    terrain = terrain_of(3, 2)
+@settings(max_examples=5)
+@given(seed=st.integers(0, 99), half_efficiency=st.floats(1, 40))
+def test_the_optimum_lies_between_the_bounds(seed: int, half_efficiency: float):
+    terrain = terrain_of(3, 2, seed, half_efficiency)
     best, bounds = solve(problem(terrain), discount=DISCOUNT, seconds=2.0), rock_bounds(terrain, DISCOUNT)
-    assert bounds.low < best.low
-    assert best.high < bounds.high
+    assert bounds.low <= best.high + 1e-9
+    assert best.low <= bounds.high + 1e-9
+
+
+def test_checks_from_afar_raise_the_lower_bound():
+    with_checks, without = (rock_bounds(terrain_of(5, 7, half_efficiency=d), DISCOUNT).low for d in (20.0, 1e-6))
+    assert without == pytest.approx(22.7248, abs=1e-4)
+    assert with_checks == pytest.approx(24.3268, abs=1e-4)
 
 
 @pytest.mark.parametrize("name", ["4_4", "7_8"])

@@ -5,24 +5,27 @@ every good policy is a tour through some of the rocks. The best tours of three o
 
 * One that knows from the start which rocks are good is never worse (`full_information`).
 * One whose sensor is right at any distance, but takes a step for each rock, is never worse, and much closer (`high`).
-* One that only checks the rock it stands on, where the real sensor is always right, is never better (`low`).
+* One that checks each rock at most once from afar, only where the sensor is right with at least some probability, and
+  then takes it to be right with no more than that, is never better (`low`). It forgets a rock that looks bad, and may
+  check again on the rock, where the real sensor is always right. The best of a few such probabilities counts.
 
-Each needs a value for every place and every set of rocks that are left; the second one distinguishes rocks that are not
-checked yet from good ones, so its time grows with 3^k.
+Each needs a value for every place and every set of rocks that are left; the last two distinguish rocks that are not
+checked yet from those that look good, so their time grows with 3^k.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Bool, Float64, Int
 
 from asymrl.worlds.reference_scores import Score
 from asymrl.worlds.rock_sample import BAD_ROCK, CHECK, EAST, EXIT, GOOD_ROCK, SAMPLE, Terrain
 
-MOST_ROCKS_OF_TOURS = 12  # 3^12 sets in 13 places: 55 megabytes, a second
+MOST_ROCKS_OF_TOURS = 12  # 3^12 sets in 13 places: 55 megabytes, a few seconds
+# How reliable a check from afar has to be for the lower bound: more than these shares of all checks.
+CHECKS_LEFT_OUT = (0.5, 0.65, 0.8, 0.85)
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class RockBounds:
     high: float
     """Of an agent whose sensor is always right: no other has a higher return."""
     low: float
-    """Of an agent that checks the rocks it stands on: the real one can do the same."""
+    """Of an agent that checks each rock once from afar or where it lies: the real one can do the same."""
     longest: int
     """The largest number of actions that the first and the last agent take in an episode."""
 
@@ -51,17 +54,15 @@ def rock_bounds(terrain: Terrain, discount: float) -> RockBounds:
     if k > MOST_ROCKS_OF_TOURS:
         most = MOST_ROCKS_OF_TOURS
         raise ValueError(f"{terrain.name}: bounds for {k} rocks need 3^{k} values; at most {most} rocks are possible")
-
-    def sees(then: Float64[np.ndarray, "j"]) -> Float64[np.ndarray, "j"]:
-        return GOOD_ROCK + discount * then
-
-    def visits(then: Float64[np.ndarray, "j"]) -> Float64[np.ndarray, "j"]:
-        return discount * ((GOOD_ROCK + discount * then) + then) / 2
-
-    seen, few_actions = _tours(terrain, discount, sees, 1)
-    visited, actions = _tours(terrain, discount, visits, 2)
-    longest = int(max(few_actions.max(), actions[-1]))
-    return RockBounds(float(seen.mean()), _sensor_tours(terrain, discount), float(visited[-1]), longest)
+    informed, few_actions = _informed_tours(terrain, discount)
+    cells = [x * terrain.n + y for x, y in terrain.rocks]
+    sensor = terrain.accuracy()[[*cells, terrain.start]]
+    high, _ = _sensor_tours(terrain, discount, 1.0, np.ones_like(sensor, bool))
+    low, actions = max(
+        _sensor_tours(terrain, discount, float(accuracy), sensor >= accuracy)
+        for accuracy in np.quantile(sensor, CHECKS_LEFT_OUT)
+    )
+    return RockBounds(informed, high, low, max(few_actions, actions))
 
 
 def rock_returns(terrain: Terrain, horizon: int, discount: float) -> dict[str, Score]:
@@ -107,57 +108,68 @@ def uniform_rock_return(terrain: Terrain, horizon: int, discount: float) -> floa
     return float(total)
 
 
-def _tours(
-    terrain: Terrain,
-    discount: float,
-    worth: Callable[[Float64[np.ndarray, "j"]], Float64[np.ndarray, "j"]],
-    work: int,
-) -> tuple[Float64[np.ndarray, "sets"], Float64[np.ndarray, "sets"]]:
-    """The return of the best tour from the start, for each set of rocks that it may visit, and its largest length.
-
-    Args:
-        terrain: the grid.
-        discount: of the returns.
-        worth: what arriving at a rock returns, from what is returned after it.
-        work: the largest number of actions at a rock.
-    """
+def _informed_tours(terrain: Terrain, discount: float) -> tuple[float, int]:
+    """The mean return of the best tours over all sets of good rocks, and the largest number of actions."""
     k = len(terrain.rocks)
     far, out = _distances(terrain)
-    values, lengths = np.zeros((2**k, k + 1)), np.zeros((2**k, k + 1))
+    values, lengths = np.zeros((2**k, k + 1)), np.zeros((2**k, k + 1), int)
     for left in range(2**k):
         js = np.flatnonzero(left >> np.arange(k) & 1)
         rest = left ^ (1 << js)
-        options = np.column_stack([EXIT * discount ** (out - 1.0), discount ** far[:, js] * worth(values[rest, js])])
-        best = options.argmax(1)
-        steps = np.column_stack([out, far[:, js] + work + lengths[rest, js]])
-        values[left], lengths[left] = options.max(1), steps[np.arange(k + 1), best]
-    return values[:, k], lengths[:, k]
+        collected = discount ** far[:, js] * (GOOD_ROCK + discount * values[rest, js])
+        options = np.column_stack([EXIT * discount ** (out - 1.0), collected])
+        steps = np.column_stack([out, far[:, js] + 1 + lengths[rest, js]])
+        values[left], lengths[left] = options.max(1), steps[np.arange(k + 1), options.argmax(1)]
+    return float(values[:, k].mean()), int(lengths[:, k].max())
 
 
-def _sensor_tours(terrain: Terrain, discount: float) -> float:
-    """The return of the best agent whose sensor is right at any distance.
+def _sensor_tours(
+    terrain: Terrain, discount: float, accuracy: float, can_check: Bool[np.ndarray, "places k"]
+) -> tuple[float, int]:
+    """The return of the best agent whose checks from afar are right with this probability, and its largest length.
 
-    A set of rocks is a number with a digit of 0, 1 or 2 for each: gone or bad, good, not checked yet. A step lowers one
-    digit, so sets are solved in the order of their sums of digits. Rocks are checked before setting out, since it costs
-    the same on the way, and only good ones are visited.
+    It checks rocks only from the places given. If the real sensor is at least as good there, the real agent can imitate
+    it. Rocks are checked before setting out, since it costs the same on the way.
+
+    A set of rocks is a number with a digit of 0, 1 or 2 for each: gone or looks bad, looks good, not checked yet. A
+    step lowers one digit, so sets are solved in the order of their sums of digits.
     """
     k = len(terrain.rocks)
     far, out = _distances(terrain)
     power = 3 ** np.arange(k)
     digits = np.arange(3**k)[:, None] // power % 3
-    total, leave = digits.sum(1), EXIT * discount ** (out - 1.0)
-    values = np.zeros((3**k, k + 1))
+    total = digits.sum(1)
+    values, lengths = np.zeros((3**k, k + 1)), np.zeros((3**k, k + 1), np.int32)
     for level in range(2 * k + 1):
         here = np.flatnonzero(total == level)
-        best = np.tile(leave, (here.size, 1))
+        best, longest = np.tile(EXIT * discount ** (out - 1.0), (here.size, 1)), np.tile(out, (here.size, 1))
         for j in range(k):
-            (good,), (unknown,) = np.nonzero(digits[here, j] == 1), np.nonzero(digits[here, j] == 2)
-            then = GOOD_ROCK + discount * values[here[good] - power[j], j]
-            best[good] = np.maximum(best[good], discount ** far[:, j] * then[:, None])
-            if_good, if_bad = (values[here[unknown] - drop * power[j]] for drop in (1, 2))
-            best[unknown] = np.maximum(best[unknown], discount * (if_good + if_bad) / 2)
-        values[here] = best
-    return float(values[-1, k])
+            for digit, belief in ((1, accuracy), (2, 0.5)):  # go to a rock that looks good, or that is not checked yet
+                (rows,) = np.nonzero(digits[here, j] == digit)
+                rest = here[rows] - digit * power[j]
+                then = values[rest, j]
+                at_once = (2 * belief - 1) * GOOD_ROCK + discount * then
+                checked = discount * (belief * (GOOD_ROCK + discount * then) + (1 - belief) * then)
+                arrived = np.maximum(at_once, checked)[:, None]
+                steps = far[:, j] + 2 + lengths[rest, j][:, None]
+                _improve(best, longest, rows, discount ** far[:, j] * arrived, steps)
+            if_good, if_bad = here[rows] - power[j], here[rows] - 2 * power[j]
+            known = np.where(can_check[:, j], discount * (values[if_good] + values[if_bad]) / 2, -np.inf)
+            _improve(best, longest, rows, known, 1 + np.maximum(lengths[if_good], lengths[if_bad]))
+        values[here], lengths[here] = best, longest
+    return float(values[-1, k]), int(lengths[-1, k])
+
+
+def _improve(
+    best: Float64[np.ndarray, "sets places"],
+    longest: Int[np.ndarray, "sets places"],
+    rows: Int[np.ndarray, "some"],
+    value: Float64[np.ndarray, "some places"],
+    steps: Int[np.ndarray, "some places"],
+) -> None:
+    """Takes another option where it is better."""
+    better = value > best[rows]
+    best[rows], longest[rows] = np.where(better, value, best[rows]), np.where(better, steps, longest[rows])
 
 
 def _distances(terrain: Terrain) -> tuple[Int[np.ndarray, "places k"], Int[np.ndarray, "places"]]:
