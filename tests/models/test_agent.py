@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic
+from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic, History, follow_together
 from asymrl.models.features import GridState, convolve, observation_features
 from asymrl.models.layers import Embedding, Linear, Mlp
 from asymrl.models.memory import Feedforward, Gru, Lstm
@@ -146,6 +146,32 @@ def test_a_shared_memory_is_the_actors():
     np.testing.assert_allclose(critic.with_history(actor)(before, seen, signals), expected, rtol=1e-6)
     with pytest.raises(ValueError, match="this critic reads the actor's memory"):
         critic(before, seen, signals)
+
+
+@pytest.mark.parametrize("critic_memory", ["gru", "none"])
+def test_two_histories_are_followed_together(critic_memory: str):
+    """In one pass, or one after the other if their memories have different forms: the same features and gradients."""
+    env = make("heaven-hell-1", time_limit=T)
+    spaces, shape = (env.action_space, env.observation_space), Architecture(memory_size=8)
+    histories = tuple(
+        History(jax.random.key(i), *spaces, shape, T, kind) for i, kind in enumerate(["gru", critic_memory])
+    )
+    first = jnp.zeros((T, E), bool).at[2, 1].set(True)
+    before, seen = jnp.ones((T, E), jnp.int32), jnp.arange(T * E, dtype=jnp.int32).reshape(T, E) % 8
+    carries = tuple(jax.tree.map(lambda leaf: leaf + 0.5, h.memory.begin_streams(E)) for h in histories)
+
+    def each(histories: Any) -> Any:
+        pairs = zip(histories, carries, strict=True)
+        return tuple(history.follow_from(carry, first, before, seen)[1] for history, carry in pairs)
+
+    def total(histories: Any, follow: Any) -> Any:
+        one, other = follow(histories)
+        return jnp.sum(one) - 2 * jnp.sum(other**2)
+
+    together = functools.partial(follow_together, carries=carries, first=first, before=before, observations=seen)
+    both = eqx.filter_jit(lambda h: [eqx.filter_value_and_grad(total)(h, follow) for follow in (together, each)])
+    for one, other in zip(*map(jax.tree.leaves, both(histories)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_actor_and_critic_may_remember_in_different_ways():

@@ -7,6 +7,7 @@ Functions of one run are vectorised over the runs of a program.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -38,7 +39,7 @@ from asymrl.learning.streams import (
     told_along,
     whole_episodes,
 )
-from asymrl.models.agent import Actor, Critic
+from asymrl.models.agent import Actor, Critic, follow_together
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
@@ -253,16 +254,13 @@ def gradient_of(
     if settings.discount_steps:
         advantages = advantages * numbers.discount**piece.times
 
-    def loss(networks: Networks) -> tuple[Array, tuple[Array, Array, Array]]:
+    def loss(networks: Networks, together: bool) -> tuple[Array, tuple[Array, Array, Array]]:
         actor, critic = networks.actor, networks.critic
-        inputs = piece.first, piece.before, piece.observations
-        _, features = actor.history.follow_from(start.actor, *inputs)
+        features, read = features_of(networks, start, piece, together)
         parameters, pi = actor.policy(features), actor.distribution
         ratio = jnp.exp(pi.log_probability(parameters, piece.actions) - piece.log_chosen)
         policy = clipped_policy_loss(ratio, advantages, numbers.clip_ratio)
-        if critic.history is not None:
-            _, features = critic.history.follow_from(start.critic, *inputs)
-        values = critic.read(features if "h" in settings.how.reads else None, data.told, (T, N))
+        values = critic.read(read, data.told, (T, N))
         reach = numbers.clip_ratio if settings.clip_values else jnp.inf
         value = clipped_value_loss(values, data.values, data.targets, reach)
         policy, negentropy, value = (
@@ -270,8 +268,28 @@ def gradient_of(
         )
         return policy + weight * negentropy + numbers.value_weight * value, (policy, negentropy, value)
 
-    (_, losses), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(networks)
-    return losses, gradient
+    def find(together: bool, arrays: Any) -> tuple[tuple[Array, Array, Array], Any]:
+        found = eqx.filter_value_and_grad(loss, has_aux=True)(eqx.combine(arrays, static), together)
+        return found[0][1], eqx.filter(found[1], eqx.is_array)
+
+    arrays, static = eqx.partition(networks, eqx.is_array)
+    by_platform = {"cuda": functools.partial(find, True), "default": functools.partial(find, False)}
+    losses, gradient = jax.lax.platform_dependent(arrays, **by_platform)
+    return losses, eqx.combine(gradient, static)
+
+
+def features_of(
+    networks: Networks, start: Carries, piece: Piece, together: bool
+) -> tuple[Float[Array, "time stream size"], Float[Array, "time stream size"] | None]:
+    """The features of the history for the actor and, if it reads any, for the critic; in one pass if `together`."""
+    actor, critic = networks.actor, networks.critic
+    inputs = piece.first, piece.before, piece.observations
+    if critic.history is not None and together:
+        return follow_together((actor.history, critic.history), (start.actor, start.critic), *inputs)
+    _, features = actor.history.follow_from(start.actor, *inputs)
+    if critic.history is not None:
+        return features, critic.history.follow_from(start.critic, *inputs)[1]
+    return features, features if critic.shares else None
 
 
 def normalised(advantages: Float[Array, "time stream"], valid: Bool[Array, "time stream"]) -> Array:
