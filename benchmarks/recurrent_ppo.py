@@ -24,6 +24,8 @@ class Task:
     """What both are given."""
 
     steps: int = 102_400
+    time_limit: int = 500
+    """Steps after which an episode is cut off."""
     streams: int = 8
     """Environments side by side."""
     length: int = 32
@@ -62,11 +64,12 @@ class HiddenVelocities(gymnasium.Wrapper):
         return np.array([action == 0, action == 1, *observation[::2]], np.float32), *rest
 
 
-def environments(count: int) -> Any:
+def environments(task: Task, count: int) -> Any:
     """CartPoles for Stable-Baselines3."""
     from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
 
-    return DummyVecEnv([lambda: HiddenVelocities(gymnasium.make("CartPole-v1"))] * count)
+    make = lambda: HiddenVelocities(gymnasium.make("CartPole-v1", max_episode_steps=task.time_limit))  # noqa: E731
+    return DummyVecEnv([make] * count)
 
 
 def recurrent_ppo(task: Task, seed: int) -> Any:
@@ -82,7 +85,7 @@ def recurrent_ppo(task: Task, seed: int) -> Any:
         "optimizer_kwargs": {"eps": task.adam_eps},
     }
     model = RecurrentPPO(
-        "MlpLstmPolicy", environments(task.streams), device="cpu", seed=seed, policy_kwargs=networks,
+        "MlpLstmPolicy", environments(task, task.streams), device="cpu", seed=seed, policy_kwargs=networks,
         n_steps=task.length, batch_size=task.streams * task.length, n_epochs=task.epochs,
         learning_rate=lambda remaining: remaining * task.rate, gamma=task.discount, gae_lambda=task.gae_lambda,
         clip_range=task.clip, max_grad_norm=task.max_norm, vf_coef=task.value_weight, ent_coef=task.entropy_weight,
@@ -98,7 +101,8 @@ def recurrent_ppo(task: Task, seed: int) -> Any:
 def our_settings(task: Task) -> dict[str, Any]:
     """The same task in the words of `PPOSettings`, whose value loss is half the squared error."""
     return {
-        "steps": task.steps, "streams": task.streams, "rollout": task.length, "epochs": task.epochs, "minibatches": 1,
+        "steps": task.steps, "time_limit": task.time_limit, "streams": task.streams,
+        "rollout": task.length, "epochs": task.epochs, "minibatches": 1,
         "learning_rate": task.rate, "anneal": True, "discount": task.discount, "gae_lambda": task.gae_lambda,
         "clip_ratio": task.clip, "clip_values": False, "clip_norm": task.max_norm,
         "value_weight": 2 * task.value_weight, "entropy_weight": task.entropy_weight, "adam_eps": task.adam_eps,

@@ -61,7 +61,7 @@ def train_recurrent_ppo(task: Task, seed: int) -> Training:
     class Evaluations(BaseCallback):
         def _on_rollout_start(self) -> None:
             if self.num_timesteps >= task.steps * (len(training.curve) + 1) / POINTS:
-                training.curve.append(play_recurrent_ppo(self.model, task.evaluation_episodes, seed))
+                training.curve.append(play_recurrent_ppo(task, self.model, seed))
 
         def _on_step(self) -> bool:
             return True
@@ -69,14 +69,15 @@ def train_recurrent_ppo(task: Task, seed: int) -> Training:
     begin = time.process_time()
     model = recurrent_ppo(task, seed)
     model.learn(task.steps, callback=Evaluations())
-    training.curve.append(play_recurrent_ppo(model, task.evaluation_episodes, seed))
+    training.curve.append(play_recurrent_ppo(task, model, seed))
     training.seconds = time.process_time() - begin
     return training
 
 
-def play_recurrent_ppo(model: Any, episodes: int, seed: int) -> float:
+def play_recurrent_ppo(task: Task, model: Any, seed: int) -> float:
     """The mean return of whole episodes, all side by side, with sampled actions."""
-    envs = environments(episodes)
+    episodes = task.evaluation_episodes
+    envs = environments(task, episodes)
     envs.seed(1_000 * (seed + 1))
     observation, memory, first = envs.reset(), None, np.ones(episodes, bool)
     total, running = np.zeros(episodes), np.ones(episodes, bool)
