@@ -25,7 +25,7 @@ from asymrl.learning.curve import recent_means
 from asymrl.learning.learners import new_run
 from asymrl.learning.methods import METHODS
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.learning.settings import DQNSettings, Settings, new_settings, settings_type
 from asymrl.learning.state import RunState, parameters, training_world
 from asymrl.models.layers import Embedding
 from asymrl.paper.hyperparameters import PAPER_WORLDS
@@ -127,9 +127,12 @@ def operations_per_step(settings: Settings) -> float:
     """Floating-point operations that one trained step needs, at least: two per weight in every pass over it.
 
     The actor acts and learns (forward and backward: three passes); the critic learns (three), is asked for advantages
-    (one), and its target for targets (one).
+    (one), and its target for targets (one). In the DQN family both networks learn and are asked for targets, several
+    times for each step.
     """
     actor, critic, _ = weights_read(settings)
+    if isinstance(settings, DQNSettings):
+        return 2.0 * (actor + settings.train_ratio * 4 * (actor + critic))
     return 2.0 * (4 * actor + 5 * critic)
 
 
@@ -138,7 +141,10 @@ def bytes_per_step(settings: Settings, mean_length: float) -> float:
     and for the update seven passes of Adam over all parameters, shared by the steps of the episodes.
     """
     actor, _, everything = weights_read(settings)
-    return 4.0 * (actor / settings.episodes + 7 * everything / (settings.episodes * mean_length))
+    of_updates = 7 * everything / (settings.episodes * mean_length)
+    if isinstance(settings, DQNSettings):
+        return 4.0 * (actor + settings.train_ratio * of_updates)
+    return 4.0 * (actor / settings.episodes + of_updates)
 
 
 def main(options: Options) -> None:
@@ -153,13 +159,10 @@ def main(options: Options) -> None:
     for world in options.worlds:
         for method in options.methods:
             for runs in options.runs:
-                settings = A2CSettings(
-                    world=world,
-                    method=method,
-                    steps=10**9,
-                    time_limit=options.time_limit,
-                    precision=options.precision,  # pyright: ignore[reportArgumentType]
-                )
+                given = {"world": world, "method": method, "steps": 10**9, "time_limit": options.time_limit}
+                if settings_type(method) is DQNSettings:
+                    given["prefill"] = 0  # what is measured is learning
+                settings = new_settings(**given, precision=options.precision)
                 speed = measure(settings, runs, options.seconds)
                 busy = speed.steps_per_second * operations_per_step(settings) / flop_rate
                 moved = speed.steps_per_second * bytes_per_step(settings, speed.mean_length) / bytes_rate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -43,7 +44,7 @@ def test_values_are_the_known_ones(method: str):
         world="probes",
         method=method,
         memory_size=8,
-        hidden=(16,),
+        hidden=(32,),
         time_limit=probes.TIME_LIMIT,
         discount=DISCOUNT,
         steps=10_000,
@@ -52,12 +53,13 @@ def test_values_are_the_known_ones(method: str):
         replay_steps=1_000,
         prefill=400,
         train_ratio=100.0,
-        learning_rate=1e-2,
         exploration_end=1.0,  # all actions everywhere
         target_period=1,
     )
     program = CompiledProgram(settings, probes.probes())
-    runs: Any = program.train(program.start([0]), stack_numbers([settings]), 800)
+    runs: Any = program.start([0])
+    for rate, updates in ((5e-3, 600), (5e-4, 400)):
+        runs = program.train(runs, stack_numbers([replace(settings, learning_rate=rate)]), updates)
     of_history, of_privileged = read(member(runs, 0))
     np.testing.assert_allclose(of_history[OPEN], KNOWN[OPEN], atol=0.1)
     # One history, so one value: the mean of a coin, as far as the replay tells.
