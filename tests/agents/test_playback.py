@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from asymrl.agents.playback import Playback, critic_name, play_back
+from asymrl.learning.settings import DQNSettings
 from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION
 from asymrl.models.distributions import Categorical
@@ -53,6 +54,23 @@ def test_the_details_belong_together():
 )
 def test_the_critic_is_called_what_it_reads(method: str, sees: str, critic: str):
     assert critic_name(small("heaven-hell-3", method=method, critic_sees=sees)) == critic
+
+
+@pytest.mark.parametrize(
+    ("method", "sees", "critic"),
+    [("dqn", "state", "Q(h, a)"), ("adqn-vr", "state", "Q(h, s, a)"), ("adqn-state", "state+time", "Q(s, t, a)")],
+)
+def test_of_action_values_that_of_the_action_taken_is_told(method: str, sees: str, critic: str):
+    settings = DQNSettings(
+        world="heaven-hell-1", method=method, critic_sees=sees, memory_size=8, hidden=(8,), time_limit=6, replay_steps=6
+    )
+    run = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, random_states(settings, [0]))
+    played = play_back(training_world(settings), settings, run.actor, run.critic, seed=3)
+    assert played.critic == critic
+    assert played.values.shape == played.actions.shape
+    np.testing.assert_array_equal(played.actions, played.policy.argmax(-1))
+    if method == "dqn":  # the actor values its actions itself
+        np.testing.assert_array_equal(played.values, played.policy.max(-1))
 
 
 def test_returns_to_go():

@@ -17,11 +17,13 @@ from asymrl import theory
 from asymrl.audit import Audit, audit_critic
 from asymrl.audit.critic_targets import critic_inputs, taught_values
 from asymrl.audit.pair_signals import PairSignals
-from asymrl.learning.settings import Settings
+from asymrl.learning.settings import DQNSettings, Settings
 from asymrl.learning.signals import critic_signal
+from asymrl.learning.state import training_world
 from asymrl.theory import History
 from asymrl.worlds import FiniteWorld
 from tests.audit.networks import acts, sequence, untrained
+from tests.engine.stores import random_states
 from tests.oracles.trajectories import Trajectory, mean_returns, trajectories
 from tests.theory.worlds import problem
 
@@ -232,3 +234,11 @@ def test_an_audit_needs_a_horizon() -> None:
     world, settings, run = untrained("heaven-hell-1", method="a2c-react-1")
     with pytest.raises(ValueError, match="heaven-hell-1: a critic is audited along histories"):
         audit_critic(world, run.actor, run.critic, settings, horizon=float("inf"))
+
+
+def test_action_values_are_not_audited():
+    settings = DQNSettings(world="heaven-hell-1", method="adqn", memory_size=4, hidden=(4,), replay_steps=100)
+    world, run = training_world(settings), random_states(settings, [0])
+    assert isinstance(world, FiniteWorld)
+    with pytest.raises(ValueError, match=r"adqn learns action values.*asymrl theory heaven-hell-1 --learner adqn"):
+        audit_critic(world, run.actor, run.critic, settings)

@@ -50,22 +50,30 @@ class Playback(NamedTuple):
 
 
 def critic_name(settings: Settings) -> str:
-    """What the critic of a run is: V(h), V(s) or V(h, s), with the symbols of what it sees in place of s."""
+    """What the critic of a run is: V(h), V(s) or V(h, s), with the symbols of what it sees in place of s.
+
+    Of a learner of action values it is Q(h, s, a) or the like.
+    """
     reads = settings.how.reads
-    return critic_symbol(settings.critic_sees if "s" in reads else "", "h" in reads)
+    symbol = critic_symbol(settings.critic_sees if "s" in reads else "", "h" in reads)
+    return f"Q{symbol[1:-1]}, a)" if settings.how.learner == "dqn" else symbol
 
 
 def play_back(
-    env: World, settings: Settings, actor: Actor, critic: Critic, *, seed: int = 0, greedy: bool = False
+    env: World, settings: Settings, actor: Actor, critic: Critic | None, *, seed: int = 0, greedy: bool = False
 ) -> Playback:
-    """Plays an episode with the actor of one run and asks its critic about each step of it."""
+    """Plays an episode with the actor of one run and asks its critic about each step of it.
+
+    Without a critic, the actor values its actions itself.
+    """
     one_run = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, actor)
     batch = play(env, one_run, jax.random.key(seed)[None], jnp.ones(1, bool), episodes=1, greedy=greedy)
     timed = jax.tree.map(lambda leaf: leaf[:, 0], batch[:5])
     episode = Episodes._make([*timed, batch.lengths[0], batch.truncated[0]])
     # Made here, since the tables of a world are not known inside a compiled function that is given the world.
     signal = critic_signal(env, settings) if "s" in settings.how.reads else None
-    policy, values = jax.device_get(_judge(actor, critic.with_history(actor), episode, signal, jax.random.key(seed)))
+    critic = None if critic is None else critic.with_history(actor)
+    policy, values = jax.device_get(_judge(actor, critic, episode, signal, jax.random.key(seed)))
     episode = jax.device_get(episode)
     T = int(episode.lengths[0])
     states, observations = jax.tree.map(lambda leaf: leaf[: T + 1, 0], (episode.states, episode.observations))
@@ -85,14 +93,19 @@ def play_back(
 
 @eqx.filter_jit
 def _judge(
-    actor: Actor, critic: Critic, episode: Episodes, signal: CriticSignal | None, key: PRNGKeyArray
+    actor: Actor, critic: Critic | None, episode: Episodes, signal: CriticSignal | None, key: PRNGKeyArray
 ) -> tuple[Float[Array, "time 1 numbers"], Float[Array, "time 1"]]:
-    """The policy at each step of an episode, and the value."""
+    """The policy at each step of an episode, and the value there, or that of the action which is taken."""
     with jax.default_matmul_precision("highest"):
         told, before = None, episode.before()
         if signal is not None:
             times = jnp.arange(before.shape[0])[:, None]
             whole = times == 0, before, episode.observations, episode.states, times
             _, told = signal.follow(key, signal.initial(1), *whole)
-        values = critic(before, episode.observations, told)
-        return actor.distribution.shown(actor.policy(episode.features)), values
+        parameters = actor.policy(episode.features)
+        values = parameters if critic is None else critic(before, episode.observations, told)
+        if values.ndim > 2:
+            values = jnp.take_along_axis(values[: episode.actions.shape[0]], episode.actions[..., None], axis=-1)[
+                ..., 0
+            ]
+        return actor.distribution.shown(parameters), values

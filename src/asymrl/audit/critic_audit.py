@@ -158,8 +158,11 @@ def audit_critic(
         horizon: the largest number of actions; by default the world's time limit.
 
     Raises:
-        ValueError: if there is no horizon, or the histories do not fit.
+        ValueError: if there is no horizon, the histories do not fit, or the learner has no critic of values.
     """
+    if settings.how.learner == "dqn":
+        what = f"{settings.method} learns action values, and the audit is for critics of a policy's value"
+        raise ValueError(f"{what}; asymrl theory {world.name} --learner {settings.method} says what it should end with")
     critic = critic.with_history(actor)
     analysis = analyse(
         world,
