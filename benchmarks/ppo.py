@@ -38,6 +38,8 @@ class Options:
     """Train with the defaults of `ppo` instead of the settings of the task."""
     runs: list[int] = field(default_factory=list)
     """How many runs at once; by default one, and one per core."""
+    threads: int = 1
+    """Of torch."""
     seconds: float = 10.0
     """How long to measure each number, at least."""
 
@@ -113,7 +115,7 @@ def measure_recurrent_ppo(options: Options) -> Speed:
         def _on_step(self) -> bool:
             return len(self.notes) < 3 or self.notes[-1][1] - self.notes[1][1] < options.seconds
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(options.threads)
     clock = Clock()
     recurrent_ppo(options.task, seed=0).learn(FOREVER, callback=clock)
     begin, end = clock.notes[1], clock.notes[-1]

@@ -78,4 +78,4 @@ def recorded_update() -> dict[str, np.ndarray]:
 
 if __name__ == "__main__":
     RECORD.parent.mkdir(exist_ok=True)
-    np.savez_compressed(RECORD, **recorded_update())
+    np.savez_compressed(RECORD, allow_pickle=False, **recorded_update())
