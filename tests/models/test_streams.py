@@ -25,6 +25,10 @@ for n, episodes in enumerate(EPISODES):
 XS = jnp.asarray(np.random.default_rng(1).normal(size=(T, N, INPUTS)), jnp.float32)
 
 
+SIMPLE = ("gru", "attention", "the last 3", "none")
+SOME = [name if name in SIMPLE else pytest.param(name, marks=pytest.mark.slow) for name in MEMORIES]
+
+
 @pytest.fixture(params=MEMORIES)
 def memory(request: pytest.FixtureRequest) -> Memory:
     return MEMORIES[request.param]
@@ -59,8 +63,10 @@ def test_a_stream_is_its_episodes_one_after_the_other(memory: Memory):
     np.testing.assert_allclose(step_by_step(memory, XS), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_what_would_come_next(memory: Memory):
+@pytest.mark.parametrize("name", SOME)
+def test_what_would_come_next(name: str):
     """After each input of the streams another one that could have followed in the same episode."""
+    memory = MEMORIES[name]
     following = XS[::-1]
 
     @eqx.filter_jit
@@ -77,10 +83,7 @@ def test_what_would_come_next(memory: Memory):
         np.testing.assert_allclose(after[t, n], expected, rtol=1e-5, atol=1e-6)
 
 
-SIMPLE = ("gru", "attention", "the last 3", "none")
-
-
-@pytest.mark.parametrize("name", [n if n in SIMPLE else pytest.param(n, marks=pytest.mark.slow) for n in MEMORIES])
+@pytest.mark.parametrize("name", SOME)
 def test_gradients_of_a_whole_stream_are_those_of_its_episodes(name: str):
     """From an empty start, so that both know the same past."""
     memory = MEMORIES[name]
