@@ -86,6 +86,15 @@ def test_learners_have_the_same_colours_for_the_same_critics_unless_they_share_a
     assert len(set(together.values())) == 3
 
 
+def test_another_metric_is_drawn_where_runs_have_it():
+    metrics = table().with_columns(
+        pl.when(pl.col("timestep") > 0).then(pl.col("return") * 0 + 7).alias("evaluation_return")
+    )
+    (axes, *_) = learning_curve(metrics, "evaluation_return", references=False).axes
+    assert axes.get_ylabel() == "return in evaluation"
+    assert {float(y) for line in axes.lines for y in line.get_ydata()} == {7.0}
+
+
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
 def test_the_figure_is_saved_in_the_format_of_the_file(tmp_path: Path, ending: str):
     path = tmp_path / f"curve.{ending}"

@@ -105,15 +105,23 @@ class Runs:
 
         return ranking_of(self.table)
 
-    def plot(self, path: str | PathLike[str] | None = None) -> Path:
-        """Draws the learning curves into a file, by default `curve.png` in the folder."""
+    def plot(self, path: str | PathLike[str] | None = None, metric: str = "return") -> Path:
+        """Draws the learning curves into a file, by default `curve.png` in the folder.
+
+        `metric`: a column of `metrics`, such as `evaluation_return`.
+        """
         from asymrl.report.curves import save_learning_curve
         from asymrl.report.summary import comparable
 
         path = Path(path) if path is not None else self.folder / "curve.png"
+        metrics = self.metrics
+        if metric not in (known := metrics.columns[metrics.columns.index("timestep") + 1 :]):
+            raise ValueError(f"{metric!r} is not measured; there are {', '.join(known)}")
+        if metrics[metric].null_count() == len(metrics):
+            raise ValueError(f"no run has values of {metric}; train with evaluation_episodes=20, for example")
+        of_returns = metric in ("return", "evaluation_return")
         try:
-            metrics = self.metrics
-            save_learning_curve(metrics, path, references=comparable(metrics))
+            save_learning_curve(metrics, path, metric, references=of_returns and comparable(metrics))
         except OSError as error:
             raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
         return path

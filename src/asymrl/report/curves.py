@@ -30,6 +30,7 @@ METHOD_COLOURS: dict[str, str] = {
     for family in (PAPER_METHODS, PPO_METHODS, _DQN_ORDER)
     for method, colour in zip(family, SERIES, strict=False)
 }
+MEANINGS = {"return": "return of the last 100 episodes", "evaluation_return": "return in evaluation"}
 GRID = 400  # points at which curves are averaged
 DPI = 200
 COLUMNS = 3  # panels beside each other, one for each world
@@ -110,11 +111,12 @@ def draw_references(axes: Axes, world: str) -> None:
         )
 
 
-def learning_curve(metrics: pl.DataFrame, *, references: bool = True) -> Figure:
+def learning_curve(metrics: pl.DataFrame, metric: str = "return", *, references: bool = True) -> Figure:
     """Learning curves as a figure: a panel for each world, a line for all runs that differ only in the seed.
 
     Args:
-        metrics: columns that say which run a row belongs to, then `timestep`, then metrics with `return` among them.
+        metrics: columns that say which run a row belongs to, then `timestep`, then metrics.
+        metric: which of them to draw; points where a run has no value are left out.
         references: draw the returns of a random and of the best known policy, which hold for episodes of 100 steps.
     """
     worlds = metrics.partition_by("world", maintain_order=True)
@@ -123,17 +125,17 @@ def learning_curve(metrics: pl.DataFrame, *, references: bool = True) -> Figure:
     figure = Figure(figsize=(5.6 * columns, 3.5 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for axes, of_world in zip(panels, worlds, strict=False):
-        _draw_world_panel(axes, of_world, references)
+        _draw_world_panel(axes, of_world.drop_nulls(metric), metric, references)
     for axes in panels[len(worlds) :]:
         axes.set_axis_off()
     return figure
 
 
-def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, references: bool) -> None:
+def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, metric: str, references: bool) -> None:
     world, kinds = metrics["world"][0], _kinds(metrics)
     groups = metrics.partition_by("method", *kinds, maintain_order=True)
     for rows, colour in zip(groups, _colours(groups), strict=True):
-        lines = curves(rows)
+        lines = curves(rows, metric)
         for values in lines.values:
             axes.plot(lines.timesteps, values, color=colour, linewidth=0.5, alpha=0.35, zorder=2)
         draw_band(axes, lines, colour, label=_label(rows, kinds, len(lines.values)), width=1.8)
@@ -141,7 +143,7 @@ def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, references: bool) -> No
         draw_references(axes, world)
     finish(axes, world, _end(metrics))
     axes.set_xlabel("timesteps")
-    axes.set_ylabel("return of the last 100 episodes")
+    axes.set_ylabel(MEANINGS.get(metric, metric.replace("_", " ")))
     axes.legend(frameon=False, fontsize=9, loc="best")
 
 
@@ -183,6 +185,6 @@ def _end(metrics: pl.DataFrame) -> float:
     return float(max(metrics["timestep"]) + period)
 
 
-def save_learning_curve(metrics: pl.DataFrame, path: Path, *, references: bool = True) -> None:
+def save_learning_curve(metrics: pl.DataFrame, path: Path, metric: str = "return", *, references: bool = True) -> None:
     """Writes the figure in the format of the file's ending, such as .png, .pdf or .svg."""
-    learning_curve(metrics, references=references).savefig(path, dpi=DPI)
+    learning_curve(metrics, metric, references=references).savefig(path, dpi=DPI)

@@ -1,0 +1,42 @@
+"""The tables of evidence in the pages of the learners, against the runs that ship with the repository."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import asymrl
+from asymrl.stores.statistics import final_returns, mean_and_error
+
+ROOT = Path(__file__).parents[1]
+CELL = r"(-?[\d.]+) ± ([\d.]+)"
+
+
+def rows_of(page: str) -> list[tuple[str, str | None, list[tuple[str, str, str]]]]:
+    """World, policy if the table names one, and method, mean and error of each cell."""
+    text = (ROOT / "docs" / "methods" / page).read_text().partition("## Evidence")[2]
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
+    methods = re.findall(r"`([\w-]+)`", " ".join(lines[0]))
+    rows = []
+    for world, *cells in lines[2:]:
+        policy = cells.pop(0) if len(cells) > len(methods) else None
+        found = [match.groups() for cell in cells if (match := re.fullmatch(CELL, cell))]
+        rows.append((world, policy, [(m, *numbers) for m, numbers in zip(methods, found, strict=True)]))
+    return rows
+
+
+@pytest.mark.parametrize(("page", "folder", "rows"), [("ppo.md", "ppo", 2), ("dqn.md", "dqn", 4)])
+def test_the_numbers_of_a_page_are_those_of_the_shipped_runs(page: str, folder: str, rows: int):
+    metrics = asymrl.load(ROOT / "results" / folder).metrics
+    listed = rows_of(page)
+    assert len(listed) == rows
+    for world, policy, cells in listed:
+        metric = "evaluation_return" if policy == "greedy" else "return"
+        finals = final_returns(metrics.drop_nulls(metric), metric)
+        for method, mean, error in cells:
+            values = finals.filter((finals["world"] == world) & (finals["method"] == method))["final"].to_numpy()
+            assert len(values) == 20
+            expected = mean_and_error(values)
+            assert (mean, error) == (f"{expected[0]:.2f}", f"{expected[1]:.2f}"), (world, policy, method)
