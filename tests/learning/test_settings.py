@@ -107,12 +107,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         for name in ("discount", "td_lambda", "polyak")
         for value in (-0.1, 1.1, float("nan"))
     ],
-    ({"entropy_weight": -1.0}, "can't be negative"),
-    ({"entropy_end": -1.0}, "can't be negative"),
-    ({"evaluation_episodes": -1}, "can't be negative"),
+    ({"entropy_weight": -1.0}, "entropy_weight is -1.0; it must be 0 or a positive number"),
+    ({"entropy_weight": float("nan")}, "entropy_weight is nan; it must be 0 or a positive number"),
+    ({"entropy_end": -1.0}, "entropy_end is -1.0; it must be 0 or a positive number"),
+    ({"evaluation_episodes": -1}, "evaluation_episodes is -1; it must be 0 or a positive number"),
     ({"clip_norm": 0.0}, "clip_norm is 0.0; it must be a positive number, or none"),
     ({"clip_norm": float("nan")}, "clip_norm is nan; it must be a positive number, or none"),
     ({"steps": MOST_STEPS + 1}, f"steps is {MOST_STEPS + 1}; a run can have at most {MOST_STEPS}"),
+    ({"target_period": 10**10}, f"target_period is 10000000000; a run can have at most {MOST_STEPS} steps"),
     ({"memory": "transformer"}, "memory 'transformer': 'transformer' is not one of gru, lstm, rnn, attention"),
     ({"memory": "rnn:"}, "memory 'rnn:': '' is not one of gru"),
     ({"window": 0}, "window 0: remember at least 1 pair, or none for the whole episode"),
@@ -160,10 +162,13 @@ def test_a_method_decides_which_learner_has_the_settings():
         ({"method": "a2c", "streams": 8}, "streams is a setting of ppo; a2c is trained by a2c, so leave it out"),
         ({"method": "ppo", "target": "polyak"}, "target is a setting of a2c and dqn; ppo is trained by ppo"),
         ({"method": "adqn", "colour": 1}, "colour is no setting; adqn is trained by dqn"),
+        ({"method": "adqn", "prefill": 10**10}, "prefill is 10000000000; a run can have at most"),
+        ({"method": "adqn", "replay_steps": 10**10}, "replay_steps is 10000000000; a run can have at most"),
+        ({"method": "ppo", "value_weight": float("nan")}, "value_weight is nan; it must be 0 or a positive number"),
         ({"method": "ppo", "streams": 6}, "minibatches is 4; it must divide streams, which is 6"),
     ],
 )
-def test_settings_of_another_learner_are_refused(given: dict[str, Any], message: str):
+def test_settings_that_a_learner_cannot_use_are_refused(given: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message):
         new_settings(**given)
 

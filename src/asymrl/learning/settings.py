@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from asymrl.learning.methods import Method, method
@@ -86,8 +86,7 @@ class Settings:
         self.check_not_negative("evaluation_episodes")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm is {self.clip_norm}; it must be a positive number, or none")
-        if self.steps > MOST_STEPS:
-            raise ValueError(f"steps is {self.steps}; a run can have at most {MOST_STEPS}")
+        self.check_counts("steps")
         # Raises with its own message if the memory is not a known one.
         _ = self.architecture
 
@@ -98,10 +97,16 @@ class Settings:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be a positive number")
 
     def check_not_negative(self, *names: str) -> None:
-        """Raises ValueError if one of these settings is negative."""
+        """Raises ValueError unless these settings are zero or positive numbers, or None."""
         for name in names:
-            if (getattr(self, name) or 0) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it can't be negative")
+            if not 0 <= (getattr(self, name) or 0) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or a positive number")
+
+    def check_counts(self, *names: str) -> None:
+        """Raises ValueError if one of these numbers of steps is larger than a run can count."""
+        for name in names:
+            if getattr(self, name) > MOST_STEPS:
+                raise ValueError(f"{name} is {getattr(self, name)}; a run can have at most {MOST_STEPS} steps")
 
     def check_share(self, *names: str) -> None:
         """Raises ValueError unless these settings lie between 0 and 1."""
@@ -201,6 +206,7 @@ class A2CSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_positive("actor_rate", "critic_rate", "entropy_steps", "episodes", "td_n", "target_period")
+        self.check_counts("target_period")
         self.check_share("td_lambda", "polyak")
         self.check_not_negative("entropy_weight", "entropy_end")
 
@@ -322,12 +328,9 @@ class DQNSettings(Settings):
         super().__post_init__()
         self.check_positive("learning_rate", "episodes", "replay_steps", "train_ratio", "exploration_steps")
         self.check_positive("target_period")
+        self.check_counts("target_period", "prefill", "replay_steps")
         self.check_share("exploration_start", "exploration_end", "polyak")
         self.check_not_negative("prefill")
-
-    @property
-    def architecture(self) -> Architecture:
-        return replace(super().architecture, shared_memory=self.shared_memory)
 
 
 SETTINGS_TYPES: dict[str, type[Settings]] = {"a2c": A2CSettings, "ppo": PPOSettings, "dqn": DQNSettings}

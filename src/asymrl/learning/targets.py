@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from asymrl.learning.numbers import Numbers
-from asymrl.learning.settings import A2CSettings, DQNSettings
+from asymrl.learning.settings import MOST_STEPS, A2CSettings, DQNSettings
 
 Model = TypeVar("Model")
 
@@ -32,8 +32,10 @@ def follow(
     if settings.target == "polyak":
         return moved(model, target, jnp.where(active, numbers.polyak, 0.0)), next_target
     due = active & (timesteps >= next_target)
+    # A sum beyond 32 bits would be negative, and every update due.
+    following = timesteps + jnp.minimum(numbers.target_period, MOST_STEPS - timesteps)
     # Not under a condition, which rarely holds: on a GPU both of its sides copy the networks as a whole.
-    return moved(model, target, due.astype(jnp.float32)), jnp.where(due, timesteps + numbers.target_period, next_target)
+    return moved(model, target, due.astype(jnp.float32)), jnp.where(due, following, next_target)
 
 
 def moved(model: Model, target: Model, shares: Float[Array, "run"]) -> Model:
