@@ -14,6 +14,7 @@ from asymrl.learning import a2c, ppo
 from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.episodes import lesson
 from asymrl.learning.numbers import numbers_of, stack_numbers
+from asymrl.learning.ppo_losses import Networks, gradient_of, prepare
 from asymrl.learning.returns import gae, td_lambda
 from asymrl.learning.signals import critic_signal
 from asymrl.learning.state import METRICS, training_world
@@ -112,7 +113,7 @@ def test_one_update_is_that_of_the_reference(program: CompiledProgram, trio: Any
             np.testing.assert_allclose(weight, expected[name], rtol=1e-4, atol=2e-6, err_msg=name)
 
 
-def both(networks: ppo.Networks) -> dict[str, np.ndarray]:
+def both(networks: Networks) -> dict[str, np.ndarray]:
     named = enumerate((networks.actor, networks.critic))
     return {f"{i}.{name}": x for i, model in named for name, x in weights_of(model).items()}
 
@@ -155,11 +156,11 @@ def test_its_gradient_is_that_of_a2c(bootstrap: bool):
             losses, of_actor = a2c.actor_gradient(actor, critic, data, weight, settings, numbers)
             value_loss, of_critic = a2c.critic_gradient(critic, critic, data, settings, numbers)
 
-            networks, numbers = ppo.Networks(actor, critic), exact(mine)
+            networks, numbers = Networks(actor, critic), exact(mine)
             signal = critic_signal(env, mine)
             carries, piece = empty_carries(actor, critic, signal, 2), whole_episodes(actor, episodes, T)
-            _, data = ppo.prepare(networks, carries, piece, signal, jax.random.key(0), mine, numbers)
-            mine_losses, gradient = ppo.gradient_of(networks, data, carries, weight, mine, numbers)
+            _, data = prepare(networks, carries, piece, signal, jax.random.key(0), mine, numbers)
+            mine_losses, gradient = gradient_of(networks, data, carries, weight, mine, numbers)
             return (of_actor, of_critic, losses, value_loss), (gradient.actor, gradient.critic, mine_losses)
 
         theirs, ours = jax.device_get(gradients(actor, critic))

@@ -7,8 +7,7 @@ Functions of one run are vectorised over the runs of a program.
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -19,27 +18,24 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from asymrl.learning.curve import Losses, count_ended, evaluate_if_due, write_point
 from asymrl.learning.environment_streams import act_in_environments
 from asymrl.learning.episodes import RUN_AXIS, Episodes
-from asymrl.learning.losses import clipped_policy_loss, clipped_value_loss
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, descend, new_adam, norm_of
-from asymrl.learning.returns import gae
+from asymrl.learning.ppo_losses import Networks, gradient_of, prepare
 from asymrl.learning.rollout import roll_out
 from asymrl.learning.schedules import negentropy_weight, scheduled
 from asymrl.learning.settings import PPOSettings
-from asymrl.learning.signals import CriticSignal, critic_signal
+from asymrl.learning.signals import critic_signal
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
 from asymrl.learning.streams import (
     PIECE_AXES,
-    Carries,
     Piece,
     Streams,
     act_in_streams,
     begin_streams,
     empty_carries,
-    told_along,
     whole_episodes,
 )
-from asymrl.models.agent import Actor, Critic, follow_together
+from asymrl.models.agent import Actor
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
@@ -48,31 +44,11 @@ if TYPE_CHECKING:
 BEGIN, ACT, SIGNAL, SHUFFLE = 10, 11, 12, 13  # tell the random numbers of a run or an update apart
 
 
-class Networks(eqx.Module):
-    """What one loss and one optimiser learn together."""
-
-    actor: Actor
-    critic: Critic
-
-
 class PPOState(RunState):
     """One run of PPO, or a batch of them."""
 
     adam: AdamState
     streams: Streams | None  # None where whole episodes are collected
-
-
-class Data(NamedTuple):
-    """What the gradient steps of an update learn from; arrays are `[time, stream, ...]`."""
-
-    piece: Piece
-    told: Any  # the privileged signal
-    values: Float[Array, "time stream"]  # as the critic saw them before the update
-    advantages: Float[Array, "time stream"]
-
-    @property
-    def targets(self) -> Float[Array, "time stream"]:
-        return self.advantages + self.values
 
 
 def new_run(env: World, settings: PPOSettings, seed: Int[Array, ""] | int) -> PPOState:
@@ -167,20 +143,17 @@ def learn(
     piece: Piece,
     key: PRNGKeyArray,
 ) -> tuple[PPOState, Losses]:
-    """Counts the episodes that ended, estimates advantages, and passes over the piece in minibatches of streams."""
-    networks, count = Networks(run.actor, run.critic), piece.rewards.shape[1]
-    signal = critic_signal(env, settings)
+    """Estimates advantages, counts the episodes that ended, and passes over the piece in minibatches of streams."""
+    networks, count, signal = Networks(run.actor, run.critic), piece.rewards.shape[1], critic_signal(env, settings)
     start = empty_carries(run.actor, run.critic, signal, count) if run.streams is None else run.streams.carries
     carries, data = prepare(networks, start, piece, signal, part(key, SIGNAL), settings, numbers)
-    rate = numbers.learning_rate
-    if settings.anneal:
-        rate = scheduled("linear", run.timesteps, start=rate, end=0.0, steps=numbers.steps)
+    rate = learning_rate(run.timesteps, settings, numbers)
     run = count_ended(run, piece.ended, piece.returns, piece.times + 1, jnp.sum(piece.valid))
     weight = negentropy_weight(run.timesteps, settings, numbers)
 
     def step(state: tuple[Networks, AdamState, Array], which: Int[Array, "some"]) -> tuple[Any, Losses]:
         networks, adam, sound = eqx.combine(state, static)
-        chosen = some_streams(data, which), jax.tree.map(lambda leaf: leaf[which], start)
+        chosen = some_streams(data, which, axis=1), some_streams(start, which, axis=0)
         (policy, negentropy, value), gradient = gradient_of(networks, *chosen, weight, settings, numbers)
         sound = sound & jnp.isfinite(policy + negentropy + value)
         norms = norm_of(gradient.critic), norm_of(gradient.actor)
@@ -191,7 +164,7 @@ def learn(
     state, losses = jax.lax.scan(step, state, minibatches(part(key, SHUFFLE), count, settings))
     networks, adam, sound = eqx.combine(state, static)
     if streams is not None:
-        streams = streams._replace(carries=streams.carries._replace(critic=carries.critic, signal=carries.signal))
+        streams = streams._replace(carries=carries._replace(actor=streams.carries.actor))
     learned = eqx.tree_at(
         lambda r: (r.actor, r.critic, r.adam, r.streams, r.updates, r.failed),
         run,
@@ -201,103 +174,11 @@ def learn(
     return learned, jax.tree.map(jnp.mean, losses)
 
 
-def prepare(
-    networks: Networks,
-    start: Carries,
-    piece: Piece,
-    signal: CriticSignal,
-    key: PRNGKeyArray,
-    settings: PPOSettings,
-    numbers: Numbers,
-) -> tuple[Carries, Data]:
-    """What the critic reads and thinks of the piece before the update, and the advantages that follow."""
-    critic, batch = networks.critic, piece.rewards.shape
-    history = critic.with_history(networks.actor).history
-    features, next_features, told, next_told = None, None, None, None
-    carries = start
-    if critic.phi_s is not None:
-        carry, told, next_told = told_along(signal, key, start.signal, piece)
-        carries = carries._replace(signal=carry)
-    if history is not None:
-        projected = history.project(piece.before, piece.observations)
-        following = history.project(piece.actions, piece.next_observations)
-        carry = start.actor if critic.shares else start.critic
-        carry, features, next_features = history.memory.follow_with_next(carry, piece.first, projected, following)
-        carries = carries if critic.shares else carries._replace(critic=carry)
-    values = critic.read(features, told, batch)
-    after = critic.read(next_features, next_told, batch)
-    cut = piece.truncated if settings.bootstrap_truncated else jnp.zeros_like(piece.truncated)
-    if not signal.random or settings.draws == "shared":
-        # In the middle of a piece the next value stands in the next row, read from the same draw.
-        after = jnp.where(cut, after, jnp.concatenate([values[1:], after[-1:]]))
-    after = jnp.where(piece.terminated | (piece.truncated & ~cut), 0.0, after)
-    values = jnp.where(piece.valid, values, 0.0)
-    advantages = gae(piece.rewards, values, after, piece.ended, numbers.discount, numbers.gae_lambda)
-    return carries, Data(piece, told, values, jnp.where(piece.valid, advantages, 0.0))
-
-
-def gradient_of(
-    networks: Networks,
-    data: Data,
-    start: Carries,
-    weight: Float[Array, ""],
-    settings: PPOSettings,
-    numbers: Numbers,
-) -> tuple[tuple[Array, Array, Array], Networks]:
-    """Policy loss, negative entropy and value loss of some streams, and the gradient of their weighted sum."""
-    piece, (T, N) = data.piece, data.values.shape
-    # Means over all steps; of whole episodes, sums over time and means over episodes, as in A2C.
-    share = 1 / (N if settings.whole_episodes else T * N)
-    advantages = data.advantages
-    if settings.normalise_advantages:
-        advantages = normalised(advantages, piece.valid)
-    if settings.discount_steps:
-        advantages = advantages * numbers.discount**piece.times
-
-    def loss(networks: Networks, together: bool) -> tuple[Array, tuple[Array, Array, Array]]:
-        actor, critic = networks.actor, networks.critic
-        features, read = features_of(networks, start, piece, together)
-        parameters, pi = actor.policy(features), actor.distribution
-        ratio = jnp.exp(pi.log_probability(parameters, piece.actions) - piece.log_chosen)
-        policy = clipped_policy_loss(ratio, advantages, numbers.clip_ratio)
-        values = critic.read(read, data.told, (T, N))
-        reach = numbers.clip_ratio if settings.clip_values else jnp.inf
-        value = clipped_value_loss(values, data.values, data.targets, reach)
-        policy, negentropy, value = (
-            share * jnp.sum(jnp.where(piece.valid, each, 0.0)) for each in (policy, pi.negentropy(parameters), value)
-        )
-        return policy + weight * negentropy + numbers.value_weight * value, (policy, negentropy, value)
-
-    def find(together: bool, arrays: Any) -> tuple[tuple[Array, Array, Array], Any]:
-        found = eqx.filter_value_and_grad(loss, has_aux=True)(eqx.combine(arrays, static), together)
-        return found[0][1], eqx.filter(found[1], eqx.is_array)
-
-    arrays, static = eqx.partition(networks, eqx.is_array)
-    by_platform = {"cuda": functools.partial(find, True), "default": functools.partial(find, False)}
-    losses, gradient = jax.lax.platform_dependent(arrays, **by_platform)
-    return losses, eqx.combine(gradient, static)
-
-
-def features_of(
-    networks: Networks, start: Carries, piece: Piece, together: bool
-) -> tuple[Float[Array, "time stream size"], Float[Array, "time stream size"] | None]:
-    """The features of the history for the actor and, if it reads any, for the critic; in one pass if `together`."""
-    actor, critic = networks.actor, networks.critic
-    inputs = piece.first, piece.before, piece.observations
-    if critic.history is not None and together:
-        return follow_together((actor.history, critic.history), (start.actor, start.critic), *inputs)
-    _, features = actor.history.follow_from(start.actor, *inputs)
-    if critic.history is not None:
-        return features, critic.history.follow_from(start.critic, *inputs)[1]
-    return features, features if critic.shares else None
-
-
-def normalised(advantages: Float[Array, "time stream"], valid: Bool[Array, "time stream"]) -> Array:
-    """Advantages with mean 0 and standard deviation 1."""
-    count = jnp.sum(valid)
-    mean = jnp.sum(advantages) / count
-    spread = jnp.sqrt(jnp.sum(jnp.where(valid, (advantages - mean) ** 2, 0.0)) / count)
-    return jnp.where(valid, (advantages - mean) / (spread + 1e-8), 0.0)
+def learning_rate(timesteps: Int[Array, ""], settings: PPOSettings, numbers: Numbers) -> Float[Array, ""]:
+    """The rate of all gradient steps of an update that begins after so many timesteps."""
+    if not settings.anneal:
+        return numbers.learning_rate
+    return scheduled("linear", timesteps, start=numbers.learning_rate, end=0.0, steps=numbers.steps)
 
 
 def minibatches(key: PRNGKeyArray, streams: int, settings: PPOSettings) -> Int[Array, "step some"]:
@@ -307,9 +188,11 @@ def minibatches(key: PRNGKeyArray, streams: int, settings: PPOSettings) -> Int[A
     return orders.reshape(settings.epochs * settings.minibatches, -1)
 
 
-def some_streams(data: Data, which: Int[Array, "some"]) -> Data:
-    return jax.tree.map(lambda leaf: jnp.take(leaf, which, axis=1), data)
+def some_streams(tree: Any, which: Int[Array, "some"], axis: int) -> Any:
+    """These streams of all arrays, which have the streams along this axis."""
+    return jax.tree.map(lambda leaf: jnp.take(leaf, which, axis=axis), tree)
 
 
 def part(key: PRNGKeyArray, purpose: int) -> PRNGKeyArray:
+    """The key of one of the purposes above."""
     return jax.random.fold_in(key, purpose)
