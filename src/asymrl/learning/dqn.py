@@ -20,9 +20,9 @@ from asymrl.learning.curve import Losses, count, evaluate_if_due, write_point
 from asymrl.learning.episodes import RUN_AXIS, Episodes, lesson
 from asymrl.learning.lengths import over_runs
 from asymrl.learning.numbers import Numbers
-from asymrl.learning.optimiser import AdamState, descend, new_adam
+from asymrl.learning.optimiser import AdamState, new_adam
 from asymrl.learning.q_losses import variant_of
-from asymrl.learning.q_networks import QNetworks, q_gradient
+from asymrl.learning.q_networks import QAdams, QNetworks, descend_both, q_gradient
 from asymrl.learning.replay import Replay, ReplayLayout
 from asymrl.learning.rollout import roll_out
 from asymrl.learning.schedules import scheduled
@@ -161,11 +161,10 @@ def keep(
 
 
 class _Loop(NamedTuple):
-    """What changes from one gradient step to the next. Networks and optimisers as their arrays alone."""
+    """What changes from one gradient step to the next."""
 
     step: Int[Array, ""]
-    networks: Any
-    adams: Any
+    arrays: Any  # of the networks and their optimisers
     owed: Float[Array, "run"]
     failed: Bool[Array, "run"]
     losses: Losses
@@ -180,44 +179,49 @@ def learn(
     learning: Bool[Array, "run"],
 ) -> tuple[DQNState, Losses]:
     """Gradient steps until no run owes one. Runs that owe none stand still; returns the losses of the last steps."""
-    layout = layout_of(env, settings)
-    networks, static = eqx.partition(runs.networks, eqx.is_array)
-    adams, adams_static = eqx.partition((runs.actor_adam, runs.critic_adam), eqx.is_array)
+    learned = runs.networks, (runs.actor_adam, runs.critic_adam)
+    arrays, static = eqx.partition(learned, eqx.is_array)
 
     def owes(loop: _Loop) -> Bool[Array, "run"]:
         return learning & (loop.owed > 0) & ~loop.failed
 
     def step(loop: _Loop) -> _Loop:
-        wanted = owes(loop)
-        draw_keys = jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, DRAWS), loop.step))(keys)
-        drawn = jax.vmap(lambda key, replay: layout.draw(key, replay, settings.episodes), out_axes=RUN_AXIS)(
-            draw_keys, runs.replay
+        wanted, step_keys = owes(loop), keys_of_draws(keys, loop.step)
+        episodes = draw(env, settings, runs.replay, step_keys)
+        networks, adams = eqx.combine(loop.arrays, static)
+        networks, adams, losses, sound = gradient_step(
+            env, settings, numbers, networks, runs.target, adams, episodes, signal_keys(step_keys), wanted
         )
-        online, adam = eqx.combine(loop.networks, static), eqx.combine(loop.adams, adams_static)
-        moved, adam, losses, sound = gradient_step(
-            env, settings, numbers, online, runs.target, adam, drawn, signal_keys(draw_keys), wanted
-        )
-        trained = jnp.sum(drawn.lengths, axis=1)
         return _Loop(
             step=loop.step + 1,
-            networks=eqx.filter(moved, eqx.is_array),
-            adams=eqx.filter(adam, eqx.is_array),
-            owed=loop.owed - jnp.where(wanted, trained, 0),
+            arrays=eqx.filter((networks, adams), eqx.is_array),
+            owed=loop.owed - jnp.where(wanted, jnp.sum(episodes.lengths, axis=1), 0),
             failed=loop.failed | (wanted & ~sound),
             losses=Losses(*(jnp.where(wanted, new, old) for new, old in zip(losses, loop.losses, strict=True))),
         )
 
     unknown = jnp.full(learning.shape, np.nan, jnp.float32)
-    loop = _Loop(jnp.int32(0), networks, adams, runs.owed, runs.failed, Losses(*[unknown] * len(Losses._fields)))
+    loop = _Loop(jnp.int32(0), arrays, runs.owed, runs.failed, Losses(*[unknown] * len(Losses._fields)))
     loop = jax.lax.while_loop(lambda loop: jnp.any(owes(loop)), step, loop)
-    learned, (actor_adam, critic_adam) = eqx.combine(loop.networks, static), eqx.combine(loop.adams, adams_static)
+    networks, (actor_adam, critic_adam) = eqx.combine(loop.arrays, static)
     runs = eqx.tree_at(
         lambda r: (r.actor, r.critic, r.actor_adam, r.critic_adam, r.owed, r.failed),
         runs,
-        (learned.history, learned.privileged, actor_adam, critic_adam, loop.owed, loop.failed),
+        (networks.history, networks.privileged, actor_adam, critic_adam, loop.owed, loop.failed),
         is_leaf=lambda leaf: leaf is None,
     )
     return runs, loop.losses
+
+
+def keys_of_draws(keys: PRNGKeyArray, step: Int[Array, ""]) -> PRNGKeyArray:
+    """What is random in a gradient step of each run, `[run]`, from the keys of the update."""
+    return jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, DRAWS), step))(keys)
+
+
+def draw(env: World, settings: DQNSettings, replay: Replay, keys: PRNGKeyArray) -> Episodes:
+    """The episodes of a gradient step of each run, `[time, run, episode, ...]`."""
+    layout = layout_of(env, settings)
+    return jax.vmap(lambda key, replay: layout.draw(key, replay, settings.episodes), out_axes=RUN_AXIS)(keys, replay)
 
 
 def gradient_step(
@@ -226,34 +230,27 @@ def gradient_step(
     numbers: Numbers,
     networks: QNetworks,
     target: QNetworks,
-    adams: tuple[AdamState, AdamState | None],
+    adams: QAdams,
     episodes: Episodes,
     keys: PRNGKeyArray,
     wanted: Bool[Array, "run"],
-) -> tuple[QNetworks, tuple[AdamState, AdamState | None], Losses, Bool[Array, "run"]]:
+) -> tuple[QNetworks, QAdams, Losses, Bool[Array, "run"]]:
     """One step of the runs that want one, towards the targets of these episodes; `keys` are for their signals.
 
     Also returns the losses before it, and whether everything was finite.
     """
-    variant, shared = variant_of(settings.method), settings.shared_memory
 
     def one(length: int, networks: Any, target: Any, episodes: Episodes, numbers: Numbers, key: Any) -> Any:
         data = lesson(env, settings, episodes, length, key)
-        how = {"bootstrap_truncated": settings.bootstrap_truncated, "halved": shared}
-        return q_gradient(networks, target, data, variant, numbers.discount, **how)
+        how = {"bootstrap_truncated": settings.bootstrap_truncated, "halved": settings.shared_memory}
+        return q_gradient(networks, target, data, variant_of(settings.method), numbers.discount, **how)
 
     losses, gradient = over_runs(one, settings.time_limit, episodes, wanted, (networks, target), (numbers, keys))
     is_plain = networks.privileged is None
     sound = wanted & jnp.isfinite(losses.history) & (is_plain | jnp.isfinite(losses.privileged))
-    step, rate = eqx.filter_vmap(descend), numbers.learning_rate
-    if shared or is_plain:
-        networks, adam, norm, sound = step(networks, gradient, adams[0], rate, sound, numbers)
-        adams, norms = (adam, None), (norm, jnp.full_like(norm, np.nan) if is_plain else norm)
-    else:
-        history, adam, norm, sound_history = step(networks.history, gradient.history, adams[0], rate, sound, numbers)
-        privileged, other, other_norm, sound = step(
-            networks.privileged, gradient.privileged, adams[1], rate, sound & sound_history, numbers
-        )
-        networks, adams, norms = QNetworks(history, privileged), (adam, other), (norm, other_norm)
-    none = jnp.full_like(norms[0], np.nan)
-    return networks, adams, Losses(losses.privileged, losses.history, none, none, norms[1], norms[0]), sound
+    networks, adams, (norm, privileged_norm), sound = eqx.filter_vmap(descend_both)(
+        networks, gradient, adams, numbers.learning_rate, sound, numbers
+    )
+    none = jnp.full_like(norm, np.nan)
+    norms = none if is_plain else privileged_norm, norm
+    return networks, adams, Losses(losses.privileged, losses.history, none, none, *norms), sound

@@ -1,17 +1,22 @@
-"""The networks of the DQN family, and the gradient of their losses."""
+"""The networks of the DQN family, the gradient of their losses, and a step along it."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Bool, Float, Num
 
 from asymrl.learning.episodes import Lesson
+from asymrl.learning.numbers import Numbers
+from asymrl.learning.optimiser import AdamState, descend
 from asymrl.learning.q_losses import Estimates, Variant, estimates, regression
 from asymrl.models.agent import Actor, Critic
+
+QAdams: TypeAlias = tuple[AdamState, AdamState | None]
+"""The optimiser of Q(h, a) and that of the privileged network; None: the first is for both."""
 
 
 class QLosses(eqx.Module):
@@ -74,6 +79,30 @@ def q_gradient(
 
     (_, losses), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(networks)
     return losses, gradient
+
+
+def descend_both(
+    networks: QNetworks,
+    gradient: QNetworks,
+    adams: QAdams,
+    rate: Float[Array, ""],
+    sound: Bool[Array, ""],
+    numbers: Numbers,
+) -> tuple[QNetworks, QAdams, tuple[Float[Array, ""], Float[Array, ""]], Bool[Array, ""]]:
+    """`descend` for both networks: as one model if they have one optimiser, else each on its own.
+
+    The norms of the gradients are those of Q(h, a) and of the privileged network, or twice that of both together.
+    """
+    adam, privileged_adam = adams
+    if privileged_adam is None:
+        networks, adam, norm, sound = descend(networks, gradient, adam, rate, sound, numbers)
+        return networks, (adam, None), (norm, norm), sound
+    history, adam, norm, sound = descend(networks.history, gradient.history, adam, rate, sound, numbers)
+    assert networks.privileged is not None
+    privileged, privileged_adam, privileged_norm, sound = descend(
+        networks.privileged, gradient.privileged, privileged_adam, rate, sound, numbers
+    )
+    return QNetworks(history, privileged), (adam, privileged_adam), (norm, privileged_norm), sound
 
 
 def q_targets(
