@@ -66,7 +66,7 @@ def test_critics_by_what_they_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*asked, "sampled-state"]) == 0
     assert "V(s~b) with GAE(0.95): Var advantage is" in capsys.readouterr().out
     assert main([*asked, "colour"]) == 2
-    assert "no signal 'colour'; choose one of state, heaven-side" in capsys.readouterr().err
+    assert "critic_sees 'colour': heaven-hell-1 can tell its critic state, heaven-side" in capsys.readouterr().err
 
 
 def test_pictures_are_saved_or_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +87,7 @@ def test_pictures_are_saved_or_refused(tmp_path: Path, capsys: pytest.CaptureFix
         (["tiger", "--horizon", "0"], "--horizon 0"),
         (["tiger", "--depth", "-1"], "--depth -1"),
         (["tiger", "--horizon", "inf", "--critic-sees", "time"], "a critic that reads the time needs a horizon"),
-        (["tiger", "--critic-sees", "time+time"], "reads the same twice"),
+        (["tiger", "--critic-sees", "time+time"], "names time twice"),
     ],
 )
 def test_wrong_command_lines(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

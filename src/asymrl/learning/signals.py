@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
 from asymrl.learning.settings import Settings
 from asymrl.worlds.belief_filter import BeliefFilter
-from asymrl.worlds.critic_inputs import BELIEF, SAMPLED_STATE, TIME, signal_meanings
+from asymrl.worlds.critic_inputs import BELIEF, SAMPLED_STATE, TIME, input_names, signal_meanings
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import Discrete, Record, Simplex, Space
 from asymrl.worlds.world import World
@@ -186,10 +186,7 @@ def critic_signal(env: World, settings: Settings) -> CriticSignal:
     Raises:
         ValueError: if the world cannot tell it; the message lists what it can.
     """
-    names = tuple(settings.critic_sees.split("+"))
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"critic_sees {settings.critic_sees!r} names {name} twice")
+    names = input_names(settings.critic_sees, signal_meanings(env), env.name)
     parts = tuple(_named(env, settings, name) for name in names)
     return parts[0] if len(parts) == 1 else JointSignal(names, parts)
 
@@ -214,13 +211,6 @@ def follow_twice(
 
 
 def _named(env: World, settings: Settings, name: str) -> CriticSignal:
-    meanings = signal_meanings(env)
-    if name not in meanings:
-        known, why = ", ".join(meanings), ""
-        if name in (BELIEF, SAMPLED_STATE):
-            why = f"a {name} needs the tables of a finite world, which {env.name} has not; "
-        sees = f"critic_sees {settings.critic_sees!r}: {why}"
-        raise ValueError(f"{sees}{env.name} can tell its critic {known}, or several of them joined by +")
     if name == TIME:
         return TimeSignal(settings.time_limit)
     if name not in (BELIEF, SAMPLED_STATE):

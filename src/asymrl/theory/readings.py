@@ -23,7 +23,7 @@ from scipy.sparse.linalg import spsolve
 from asymrl.theory.histories import TooLargeError
 from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.values import Values
-from asymrl.worlds.critic_inputs import SYMBOLS, critic_symbol
+from asymrl.worlds.critic_inputs import SYMBOLS, critic_symbol, input_names, signal_meanings
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.world import World
 
@@ -104,7 +104,7 @@ def read(graph: HistoryGraph, sees: str, history: bool, world: FiniteWorld | Non
     return Reading(graph, share, first)
 
 
-def named_inputs(name: str, sees: str, world: World | None = None) -> list[str]:
+def named_inputs(name: str, sees: str, world: World | None = None) -> tuple[str, ...]:
     """The names in a sum such as "state+time"; none for "".
 
     Args:
@@ -115,17 +115,11 @@ def named_inputs(name: str, sees: str, world: World | None = None) -> list[str]:
     Raises:
         ValueError: if there is no such input, or one is named twice.
     """
-    parts = sees.split("+") if sees else []
-    known = list(dict.fromkeys(["state", *(world.signals() if world is not None else ()), *SYMBOLS]))
-    if unknown := [part for part in parts if part not in known]:
-        choices = f"{', '.join(known)}, or a sum such as state+time"
-        raise ValueError(f"{name} has no signal {unknown[0]!r}; choose one of {choices}")
-    if len(set(parts)) < len(parts):
-        raise ValueError(f"a critic that sees {sees!r} reads the same twice")
-    return parts
+    known = SYMBOLS if world is None else signal_meanings(world)
+    return input_names(sees, known, name) if sees else ()
 
 
-def _check(graph: HistoryGraph, sees: str, parts: list[str], history: bool) -> None:
+def _check(graph: HistoryGraph, sees: str, parts: tuple[str, ...], history: bool) -> None:
     """Raises ValueError if the graph does not have what is to be read."""
     name = graph.pomdp.name
     if graph.merged == BY_MEMORY and (history or {"belief", "sampled-state"} & set(parts)):

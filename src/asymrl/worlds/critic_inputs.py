@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.world import World
 
@@ -18,6 +20,28 @@ def signal_meanings(env: World) -> dict[str, str]:
         meanings[SAMPLED_STATE] = "a state drawn from the belief, at each step anew"
     meanings[TIME] = "how many actions were taken"
     return meanings
+
+
+def input_names(sees: str, known: Collection[str], world: str) -> tuple[str, ...]:
+    """The names in what a critic sees, such as `state` and `time` in "state+time".
+
+    Args:
+        sees: one name, or several joined by `+`.
+        known: the names that there are.
+        world: its name, for messages.
+
+    Raises:
+        ValueError: if there is no such input, or one is named twice.
+    """
+    names = tuple(sees.split("+"))
+    for name in names:
+        if name not in known:
+            why = f"a {name} needs the tables of a finite world, which {world} has not; "
+            choices = f"{world} can tell its critic {', '.join(known)}, or several of them joined by +"
+            raise ValueError(f"critic_sees {sees!r}: {why if name in (BELIEF, SAMPLED_STATE) else ''}{choices}")
+        if names.count(name) > 1:
+            raise ValueError(f"critic_sees {sees!r} names {name} twice")
+    return names
 
 
 def critic_symbol(sees: str, history: bool) -> str:
