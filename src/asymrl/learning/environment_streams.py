@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, PRNGKeyArray
 
@@ -56,11 +57,7 @@ def act_in_environments(
     script, before, returns = jax.tree.map(_in_a_row, (streams.episode, streams.before, streams.returns))
     seed, actions, t = script
     none, memory, rows = np.asarray(policy.none(runs * count)), streams.carries.actor, np.arange(runs * count)
-    held = collector.held.get(runs * count)
-    if held is not None and held.is_at(seed, actions, t):
-        seen, truth = held.seen, held.truth
-    else:
-        seen, truth = replay(stepper, seed, np.asarray(policy.to_world(actions)), t)
+    seen, truth = brought_to(collector, stepper, seed, actions, t)
 
     def by_run(leaf: np.ndarray) -> np.ndarray:
         return leaf.reshape(runs, count, *leaf.shape[1:])
@@ -91,8 +88,7 @@ def act_in_environments(
             "returns": returns,
             "valid": np.ones_like(first),
         }
-        tape = jax.tree.map(lambda leaf: np.zeros((rollout, *leaf.shape), leaf.dtype), moment) if tape is None else tape
-        jax.tree.map(lambda room, leaf, k=k: room.__setitem__(k, leaf), tape, moment)
+        tape = _written(tape, moment, k, rollout)
         before, seen, truth = action, seen_after, truth_after
         if (done := (terminated | truncated) & alive).any():
             seed, t = np.where(done, seeds[k], seed), np.where(done, 0, t).astype(np.int32)
@@ -103,6 +99,16 @@ def act_in_environments(
     script, before, returns = jax.tree.map(by_run, (Script(seed, actions, t), before, returns))  # pyright: ignore[reportArgumentType]
     piece = jax.tree.map(lambda leaf: leaf.reshape(rollout, runs, count, *leaf.shape[2:]), tape)
     return Streams(script, None, before, returns, streams.carries._replace(actor=memory)), Piece(**piece)
+
+
+def brought_to(
+    collector: Collector, stepper: Stepper, seed: np.ndarray, actions: np.ndarray, t: np.ndarray
+) -> tuple[Any, Any]:
+    """What is seen and true where the episodes stand, in environments that are there afterwards if not before."""
+    held = collector.held.get(len(t))
+    if held is not None and held.is_at(seed, actions, t):
+        return held.seen, held.truth
+    return replay(stepper, seed, np.asarray(collector.acting.policy.to_world(jnp.asarray(actions))), t)
 
 
 def replay(stepper: Stepper, seed: np.ndarray, actions: np.ndarray, t: np.ndarray) -> tuple[Any, Any]:
@@ -117,6 +123,14 @@ def replay(stepper: Stepper, seed: np.ndarray, actions: np.ndarray, t: np.ndarra
             times = np.maximum(k - (longest - t), 0)
             seen, truth, *_ = stepper.step(actions[np.arange(len(t)), times], t >= longest - k)
     return seen, truth
+
+
+def _written(tape: Any, moment: dict[str, Any], k: int, length: int) -> Any:
+    """The tape, a new one of this length if there is none, with the moment at time k."""
+    if tape is None:
+        tape = jax.tree.map(lambda leaf: np.zeros((length, *leaf.shape), leaf.dtype), moment)
+    jax.tree.map(lambda room, leaf: room.__setitem__(k, leaf), tape, moment)
+    return tape
 
 
 def _in_a_row(leaf: Any) -> np.ndarray:
