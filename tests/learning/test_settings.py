@@ -165,6 +165,10 @@ def test_a_method_decides_which_learner_has_the_settings():
         ({"method": "adqn", "prefill": 10**10}, "prefill is 10000000000; a run can have at most"),
         ({"method": "adqn", "replay_steps": 10**10}, "replay_steps is 10000000000; a run can have at most"),
         ({"method": "ppo", "value_weight": float("nan")}, "value_weight is nan; it must be 0 or a positive number"),
+        (
+            {"method": "ppo", "streams": 2**13, "rollout": 2**8, "steps": MOST_STEPS},
+            f"with 8192 streams of 256 steps, a run can have at most {2**31 - 1 - 2**21}",
+        ),
         ({"method": "ppo", "streams": 6}, "minibatches is 4; it must divide streams, which is 6"),
     ],
 )

@@ -12,7 +12,8 @@ from asymrl.learning.methods import Method, method
 if TYPE_CHECKING:
     from asymrl.models.architecture import Architecture
 
-MOST_STEPS = 2**31 - 1 - 2**20  # steps are counted in 32 bits, and the last episodes may go beyond the limit
+LARGEST_COUNT = 2**31 - 1  # steps are counted in 32 bits
+MOST_STEPS = LARGEST_COUNT - 2**20  # the last episodes may go beyond the limit
 
 
 def number(default: Any) -> Any:
@@ -283,6 +284,10 @@ class PPOSettings(Settings):
         if getattr(self, together) % self.minibatches:
             divided = f"it must divide {together}, which is {getattr(self, together)}"
             raise ValueError(f"minibatches is {self.minibatches}; {divided}")
+        most = LARGEST_COUNT - self.streams * self.rollout
+        if not self.whole_episodes and self.steps > most:
+            update = f"{self.streams} streams of {self.rollout} steps"
+            raise ValueError(f"steps is {self.steps}; with {update}, a run can have at most {most}")
 
     @property
     def targets(self) -> tuple[str, float]:

@@ -101,14 +101,6 @@ def product(
     return list(dict.fromkeys(runs))
 
 
-def by_shape(runs: Iterable[Run]) -> dict[Settings, list[Run]]:
-    """The runs that one program can train together, in the order in which they came."""
-    groups: dict[Settings, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(run.settings.shape(), []).append(run)
-    return groups
-
-
 def differing(runs: Iterable[Run]) -> tuple[str, ...]:
     """The settings in which the runs differ, among those whose learner has them."""
     settings = set(run.settings for run in runs)
