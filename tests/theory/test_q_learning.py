@@ -28,6 +28,7 @@ def test_the_methods_are_those_of_the_learner() -> None:
     assert tuple(theory.Q_METHODS) == methods.DQN_METHODS == q_tables.METHODS
     for name, how in theory.Q_METHODS.items():
         assert (how.reads or "h") == methods.method(name).reads
+        assert (how.short, how.reduced) == variant_of(name)
 
 
 def coin() -> Pomdp:
