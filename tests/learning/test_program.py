@@ -60,7 +60,7 @@ def test_a_lane_without_steps_is_left_alone():
     trainer, begun = made.open(2, jax.devices()[0]), start(made.world, SETTINGS, [1, 2])
     empty = jax.device_get(eqx.filter(member(begun, 1), eqx.is_array))
     numbers = stack_numbers([SETTINGS] * 2)
-    states = trainer.train(begun, numbers._replace(steps=np.array([SETTINGS.steps, 0], np.int32)), 4)
+    states = trainer.train(begun, numbers.replaced(steps=np.array([SETTINGS.steps, 0], np.int32)), 4)
     assert_same(member(states, 1), empty)
     full = trainer.train(start(made.world, SETTINGS, [1, 2]), numbers, 4)
     assert_same(member(states, 0), member(full, 0))
