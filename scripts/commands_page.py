@@ -16,7 +16,7 @@ import tyro
 
 from asymrl.cli.command import COMMANDS
 from asymrl.cli.running import Running
-from asymrl.learning.settings import SETTINGS_TYPES, A2CSettings
+from asymrl.learning.settings import SETTINGS_TYPES, A2CSettings, Settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "commands.md"
 SHARED = {Running: "options of training", A2CSettings: "settings"}
@@ -26,6 +26,9 @@ INTRODUCTION = """\
 `asymrl COMMAND --help` shows the same in a terminal. Exit status 0 means success, 1 that a run failed or a fault was
 found, 2 that the command line was wrong. Commands that train [have some more](../how-to/train.md#while-it-trains).
 """
+SETTINGS = """\
+What all learners share. The settings of [a2c](#settings-of-a2c), [ppo](#settings-of-ppo) and [dqn](#settings-of-dqn) below
+are their own, or have other defaults."""
 POSITIONAL = typing.get_args(tyro.conf.Positional[int])[1]
 NAMES = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 
@@ -33,15 +36,13 @@ NAMES = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 def page() -> str:
     """The page as Markdown."""
     parts = [INTRODUCTION, *(_command(name, command) for name, command in COMMANDS.items())]
-    for shared, title in SHARED.items():
-        options = _options(shared, [each for each in fields(shared) if each.name != "world"])
-        parts.append(f"## {title.capitalize()}\n\n{_text(shared)}\n\n{_table(options)}\n")
-    usual = {each.name: each.default for each in fields(A2CSettings)}
+    parts.append(f"## Options of training\n\n{_text(Running)}\n\n{_table(_options(Running, fields(Running)))}\n")
+    common = [each for each in fields(Settings) if each.name not in ("world", "method")]
+    parts.append(f"## Settings\n\n{SETTINGS}\n\n{_table(_options(Settings, common))}\n")
+    usual = {each.name: each.default for each in common}
     for name, kind in SETTINGS_TYPES.items():
-        if kind is not A2CSettings:
-            own = [each for each in fields(kind) if each.name not in usual or each.default != usual[each.name]]
-            title = f"## Settings of {name}\n\n{_text(kind)} Where they differ from those of a2c, or are its own:"
-            parts.append(f"{title}\n\n{_table(_options(kind, own))}\n")
+        own = [each for each in fields(kind) if each.name != "world" and each.default != usual.get(each.name, MISSING)]
+        parts.append(f"## Settings of {name}\n\n{_text(kind)}\n\n{_table(_options(kind, own))}\n")
     return "\n".join(parts)
 
 
