@@ -27,7 +27,7 @@ INTRODUCTION = """\
 found, 2 that the command line was wrong. Commands that train [have some more](../how-to/train.md#while-it-trains).
 """
 SETTINGS = """\
-What all learners share. The settings of [a2c](#settings-of-a2c), [ppo](#settings-of-ppo) and [dqn](#settings-of-dqn) below
+What all learners share. The settings of [a2c](#settings-of-a2c), [ppo](#settings-of-ppo) and [dqn](#settings-of-dqn)
 are their own, or have other defaults."""
 POSITIONAL = typing.get_args(tyro.conf.Positional[int])[1]
 NAMES = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
