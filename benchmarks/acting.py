@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
+from asymrl.collection.episodes import Episodes
+from asymrl.collection.kernel_rollout import in_one_kernel
+from asymrl.collection.rollout import prepare, step_by_step
 from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.episodes import Episodes
-from asymrl.learning.kernel_rollout import in_one_kernel
 from asymrl.learning.program import compiler_options, precision
-from asymrl.learning.rollout import prepare, step_by_step
 from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import keys_of
 from asymrl.models.agent import Actor, ReadyActor

@@ -30,8 +30,8 @@ import tyro
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
+from asymrl.collection.episodes import STEPS_PER_QUESTION
 from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.episodes import STEPS_PER_QUESTION
 from asymrl.learning.lengths import lengths_compiled
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.program import compiler_options

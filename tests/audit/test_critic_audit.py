@@ -17,8 +17,8 @@ from asymrl import theory
 from asymrl.audit import Audit, audit_critic
 from asymrl.audit.critic_targets import critic_inputs, taught_values
 from asymrl.audit.pair_signals import PairSignals
+from asymrl.collection.signals import critic_signal
 from asymrl.learning.settings import DQNSettings, Settings
-from asymrl.learning.signals import critic_signal
 from asymrl.learning.state import training_world
 from asymrl.theory import History
 from asymrl.worlds import FiniteWorld

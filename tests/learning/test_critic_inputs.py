@@ -10,17 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.collection.episodes import Episodes, lesson
+from asymrl.collection.signals import critic_signal
 from asymrl.learning.a2c import values_and_estimates
 from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.episodes import Episodes, lesson
 from asymrl.learning.numbers import numbers_of, stack_numbers
-from asymrl.learning.signals import critic_signal
 from asymrl.models.agent import NO_ACTION
 from asymrl.worlds import make
+from tests.collection.test_signals import E, Stream, T, stream
 from tests.learning import probes
 from tests.learning.probes import LATER, LEFT, LUCKY, NOW, SEEN, UNLUCKY, VALUES
 from tests.learning.small import arrays, assert_same, member, numbers, start, tiny
-from tests.learning.test_signals import E, Stream, T, stream
 
 MEAN = (sum(VALUES) - VALUES[NOW]) / (len(VALUES) - 1)  # over the states that an episode may begin in
 COIN_UNKNOWN = tuple(0.0 if s in (LUCKY, UNLUCKY) else v for s, v in enumerate(VALUES))

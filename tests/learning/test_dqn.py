@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.collection.episodes import RUN_AXIS, Episodes
 from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.dqn import DRAWS, DQNState, exploration, gradient_step, layout_of
-from asymrl.learning.episodes import RUN_AXIS, Episodes
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.q_networks import QNetworks
 from asymrl.learning.settings import DQNSettings

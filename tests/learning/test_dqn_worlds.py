@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asymrl.adapters.gym.gymnasium_world import from_gymnasium
-from asymrl.learning.collector import Collector
+from asymrl.collection.collector import Collector
 from asymrl.learning.dqn import exploration
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import DQNSettings

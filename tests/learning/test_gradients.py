@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.collection.episodes import Episodes, lesson
 from asymrl.learning.a2c import actor_gradient, critic_gradient
-from asymrl.learning.episodes import Episodes, lesson
 from asymrl.learning.numbers import numbers_of
 from asymrl.learning.state import training_world
 from tests.learning.small import member, start, tiny

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asymrl.agents.playback import play_back
-from asymrl.learning.collector import play
+from asymrl.collection.collector import play
 from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.state import RunState

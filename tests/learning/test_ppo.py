@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.collection.episodes import lesson
+from asymrl.collection.signals import critic_signal
+from asymrl.collection.streams import empty_carries, whole_episodes
 from asymrl.learning import a2c, ppo
 from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.episodes import lesson
 from asymrl.learning.numbers import numbers_of, stack_numbers
 from asymrl.learning.ppo_losses import Networks, gradient_of, prepare
 from asymrl.learning.returns import gae, td_lambda
-from asymrl.learning.signals import critic_signal
 from asymrl.learning.state import METRICS, training_world
-from asymrl.learning.streams import empty_carries, whole_episodes
 from tests.learning.small import arrays, assert_same, member, start, tiny, tiny_ppo, weights_of
 from tests.learning.test_gradients import T, shaken, some_episodes
 from tests.oracles.ppo import PPOLearner, PPORules, Steps

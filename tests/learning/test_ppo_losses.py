@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.collection.streams import Piece
 from asymrl.learning.numbers import numbers_of
 from asymrl.learning.ppo_losses import Data, normalised, values_ahead, weighted_advantages
-from asymrl.learning.streams import Piece
 from tests.learning.small import tiny_ppo
 
 # Two steps, each the end of an episode; then two steps of an episode that goes on after the piece.

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Int
 
+from asymrl.collection.episodes import RUN_AXIS, Episodes, lesson
+from asymrl.collection.rollout import roll_out
 from asymrl.learning.a2c import A2CState, update, values_and_estimates
 from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.episodes import RUN_AXIS, Episodes, lesson
 from asymrl.learning.learners import new_run
 from asymrl.learning.methods import PAPER_METHODS
 from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
-from asymrl.learning.rollout import roll_out
 from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import training_world
 from asymrl.worlds import make

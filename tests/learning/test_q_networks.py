@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.episodes import Lesson
+from asymrl.collection.episodes import Lesson
 from asymrl.learning.q_losses import Variant, estimates, regression
 from asymrl.learning.q_networks import QLosses, QNetworks, q_gradient
 from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic

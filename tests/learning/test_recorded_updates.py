@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.collection.episodes import Episodes
 from asymrl.learning.a2c import A2CState, learn
-from asymrl.learning.episodes import Episodes
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import training_world

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from benchmarks.recurrent_ppo import our_settings
 
+from asymrl.collection.streams import Piece
 from asymrl.learning import ppo
 from asymrl.learning.numbers import numbers_of
 from asymrl.learning.settings import PPOSettings
 from asymrl.learning.state import training_world
-from asymrl.learning.streams import Piece
 from asymrl.models.distributions import NO_ACTION
 from tests.learning.record_recurrent_ppo import RECORD, REMAINING, TASK, recorded_update
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from asymrl import theory
+from asymrl.collection.signals import critic_signal
+from asymrl.collection.streams import Piece, Streams, act_in_streams, told_along
 from asymrl.learning import ppo
-from asymrl.learning.signals import critic_signal
-from asymrl.learning.streams import Piece, Streams, act_in_streams, told_along
 from asymrl.worlds import make
 from asymrl.worlds.finite import FiniteWorld
 from tests.learning.small import tiny_ppo

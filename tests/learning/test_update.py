@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.collection.episodes import Episodes
 from asymrl.learning.a2c import A2CState, learn
 from asymrl.learning.curve import Losses
-from asymrl.learning.episodes import Episodes
 from asymrl.learning.methods import PAPER_METHODS
 from asymrl.learning.numbers import Numbers, stack_numbers
 from asymrl.learning.returns import ESTIMATORS

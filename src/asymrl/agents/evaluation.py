@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.agents.trained import TrainedRuns
-from asymrl.learning import collector
+from asymrl.collection import collector
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor
 from asymrl.stores.statistics import mean_and_error

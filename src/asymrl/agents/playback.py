@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num, PRNGKeyArray
 
-from asymrl.learning.collector import play
-from asymrl.learning.episodes import Episodes
+from asymrl.collection.collector import play
+from asymrl.collection.episodes import Episodes
+from asymrl.collection.signals import CriticSignal, critic_signal
 from asymrl.learning.settings import Settings
-from asymrl.learning.signals import CriticSignal, critic_signal
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import Distribution
 from asymrl.worlds.critic_inputs import critic_symbol

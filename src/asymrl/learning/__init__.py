@@ -1,4 +1,4 @@
-"""Learning: episodes are collected, returns and losses computed, parameters updated; one file per learner.
+"""Learning: returns and losses are computed, parameters updated; one file per learner.
 
 `Settings` are everything that decides a run apart from its seed, and `PAPER_METHODS` the names of the paper's methods.
 """

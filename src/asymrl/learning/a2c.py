@@ -14,24 +14,24 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from asymrl.collection.episodes import Episodes, Lesson, lesson
+from asymrl.collection.rollout import roll_out
+from asymrl.collection.signals import signal_keys
 from asymrl.learning.curve import Losses, count, evaluate_if_due, write_point
-from asymrl.learning.episodes import Episodes, Lesson, lesson
 from asymrl.learning.lengths import over_runs
 from asymrl.learning.losses import critic_loss, negentropy_loss, policy_loss
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, descend, new_adam
 from asymrl.learning.returns import add_bootstrap, estimate
-from asymrl.learning.rollout import roll_out
 from asymrl.learning.schedules import negentropy_weight
 from asymrl.learning.settings import A2CSettings
-from asymrl.learning.signals import signal_keys
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
 from asymrl.learning.targets import follow
 from asymrl.models.agent import Actor, Critic
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
-    from asymrl.learning.collector import Collector
+    from asymrl.collection.collector import Collector
 
 
 class A2CState(RunState):

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.learning.episodes import RUN_AXIS, Episodes
+from asymrl.collection.episodes import RUN_AXIS, Episodes
+from asymrl.collection.rollout import roll_out
 from asymrl.learning.numbers import Numbers
-from asymrl.learning.rollout import roll_out
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RECENT, RunState
 from asymrl.worlds.world import World

@@ -16,18 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from asymrl.collection.episodes import RUN_AXIS, Episodes, lesson
+from asymrl.collection.replay import Replay, ReplayLayout
+from asymrl.collection.rollout import roll_out
+from asymrl.collection.signals import critic_signal, signal_keys
 from asymrl.learning.curve import Losses, count, evaluate_if_due, write_point
-from asymrl.learning.episodes import RUN_AXIS, Episodes, lesson
 from asymrl.learning.lengths import over_runs
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, new_adam
 from asymrl.learning.q_losses import variant_of
 from asymrl.learning.q_networks import QAdams, QNetworks, descend_both, q_gradient
-from asymrl.learning.replay import Replay, ReplayLayout
-from asymrl.learning.rollout import roll_out
 from asymrl.learning.schedules import scheduled
 from asymrl.learning.settings import DQNSettings
-from asymrl.learning.signals import critic_signal, signal_keys
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of
 from asymrl.learning.targets import follow
 from asymrl.models.agent import Actor, Critic
@@ -36,7 +36,7 @@ from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
-    from asymrl.learning.collector import Collector
+    from asymrl.collection.collector import Collector
 
 DRAWS = 2_000_000  # tells the keys of draws from the replay from those of episodes and evaluations
 

@@ -15,7 +15,7 @@ from asymrl.worlds.world import World
 if TYPE_CHECKING:
     import numpy as np
 
-    from asymrl.learning.collector import Collector
+    from asymrl.collection.collector import Collector
 
 MODULES = {name: f"asymrl.learning.{name}" for name in ("a2c", "ppo", "dqn")}
 

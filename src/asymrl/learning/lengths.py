@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from asymrl.learning.episodes import RUN_AXIS, Episodes
+from asymrl.collection.episodes import RUN_AXIS, Episodes
 
 SHORTEST = 16  # steps of the least length that the learning pass is compiled for
 RATIO = 2.5  # of each such length to the next: each adds a fifth to the time of compilation

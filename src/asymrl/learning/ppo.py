@@ -15,18 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.learning.curve import Losses, count_ended, evaluate_if_due, write_point
-from asymrl.learning.environment_streams import act_in_environments
-from asymrl.learning.episodes import RUN_AXIS, Episodes
-from asymrl.learning.numbers import Numbers
-from asymrl.learning.optimiser import AdamState, descend, new_adam, norm_of
-from asymrl.learning.ppo_losses import Networks, gradient_of, prepare
-from asymrl.learning.rollout import roll_out
-from asymrl.learning.schedules import negentropy_weight, scheduled
-from asymrl.learning.settings import PPOSettings
-from asymrl.learning.signals import critic_signal
-from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
-from asymrl.learning.streams import (
+from asymrl.collection.environment_streams import act_in_environments
+from asymrl.collection.episodes import RUN_AXIS, Episodes
+from asymrl.collection.rollout import roll_out
+from asymrl.collection.signals import critic_signal
+from asymrl.collection.streams import (
     PIECE_AXES,
     Piece,
     Streams,
@@ -35,11 +28,18 @@ from asymrl.learning.streams import (
     empty_carries,
     whole_episodes,
 )
+from asymrl.learning.curve import Losses, count_ended, evaluate_if_due, write_point
+from asymrl.learning.numbers import Numbers
+from asymrl.learning.optimiser import AdamState, descend, new_adam, norm_of
+from asymrl.learning.ppo_losses import Networks, gradient_of, prepare
+from asymrl.learning.schedules import negentropy_weight, scheduled
+from asymrl.learning.settings import PPOSettings
+from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
 from asymrl.models.agent import Actor
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
-    from asymrl.learning.collector import Collector
+    from asymrl.collection.collector import Collector
 
 BEGIN, ACT, SIGNAL, SHUFFLE = 10, 11, 12, 13  # tell the random numbers of a run or an update apart
 

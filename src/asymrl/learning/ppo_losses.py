@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from asymrl.collection.signals import CriticSignal
+from asymrl.collection.streams import Carries, Piece, told_along
 from asymrl.learning.losses import clipped_policy_loss, clipped_value_loss
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.returns import gae
 from asymrl.learning.settings import PPOSettings
-from asymrl.learning.signals import CriticSignal
-from asymrl.learning.streams import Carries, Piece, told_along
 from asymrl.models.agent import Actor, Critic, follow_together
 from asymrl.models.memory import Carry
 

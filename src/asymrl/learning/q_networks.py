@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Num
 
-from asymrl.learning.episodes import Lesson
+from asymrl.collection.episodes import Lesson
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, descend
 from asymrl.learning.q_losses import Estimates, Variant, estimates, regression

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from asymrl.collection.signals import critic_signal
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.settings import Settings
-from asymrl.learning.signals import critic_signal
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import listing_problem
 from asymrl.worlds.registry import make

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from asymrl.learning.collector import Acting, Collector
+from asymrl.collection.collector import Acting, Collector
 from asymrl.learning.curve import apart, means
 from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
 from asymrl.learning.program import ProgramBase, bytes_of, compiler_options, placed, precision

@@ -15,7 +15,7 @@ from gymnasium.wrappers import TimeLimit
 from asymrl.adapters.gym.gymnasium_spaces import encoding_of_space
 from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.api.wanted import settings_for
-from asymrl.learning.collector import Collector
+from asymrl.collection.collector import Collector
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import A2CSettings, Settings
 from asymrl.learning.state import training_world

@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 from asymrl.adapters.gym import Environment, VectorEnvironment
 from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.adapters.gymnax_world import GymnaxWorld, space_of
-from asymrl.learning.collector import Collector
+from asymrl.collection.collector import Collector
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import A2CSettings
 from asymrl.learning.stepped import SteppedProgram

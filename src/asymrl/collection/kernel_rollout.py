@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from asymrl.collection.episodes import RUN_AXIS, Episodes, Start, tape_length
 from asymrl.kernels.episode_kernel import PolicyArrays, episode_kernel
 from asymrl.kernels.episode_steps import power_of_two
 from asymrl.kernels.network_kernels import suits_recurrence
-from asymrl.learning.episodes import RUN_AXIS, Episodes, Start, tape_length
 from asymrl.models.agent import ReadyActor
 from asymrl.models.compound import Window
 from asymrl.models.distributions import Categorical

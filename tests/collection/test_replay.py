@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from asymrl.learning.episodes import Episodes
-from asymrl.learning.replay import Replay, ReplayLayout, finite_rewards, smallest_type
+from asymrl.collection.episodes import Episodes
+from asymrl.collection.replay import Replay, ReplayLayout, finite_rewards, smallest_type
 from asymrl.worlds.registry import make
 from tests.learning.probes import REWARDS, SEEN, probes
 

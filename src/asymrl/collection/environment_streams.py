@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, PRNGKeyArray
 
-from asymrl.learning.streams import Piece, Script, Streams
+from asymrl.collection.streams import Piece, Script, Streams
 from asymrl.models.agent import Actor
 from asymrl.worlds.stepped_world import Stepper
 
 if TYPE_CHECKING:
-    from asymrl.learning.collector import Collector
+    from asymrl.collection.collector import Collector
 
 
 class Held(NamedTuple):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
-from asymrl.learning.settings import Settings
-from asymrl.learning.signals import critic_signal, follow_twice
+from asymrl.collection.signals import critic_signal, follow_twice
 from asymrl.models.distributions import NO_ACTION
 from asymrl.worlds.world import World
+
+if TYPE_CHECKING:
+    from asymrl.learning.settings import Settings
 
 # Asking the device whether all episodes have ended costs about as much as a step, so several steps share a question.
 STEPS_PER_QUESTION = 4

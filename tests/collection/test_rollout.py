@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.collection.episodes import Episodes
+from asymrl.collection.rollout import roll_out
 from asymrl.learning.a2c import A2CState, update
-from asymrl.learning.episodes import Episodes
 from asymrl.learning.methods import PAPER_METHODS
-from asymrl.learning.rollout import roll_out
 from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION
 from asymrl.worlds.finite import FiniteWorld

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.learning.episodes import STEPS_PER_QUESTION, Episodes, Start, tape_length
-from asymrl.learning.kernel_rollout import in_one_kernel, suits_kernel
+from asymrl.collection.episodes import STEPS_PER_QUESTION, Episodes, Start, tape_length
+from asymrl.collection.kernel_rollout import in_one_kernel, suits_kernel
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.models.distributions import Distribution, Greedy
 from asymrl.worlds.deterministic import deterministic_table

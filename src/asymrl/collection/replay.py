@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from asymrl.learning.episodes import Episodes
+from asymrl.collection.episodes import Episodes
 from asymrl.worlds.deterministic import is_unchanged
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record, Space

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.episodes import Episodes
-from asymrl.learning.kernel_rollout import in_one_kernel, suits_kernel
-from asymrl.learning.rollout import prepare, step_by_step
+from asymrl.collection.episodes import Episodes
+from asymrl.collection.kernel_rollout import in_one_kernel, suits_kernel
+from asymrl.collection.rollout import prepare, step_by_step
 from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import training_world
 from asymrl.models.agent import Actor, ReadyActor

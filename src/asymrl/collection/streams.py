@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
-from asymrl.learning.episodes import Episodes, draw_seeds
-from asymrl.learning.signals import CriticSignal
+from asymrl.collection.episodes import Episodes, draw_seeds
+from asymrl.collection.signals import CriticSignal
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import Distribution
 from asymrl.models.memory import Carry

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asymrl import theory
-from asymrl.learning.signals import CriticSignal, critic_signal, draw_states
+from asymrl.collection.signals import CriticSignal, critic_signal, draw_states
 from asymrl.models.distributions import NO_ACTION
 from asymrl.worlds import World, make
 from asymrl.worlds.finite import FiniteWorld

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
-from asymrl.learning.settings import Settings
 from asymrl.worlds.belief_filter import BeliefFilter
 from asymrl.worlds.critic_inputs import BELIEF, SAMPLED_STATE, TIME, input_names, signal_meanings
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import Discrete, Record, Simplex, Space
 from asymrl.worlds.world import World
+
+if TYPE_CHECKING:
+    from asymrl.learning.settings import Settings
 
 SIGNAL_KEY = 1_000_001  # acting uses small numbers to tell its keys apart, evaluation a million
 OTHER_DRAW = 1 << 30  # beyond the steps that tell the keys of the first draw apart

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from asymrl.learning.episodes import Episodes, draw_seeds
-from asymrl.learning.rollout import chance_of, roll_out
+from asymrl.collection.episodes import Episodes, draw_seeds
+from asymrl.collection.rollout import chance_of, roll_out
 from asymrl.models.agent import Actor
 from asymrl.worlds.stepped_world import SteppedWorld, Stepper
 from asymrl.worlds.world import World
