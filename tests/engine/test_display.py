@@ -12,6 +12,7 @@ from rich.console import Console
 from asymrl.engine.display import LivePanel, PlainLines, display, line, percent, sparkline, title
 from asymrl.engine.lanes import Lane, Snapshot
 from asymrl.engine.progress import Clock, Progress
+from asymrl.learning.settings import new_settings
 from asymrl.learning.state import METRICS, RECENT
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import COMPLETE, FAILED, TRAINING, RunResult
@@ -208,6 +209,11 @@ def test_a_curve_in_a_line():
         ([Run(tiny(), 1), Run(tiny(), 5)], "seeds 1, 5"),
         ([Run(tiny(actor_rate=r), s) for r in (0.1, 0.5) for s in (0, 1)], "4 runs that differ in actor_rate"),
         ([Run(tiny(method=m), s) for m in ("a2c", "a2c-asym-s") for s in (0, 1)], "2 methods · 4 runs, seeds 0 to 1"),
+        # Defaults that learners do not share say no more than the method does.
+        (
+            [Run(new_settings(method=m, clip_norm=norm), 0) for m in ("a2c", "ppo", "dqn") for norm in (1.0, 2.0)],
+            "3 methods · 6 runs that differ in clip_norm · 2 000 000",
+        ),
         ([Run(tiny(), 0), Run(tiny(steps=600, log_points=3), 1)], "600 to 12 000 steps each"),
     ],
 )

@@ -12,7 +12,17 @@ from hypothesis import given
 
 from asymrl.learning.settings import A2CSettings, new_settings
 from asymrl.stores.files import RunError
-from asymrl.stores.runs import Run, check_runs, differing, from_json, full_label, label, product, to_json
+from asymrl.stores.runs import (
+    Run,
+    check_prefills,
+    check_runs,
+    differing,
+    from_json,
+    full_label,
+    label,
+    product,
+    to_json,
+)
 from tests.engine.conftest import tiny
 
 
@@ -53,6 +63,17 @@ def test_axes_win_over_what_is_known_and_must_be_settings():
 def test_lists_of_runs_that_make_no_sense_are_refused(runs: list[Run], message: str):
     with pytest.raises(ValueError, match=message):
         check_runs(runs)
+
+
+def test_a_prefill_fits_into_the_replay_and_ends_before_the_run():
+    for name in ("a2c", "ppo"):
+        check_prefills([Run(new_settings(method=name, steps=500), 0)])
+    check_prefills([Run(new_settings(method="adqn", steps=501, prefill=500), 0)])
+    with pytest.raises(ValueError, match="prefill is 500 and steps is 500, so adqn would end before it learns"):
+        check_prefills([Run(new_settings(method="adqn", steps=500, prefill=500), 0)])
+    check_prefills([Run(new_settings(method="adqn", prefill=500, replay_steps=500), 0)])
+    with pytest.raises(ValueError, match=r"prefill is 501, more than the replay holds \(replay_steps is 500\)"):
+        check_prefills([Run(new_settings(method="adqn", prefill=501, replay_steps=500), 0)])
 
 
 @st.composite

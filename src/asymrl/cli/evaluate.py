@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from asymrl.agents.evaluation import Estimate, Evaluation, Yardstick
     from asymrl.agents.trained import TrainedRuns
+    from asymrl.learning.settings import Settings
 
 
 NARROWEST = 80  # columns that the table needs
@@ -70,7 +71,7 @@ class Evaluate:
             "world": settings.world,
             "method": settings.method,
             "episodes": self.episodes,
-            "actions": "greedy" if self.greedy else "sampled",
+            "actions": "greedy" if self.greedy or _acts_greedily(settings) else "sampled",
             "seed": self.seed,
             "discount": settings.discount,
             "reference": reference._asdict() if reference else None,
@@ -89,6 +90,8 @@ class Evaluate:
         console.width = max(console.width, NARROWEST)  # a number cut short would be a wrong number
         settings = trained.settings[0]
         how = "the most likely actions" if self.greedy else "sampled actions"
+        if _acts_greedily(settings):
+            how = "the actions of highest value"
         console.print(f"{settings.world}, {settings.method}: {self.episodes} episodes of each seed, {how}\n")
         console.print(_table(trained, each, overall))
         notes = ["±: standard error over episodes; in the last line, over seeds."]
@@ -98,6 +101,11 @@ class Evaluate:
             )
         notes.append(f"discounted: by {settings.discount:g}. ended: by the world. cut: by the time limit.")
         console.print("\n" + "\n".join(notes), style="dim")
+
+
+def _acts_greedily(settings: Settings) -> bool:
+    """Whether there is nothing to sample: learners of action values take the best action."""
+    return settings.how.learner == "dqn"
 
 
 def _table(trained: TrainedRuns, each: list[Evaluation], overall: Evaluation) -> Table:

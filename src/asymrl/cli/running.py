@@ -140,12 +140,16 @@ def print_results(store: Store) -> None:
         ranking = runs.ranking()
         print_table(ranking)
         print("\nfinal return: interquartile mean of the runs, with its 95 % interval; best first in each world\n")
-        where = {name: value for name in names if (value := ranking[name][0]) is not None}
+        # Defaults that learners do not share are no columns: the method says enough.
+        best = {name: ranking[name][0] for name in names if name in ranking.columns}
+        where = {name: value for name, value in best.items() if value is not None}
     if len(runs.metrics):
         print(f"learning curve  {runs.plot()}")
     print(f"metrics         {store.path / 'metrics.parquet'}")
     print("\nnext:")
-    print(next_commands(store.path, store.runs[0].settings, where, has_networks=store.keeps_networks))
+    settings = [run.settings for run in store.runs]
+    least = next((each for each in settings if getattr(each, "anneal", False)), settings[0])  # longer, all or none are
+    print(next_commands(store.path, least, where, has_networks=store.keeps_networks))
 
 
 def print_table(table: pl.DataFrame) -> None:

@@ -117,16 +117,15 @@ TRAIN = {"a2c": Train, "ppo": TrainPPO, "dqn": TrainDQN}
 def train_command(arguments: Sequence[str]) -> type[TrainOptions]:
     """The form of `asymrl train` for the method that its arguments, or the configuration file among them, name.
 
-    Raises UsageError if there is no such method, or an option is a setting of another learner.
+    Raises UsageError if there is no such method, or what is given is a setting of another learner.
     """
-    name = _option(arguments, "method")
-    if name is None and (config := _option(arguments, "config")) is not None:
-        name = read_config(Path(config)).get("method")
-    name = name or Train.method
+    path = _option(arguments, "config")
+    config = {} if path is None else read_config(Path(path))
+    name = _option(arguments, "method") or config.get("method") or Train.method
     with user_errors():
         learner = method(name).learner
         given = [_setting(argument) for argument in arguments if argument.startswith("--")]
-        check_learner(name, [setting for setting in given if setting in SETTINGS])
+        check_learner(name, [*config, *(setting for setting in given if setting in SETTINGS)])
     return TRAIN[learner]
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from asymrl.engine.listeners import Listener, Silent
 from asymrl.engine.progress import Progress
-from asymrl.stores.runs import Run, differing
+from asymrl.stores.runs import Run, differing_by_choice
 from asymrl.stores.statistics import mean_and_error
 from asymrl.stores.wording import duration, plural, plus_minus, thousands
 
@@ -91,7 +91,7 @@ class LivePanel(Silent):
 
 def title(runs: Sequence[Run]) -> str:
     """What is trained, in a line."""
-    first, own = runs[0].settings, differing(runs)
+    first, own = runs[0].settings, differing_by_choice(runs)
     steps = sorted({run.settings.steps for run in runs})
     length = thousands(steps[0]) if len(steps) == 1 else f"{thousands(steps[0])} to {thousands(steps[-1])}"
     worlds, methods = (list(dict.fromkeys(getattr(run.settings, n) for run in runs)) for n in ("world", "method"))

@@ -13,6 +13,7 @@ from asymrl.render import style
 from asymrl.render.style import Axes
 
 MOST_BARS = 8  # of a world with more actions, only the likeliest are shown
+POLICY, VALUES = "policy π(a; h)", "values Q(h, a)"
 # Positions in the panel, as fractions of its axes. The card around it starts further left, with room for labels.
 EDGE, LETTER = -0.2, 0.031  # the left edge of all text, and the width of a letter of a label
 POLICY_BOTTOM, POLICY_TOP, CRITIC_BOTTOM, CRITIC_TOP, TITLE_ABOVE = 0.56, 1.0, 0.0, 0.41, 0.052
@@ -29,7 +30,7 @@ def agent_panel(playback: Playback, action_names: Sequence[str], t: int) -> Call
         if t < len(playback.actions):
             _draw_policy(ax, playback, action_names, t)
         else:
-            _title(ax, POLICY_TOP, "policy π(a; h)")
+            _title(ax, POLICY_TOP, VALUES if isinstance(playback.distribution, Greedy) else POLICY)
             _write(ax, 0.4, (POLICY_BOTTOM + POLICY_TOP) / 2, "the episode has ended", colour=style.MUTED, ha="center")
         _draw_critic(ax, playback, t)
 
@@ -46,9 +47,9 @@ def _draw_policy(ax: Axes, playback: Playback, names: Sequence[str], t: int) -> 
         case Greedy():
             low, high = float(playback.policy.min()), float(playback.policy.max())
             lengths = (policy - low) / max(high - low, 1e-6)
-            _draw_bars(ax, lengths, policy, int(action), names, "values Q(h, a)")
+            _draw_bars(ax, lengths, policy, int(action), names, VALUES)
         case Categorical():
-            _draw_bars(ax, policy, policy, int(action), names, "policy π(a; h)")
+            _draw_bars(ax, policy, policy, int(action), names, POLICY)
 
 
 def _draw_bars(
@@ -94,7 +95,7 @@ def _draw_choices(ax: Axes, shares: Sequence[np.ndarray], chosen: np.ndarray, na
         y = POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows
         _write(ax, EDGE, y, names[row])
     some = f", first {count}" if count < len(shares) else ""
-    _title(ax, POLICY_TOP, f"policy π(a; h){some}")
+    _title(ax, POLICY_TOP, f"{POLICY}{some}")
     _note(ax, POLICY_TOP, "next: " + ", ".join(str(index) for index in chosen[:count]), style.BLUE)
 
 
@@ -113,7 +114,7 @@ def _draw_vector(ax: Axes, policy: np.ndarray, chosen: np.ndarray, names: Sequen
         lines.plot(np.clip(chosen[row], -2, 2), row, "o", color=style.BLUE, markersize=5, zorder=3)
         y = POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows
         _write(ax, EDGE, y, names[row])
-    _title(ax, POLICY_TOP, "policy π(a; h), ± spread")
+    _title(ax, POLICY_TOP, f"{POLICY}, ± spread")
 
 
 def _actions_shown(shares: np.ndarray, chosen: int) -> list[int]:

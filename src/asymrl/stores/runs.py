@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from asymrl.learning.settings import SETTINGS, Settings, names_of, new_settings
+from asymrl.learning.settings import SETTINGS, DQNSettings, Settings, names_of, new_settings
 from asymrl.stores.files import RunError
 from asymrl.stores.options import checked_values
 
@@ -71,6 +71,23 @@ def check_runs(runs: Sequence[Run]) -> None:
         raise ValueError("two runs have the same seed and the same settings: their results would be the same")
 
 
+def check_prefills(runs: Sequence[Run]) -> None:
+    """Raises ValueError if a run would fill its replay beyond its size, or end before it learns anything."""
+    for settings in (run.settings for run in runs):
+        if not isinstance(settings, DQNSettings):
+            continue
+        if settings.prefill > settings.replay_steps:
+            raise ValueError(
+                f"prefill is {settings.prefill}, more than the replay holds (replay_steps is {settings.replay_steps}); "
+                f"give a smaller prefill or more replay_steps"
+            )
+        if settings.prefill >= settings.steps:
+            raise ValueError(
+                f"prefill is {settings.prefill} and steps is {settings.steps}, so {settings.method} would end before "
+                f"it learns; give a smaller prefill or more steps"
+            )
+
+
 def product(
     worlds: Sequence[str], methods: Sequence[str], axes: Mapping[str, Sequence[Any]], seeds: Sequence[int], base: Base
 ) -> list[Run]:
@@ -109,6 +126,20 @@ def differing(runs: Iterable[Run]) -> tuple[str, ...]:
         return {getattr(each, name) for each in settings if hasattr(each, name)}
 
     return tuple(name for name in SETTINGS if len(values(name)) > 1)
+
+
+def differing_by_choice(runs: Iterable[Run]) -> tuple[str, ...]:
+    """Those of `differing` that tell runs apart for people: not defaults that their learners do not share."""
+    runs = list(runs)
+
+    def is_chosen(name: str) -> bool:
+        settings = [run.settings for run in runs if hasattr(run.settings, name)]
+        values: dict[type[Settings], set[Any]] = {}
+        for each in settings:
+            values.setdefault(type(each), set()).add(getattr(each, name))
+        return any(value != {getattr(kind, name)} for kind, value in values.items())
+
+    return tuple(name for name in differing(runs) if name == "method" or is_chosen(name))
 
 
 def label(run: Run, names: Sequence[str]) -> str:

@@ -80,6 +80,7 @@ class Store:
             StorageError: if there is no room.
         """
         run_lists.check_runs(runs)
+        run_lists.check_prefills(runs)
         checksums = _checksums(runs)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -175,6 +176,7 @@ class Store:
         if tuple(runs) == self.runs:
             return
         run_lists.check_runs(runs)
+        run_lists.check_prefills(runs)
         results = self.results()
         self.runs, self._world_files = tuple(runs), {**_checksums(runs), **self._world_files}
         self._results = {n: _reopened(result, runs[n]) for n, result in results.items()}
