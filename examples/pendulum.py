@@ -1,4 +1,4 @@
-"""Continuous actions: gymnax's pendulum swings up and stays up, with any of the five methods.
+"""Continuous actions: gymnax's pendulum swings up and stays up, with A2C and any of its critics.
 
     pip install "asymrl[gymnax]"
     python examples/pendulum.py [METHOD ...]

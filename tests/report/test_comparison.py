@@ -41,6 +41,16 @@ def test_a_method_that_always_wins_is_chosen():
     )
 
 
+def test_every_learner_is_compared_with_its_own_method_without_state():
+    scores = {name: MethodScores(LOW, LOW) for name in ("ppo", "dqn")}
+    scores |= {name: MethodScores(HIGH, HIGH) for name in ("ppo-asym-hs", "adqn-vr")}
+    assert "V(h, s) instead of V(h), helps here: a run of ppo-asym-hs beats one of ppo" in str(on_privilege(scores))
+    assert "Q(h, s) instead of Q(h), helps here: a run of adqn-vr beats one of dqn" in str(on_privilege(scores))
+    assert "beats ppo" in table(rows_of(scores))
+    alone = {"ppo-asym-hs": scores["ppo-asym-hs"]}
+    assert "beats" not in table(rows_of(alone))
+
+
 def test_among_equals_the_one_that_learns_fastest_is_chosen():
     choice = choose({"a2c": MethodScores(LOW, LOW), "a2c-asym-hs": MethodScores(MIXED, HIGH)})
     assert choice.method == "a2c-asym-hs"

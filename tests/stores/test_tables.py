@@ -12,7 +12,7 @@ from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import METRICS
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
-from asymrl.stores.tables import FAILED, metrics_table, shown_settings
+from asymrl.stores.tables import FAILED, metrics_table, runs_table, shown_settings
 from tests.engine.conftest import tiny
 from tests.engine.stores import made_result
 
@@ -133,3 +133,10 @@ def test_duckdb_reads_the_tables(folder: Path):
     query = f"""select method, max("return") from '{folder}/metrics.parquet' group by method order by method"""
     highest = duckdb.connect().execute(query).fetchall()
     assert highest == [("a2c", pytest.approx(1.95)), ("a2c-asym-s", pytest.approx(7.95))]
+
+
+def test_memories_of_actor_and_critic_are_text():
+    runs = {0: Run(A2CSettings("tiger", critic_memory="none"), 0), 1: Run(A2CSettings("tiger", actor_memory="rnn"), 0)}
+    table = runs_table(runs, {}, shown_settings(runs.values()))
+    assert table["critic_memory"].to_list() == ["none", None]
+    assert table["actor_memory"].to_list() == [None, "rnn"]

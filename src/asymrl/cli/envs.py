@@ -144,10 +144,9 @@ def _table(worlds: list[dict[str, Any]], *, wide: bool) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     if wide:
         table.add_column("in Gymnasium", no_wrap=True)
+    headings = [_heading(world) for world in worlds]
     group = None
-    for world in worlds:
-        beyond = not world["in_paper"] and world["gymnasium"] is not None
-        heading = f"more: {world['kind']}" if beyond else world["kind"]
+    for heading, world in sorted(zip(headings, worlds, strict=True), key=lambda pair: headings.index(pair[0])):
         if heading != group:
             if group is not None:
                 table.add_row()
@@ -158,6 +157,12 @@ def _table(worlds: list[dict[str, Any]], *, wide: bool) -> Table:
         cells += [format_score(world["returns"].get(who)) for who in ("random", "best")]
         table.add_row(*cells, *([world["gymnasium"] or ""] if wide else []))
     return table
+
+
+def _heading(world: dict[str, Any]) -> str:
+    """What stands above worlds of one kind; those that the paper does not have come under a heading of their own."""
+    beyond = not world["in_paper"] and world["gymnasium"] is not None
+    return f"more: {world['kind']}" if beyond else world["kind"]
 
 
 def _short(size: Any) -> str:

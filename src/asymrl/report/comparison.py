@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +16,8 @@ from asymrl.stores.statistics import final_returns, run_columns
 from asymrl.stores.wording import listed
 from asymrl.worlds.critic_inputs import critic_symbol
 
-STANDARD = "a2c"  # the method that every other is compared with: it needs no latent state
-PRIVILEGED = "a2c-asym-hs"
+# Of each learner the method that needs no latent state, and the unbiased one that reads it besides the history.
+PAIRS = (("a2c", "a2c-asym-hs"), ("ppo", "ppo-asym-hs"), ("dqn", "adqn-vr"))
 SURE = 0.5  # a probability of improvement whose whole interval lies above this is one to rely on
 
 
@@ -63,14 +63,20 @@ def scores_of(metrics: pl.DataFrame) -> dict[str, MethodScores]:
     }
 
 
+def standard_among(methods: Iterable[str]) -> str | None:
+    """The method that the others are compared with: the first learner's that needs no latent state."""
+    known = set(methods)
+    return next((standard for standard, _ in PAIRS if standard in known), None)
+
+
 def rows_of(scores: Mapping[str, MethodScores]) -> list[MethodRow]:
     """A row for each method, with interquartile means."""
-    standard = scores.get(STANDARD)
+    standard = standard_among(scores)
     rows = []
     for method, (final, during) in scores.items():
         better = None
-        if standard is not None and method != STANDARD:
-            better = improvement_interval(_column(final), _column(standard.final))
+        if standard is not None and method != standard:
+            better = improvement_interval(_column(final), _column(scores[standard].final))
         rows.append(MethodRow(method, len(final), bootstrap(_column(final)), bootstrap(_column(during)), better))
     return rows
 
@@ -117,10 +123,13 @@ def choose(scores: Mapping[str, MethodScores]) -> Choice:
 
 
 def on_privilege(scores: Mapping[str, MethodScores], sees: str = "state") -> str | None:
-    """Whether a critic V(h, x), where x is what it sees, does better than V(h); None if one of them was not trained."""
-    if STANDARD not in scores or PRIVILEGED not in scores:
-        return None
-    with_state, without = scores[PRIVILEGED].final, scores[STANDARD].final
+    """Whether critics of the history and of what they see do better than V(h); None if no learner has both."""
+    there = [pair for pair in PAIRS if set(pair) <= set(scores)]
+    return " ".join(_effect(scores, *pair, sees) for pair in there) or None
+
+
+def _effect(scores: Mapping[str, MethodScores], standard: str, privileged: str, sees: str) -> str:
+    with_state, without = scores[privileged].final, scores[standard].final
     chance = improvement_interval(_column(with_state), _column(without))
     enough = can_separate(len(with_state), len(without))
     effect = "has no effect that these runs could show"
@@ -128,9 +137,11 @@ def on_privilege(scores: Mapping[str, MethodScores], sees: str = "state") -> str
         effect = "helps here"
     elif enough and chance.high < SURE:
         effect = "does harm here"
+    value = "Q" if standard == "dqn" else "V"
+    symbol = critic_symbol(sees, True).replace("V", value)
     return (
-        f"Showing the critic the {sees}, {critic_symbol(sees, True)} instead of V(h), {effect}: "
-        f"a run of {PRIVILEGED} beats one of {STANDARD} with probability {_short(chance)}."
+        f"Showing the critic the {sees}, {symbol} instead of {value}(h), {effect}: "
+        f"a run of {privileged} beats one of {standard} with probability {_short(chance)}."
     )
 
 
@@ -157,10 +168,12 @@ def _short(interval: Interval) -> str:
 
 def table(rows: list[MethodRow]) -> str:
     """The rows as text."""
-    cells = [("method", "runs", "final return", "return over training", f"beats {STANDARD}")]
+    standard = standard_among(row.method for row in rows)
+    against = () if standard is None else (f"beats {standard}",)
+    cells = [("method", "runs", "final return", "return over training", *against)]
     for row in rows:
         better = "" if row.improvement is None else _short(row.improvement)
-        cells.append((row.method, str(row.runs), _short(row.final), _short(row.during), better))
+        cells.append((row.method, str(row.runs), _short(row.final), _short(row.during), *([better] if against else [])))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)) for line in cells)
     return "\n".join(line.rstrip() for line in lines)
