@@ -134,3 +134,14 @@ def test_runs_of_several_learners_are_written_and_read_alike():
     assert from_json(data, "here") == tuple(runs)
     assert {"method", "learning_rate"} <= set(differing(runs))
     assert "streams" not in differing(runs)
+
+
+def test_a_setting_of_one_learner_is_tried_with_its_methods_only():
+    runs = product(["tiger"], ["a2c", "ppo"], {"streams": [4, 8], "steps": [100]}, [0], lambda *_: {})
+    assert [(run.settings.method, getattr(run.settings, "streams", None)) for run in runs] == [
+        ("a2c", None),
+        ("ppo", 4),
+        ("ppo", 8),
+    ]
+    with pytest.raises(ValueError, match="prefill is a setting of dqn; a2c is trained by a2c"):
+        product(["tiger"], ["a2c", "ppo"], {"prefill": [10]}, [0], lambda *_: {})

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asymrl.learning.settings import DQNSettings, Settings, new_settings
+from asymrl.learning.settings import DQNSettings, Settings, new_settings, own_values
 from asymrl.paper import tuned
 from asymrl.stores.files import RunError
 from asymrl.stores.options import checked_values, resolve
@@ -40,7 +40,7 @@ def comparison_runs(
         raise ValueError("methods: the same method is named twice")
     env = make(world)
     no_state = env.without_latent if isinstance(env, SteppedWorld) else None
-    chosen = {method: settings_for(world, method, **settings) for method in methods}
+    chosen = {method: settings_for(world, method, **own_values(method, methods, settings)) for method in methods}
     left_out = {method: no_state for method, each in chosen.items() if no_state and each.reads_state}
     runs = [Run(each, seed) for method, each in chosen.items() if method not in left_out for seed in seeds]
     if not runs:

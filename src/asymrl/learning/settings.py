@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -173,7 +173,8 @@ class A2CSettings(Settings):
     """
 
     method: str = "a2c-asym-hs"
-    """What the critic reads and how long the memory is: a2c, a2c-asym-s, a2c-asym-hs, a2c-react-2, a2c-react-4."""
+    """What the critic reads and how long the memory is: a2c, a2c-asym-s, a2c-asym-hs, a2c-react-2, a2c-react-4. Other
+    learners have settings of their own: see the help of --method ppo and --method dqn."""
 
     actor_rate: float = number(1e-3)
     """Learning rate of the actor."""
@@ -366,6 +367,18 @@ def check_learner(name: str, given: Iterable[str]) -> None:
             others = [learner for learner, kind in SETTINGS_TYPES.items() if setting in names_of(kind)]
             whose = f"a setting of {' and '.join(others)}" if others else "no setting"
             raise ValueError(f"{setting} is {whose}; {name} is trained by {method(name).learner}, so leave it out")
+
+
+def own_values(name: str, methods: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Of values that are meant for several methods, those that the learner of one of them has.
+
+    Raises:
+        ValueError: if a value is a setting of none of their learners.
+    """
+    known = {setting for each in methods for setting in names_of(settings_type(each))}
+    check_learner(name, [setting for setting in values if setting in SETTINGS and setting not in known])
+    own = names_of(settings_type(name))
+    return {setting: value for setting, value in values.items() if setting in own or setting not in SETTINGS}
 
 
 def names_of(kind: type[Settings]) -> tuple[str, ...]:

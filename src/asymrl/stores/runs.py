@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from asymrl.learning.settings import SETTINGS, DQNSettings, Settings, names_of, new_settings
+from asymrl.learning.settings import SETTINGS, DQNSettings, Settings, names_of, new_settings, own_values
 from asymrl.stores.files import RunError
 from asymrl.stores.options import checked_values
 
@@ -96,7 +96,8 @@ def product(
     Args:
         worlds: names of worlds.
         methods: names of methods.
-        axes: values to try, by the names of `Settings`; they override those of `base`.
+        axes: values to try, by the names of `Settings`; they override those of `base`. A setting that only some of the
+            learners have is tried with their methods.
         seeds: of the runs.
         base: other settings for a world and a method.
 
@@ -111,8 +112,9 @@ def product(
     runs = []
     for world, method in itertools.product(worlds, methods):
         known = checked_values(base(world, method), "settings", method)
-        for values in itertools.product(*axes.values()):
-            chosen = checked_values(dict(zip(axes, values, strict=True)), "settings", method)
+        own = own_values(method, methods, axes)
+        for values in itertools.product(*own.values()):
+            chosen = checked_values(dict(zip(own, values, strict=True)), "settings", method)
             settings = new_settings(**{**known, **chosen, "world": world, "method": method})
             runs += [Run(settings, int(seed)) for seed in seeds]
     return list(dict.fromkeys(runs))
