@@ -1,7 +1,7 @@
 """Steps per second of `ppo`, and of RecurrentPPO of Stable-Baselines3 with the same settings in the same process.
 
     python benchmarks/ppo.py                                                    # CartPole with hidden velocities
-    python benchmarks/ppo.py --world heaven-hell-3 --defaults --runs 20         # on an accelerator, ppo alone
+    python benchmarks/ppo.py --world heaven-hell-3 --defaults --runs 20 --set streams=256 precision=tf32  # ppo alone
 
 Each step is simulated once and learned from in every epoch. One run per core is how `asymrl train` uses a CPU; a single
 run uses one core, as RecurrentPPO does with one thread, the fastest for networks as small as these. Where others use
@@ -36,6 +36,8 @@ class Options:
     method: str = "ppo"
     defaults: bool = False
     """Train with the defaults of `ppo` instead of the settings of the task."""
+    set: list[str] = field(default_factory=list)
+    """Settings besides, such as streams=256 precision=tf32."""
     runs: list[int] = field(default_factory=list)
     """How many runs at once; by default one, and one per core."""
     threads: int = 1
@@ -70,11 +72,13 @@ def timed(train: Callable[[], int], seconds: float) -> Speed:
 def measure_ours(options: Options, runs: int) -> Speed:
     """New runs, spread over the devices, each of which has a thread of its own."""
     from asymrl.api.wanted import settings_for
+    from asymrl.cli.sweep import axis
     from asymrl.learning.compiled import CompiledProgram
     from asymrl.learning.numbers import stack_numbers
 
     chosen = {} if options.defaults else our_settings(options.task)
-    settings = settings_for(options.world, options.method, **{**chosen, "steps": FOREVER})
+    given = {name: values[0] for name, values in map(axis, options.set)}
+    settings = settings_for(options.world, options.method, **{**chosen, **given, "steps": FOREVER})
     program = CompiledProgram(settings.shape())
     devices = jax.local_devices()[:runs]
     lanes = [runs // len(devices) + (i < runs % len(devices)) for i in range(len(devices))]

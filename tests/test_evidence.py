@@ -40,3 +40,24 @@ def test_the_numbers_of_a_page_are_those_of_the_shipped_runs(page: str, folder: 
             assert len(values) == 20
             expected = mean_and_error(values)
             assert (mean, error) == (f"{expected[0]:.2f}", f"{expected[1]:.2f}"), (world, policy, method)
+
+
+SHOWN = {
+    "a2c-asym-hs": ("curves", "return"),
+    "ppo-asym-hs": ("ppo", "return"),
+    "adqn-vr": ("dqn", "evaluation_return"),
+}
+
+
+def test_the_learners_side_by_side_are_those_of_the_shipped_runs():
+    text = (ROOT / "docs" / "how-to" / "train.md").read_text()
+    rows = re.findall(r"^\| (heaven-hell-3|shopping-5) \| (.*) \|$", text, re.MULTILINE)
+    assert [world for world, _ in rows] == ["heaven-hell-3", "shopping-5"]
+    for world, cells in rows:
+        for (method, (folder, metric)), shown in zip(SHOWN.items(), cells.split(" | "), strict=False):
+            metrics = asymrl.load(ROOT / "results" / folder).metrics.drop_nulls(metric)
+            its = metrics.filter((metrics["world"] == world) & (metrics["method"] == method))
+            until = its.filter(its["timestep"] <= 600_000).with_columns(steps=600_000)
+            values = final_returns(until, metric)["final"].to_numpy()
+            assert len(values) == 20
+            assert f"{values.mean():.{len(shown.partition('.')[2])}f}" == shown, (world, method)
