@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from asymrl.engine import pool as pool_module
+from asymrl.engine import loop, pool as pool_module
 from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
 from asymrl.engine.lanes import Assignment
+from asymrl.engine.loop import train_pool
 from asymrl.engine.placement import Pace
-from asymrl.engine.pool import Pool, narrower_width, train_pool
+from asymrl.engine.pool import Pool, narrower_width
 from asymrl.learning.factory import program
 from asymrl.learning.state import METRICS
 from asymrl.stores.checkpoint import joined
@@ -172,7 +173,7 @@ def test_an_interrupted_pool_goes_on_where_it_was(refilled: Queue):
 
 
 def test_checkpoints_come_as_often_as_wanted(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pool_module, "CHECKPOINTS_SHARE", np.inf)  # whatever they cost
+    monkeypatch.setattr(loop, "CHECKPOINTS_SHARE", np.inf)  # whatever they cost
     queue = train(3, assignments(RUNS[:3]), Pace(refresh_seconds=0.02, checkpoint_seconds=0))
     kept = queue.of(Checkpointed)
     assert len(kept) == sum(bool(event.results) for event in queue.of(Advanced)) > 1

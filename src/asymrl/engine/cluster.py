@@ -14,8 +14,8 @@ from typing import Any
 from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
 from asymrl.engine.floor import Floor, LocalDesk, Order, is_out_of_memory, open_pool, reason_of
 from asymrl.engine.lanes import Assignment
+from asymrl.engine.loop import train_pool
 from asymrl.engine.placement import Pace
-from asymrl.engine.pool import train_pool
 from asymrl.stores.files import RunError
 
 LEG_SECONDS = 120.0  # of training in one leg, if no checkpoints are wanted

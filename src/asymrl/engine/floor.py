@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, Protocol
 
 from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Opened, Retired
 from asymrl.engine.lanes import Assignment
+from asymrl.engine.loop import train_pool
 from asymrl.engine.memory_plan import MEMORY_SHARE, MemoryPlan, memory_of
 from asymrl.engine.placement import Pace
-from asymrl.engine.pool import Pool, train_pool
+from asymrl.engine.pool import Pool
 from asymrl.learning.factory import program
 from asymrl.learning.settings import Settings
 from asymrl.stores.wording import plural, size_text

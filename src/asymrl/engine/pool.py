@@ -1,4 +1,4 @@
-"""A pool: one program on one device, with lanes in which runs train, and the loop that keeps the lanes filled."""
+"""A pool: one program on one device, with lanes in which runs train."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,9 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
+from asymrl.engine.events import Retired
 from asymrl.engine.lanes import Assignment, Lane, Snapshot, probe_arrays
-from asymrl.engine.placement import Pace
 from asymrl.learning.numbers import Numbers, numbers_of
 from asymrl.learning.program import Program, Trainer
 from asymrl.learning.settings import Settings
@@ -28,7 +27,6 @@ from asymrl.stores.tables import TRAINING, RunResult
 FIRST_UPDATES = 4  # in the first call, before anything is known about the speed
 MOST_UPDATES = 100_000  # in one call
 ADMITTED_TOGETHER = 16  # runs that are started in one call; more would be another compilation for each number of them
-CHECKPOINTS_SHARE = 0.05  # of the time of a pool may be spent on copying its states
 WORTH_SECONDS = 20.0  # a narrower program must promise to save this; it is compiled while the wider one goes on
 
 
@@ -306,73 +304,6 @@ def narrower_width(width: int, active: int) -> int:
     while (less := 3 * width // 4) >= active:
         width = less
     return width
-
-
-class Work(Protocol):
-    """Who feeds a pool, and wants to know how it goes."""
-
-    def take(self, count: int) -> list[Assignment]:
-        """At most so many further runs of the pool's shape."""
-        ...
-
-    def report(self, event: Event) -> None: ...
-
-    def is_stopped(self) -> bool: ...
-
-
-class Turns(Protocol):
-    """Who lets runs take turns, where pools have one lane each."""
-
-    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
-        """Whether a run that waits needs longer than the one in the pool, which needs so long."""
-        ...
-
-    def put_back(self) -> None:
-        """The runs of the pool wait again, as they were last saved."""
-        ...
-
-
-def train_pool(pool: Pool, work: Work, pace: Pace, turns: Turns | None = None) -> None:
-    """Trains runs from `work` until there are none, or until it is stopped; then what is in the lanes is saved.
-
-    With `turns`, the run of a pool with one lane steps aside for one that needs longer.
-    """
-    saved_at, saving = time.monotonic(), 0.0
-    while not work.is_stopped():
-        if pool.free and (given := work.take(pool.free)):
-            pool.admit(given)
-        if pool.is_empty:
-            return
-        took, is_queue_empty = 0.0, pool.free > 0
-        if any(result.status == TRAINING for result in pool.results().values()):
-            took = pool.advance()
-        retired = list(pool.retire(with_states=pace.keep_states))
-        work.report(Advanced(pool.results()))
-        for each in retired:
-            work.report(each)
-        now = time.monotonic()
-        if pace.checkpoint_seconds is not None and now - saved_at >= max(pace.checkpoint_seconds, saving):
-            if (saved := pool.saved()) is not None:
-                work.report(Checkpointed(saved))
-            saved_at = time.monotonic()
-            saving = (saved_at - now) / CHECKPOINTS_SHARE
-        if is_queue_empty and took and not pool.is_empty:
-            pool.narrow(took)
-        if turns and pace.checkpoint_seconds is not None and took and _is_shorter(pool, turns, took):
-            # All runs should end together: on a core, the last one alone would leave the others idle.
-            if (saved := pool.saved()) is not None:
-                work.report(Checkpointed(saved))
-            pool.clear()
-            turns.put_back()
-    if pace.checkpoint_seconds is not None and (saved := pool.saved()) is not None:
-        work.report(Checkpointed(saved))
-
-
-def _is_shorter(pool: Pool, turns: Turns, took: float) -> bool:
-    """Whether the run of a pool with one lane will be over before one that waits."""
-    if not pool.is_single or pool.is_empty or not pool.is_timed:
-        return False
-    return turns.should_step_aside(pool.seconds_left(took), pool.seconds_per_step(took))
 
 
 @functools.lru_cache(maxsize=10_000)
