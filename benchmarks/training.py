@@ -28,7 +28,7 @@ from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import DQNSettings, Settings, new_settings, settings_type
 from asymrl.learning.state import RunState, parameters, training_world
 from asymrl.models.layers import Embedding
-from asymrl.paper.hyperparameters import PAPER_WORLDS
+from asymrl.stores.hyperparameters import PAPER_WORLDS
 from worlds import human
 
 

@@ -39,6 +39,20 @@ MAY_IMPORT: dict[str, set[str]] = {
         "audit",
         "render",
     },
+    "studies": {
+        "worlds",
+        "models",
+        "learning",
+        "collection",
+        "engine",
+        "stores",
+        "agents",
+        "theory",
+        "solvers",
+        "audit",
+        "render",
+        "report",
+    },
 }
 FREE = {"paper", "cli", "api", "__init__", "__main__"}  # know everything; only each other may know them
 

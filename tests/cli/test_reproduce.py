@@ -15,10 +15,10 @@ from asymrl.cli.reproduce import Reproduce
 from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS
-from asymrl.paper.hyperparameters import PAPER_WORLDS
 from asymrl.paper.parts import curve_runs, extent, grid_runs, probes_from_json, probes_of, runs_of
 from asymrl.paper.results import comparison, read_results, with_tuned_settings, worlds_of_all
 from asymrl.paper.selection import leaders, ranking
+from asymrl.stores.hyperparameters import PAPER_WORLDS
 from asymrl.stores.statistics import final_returns
 from asymrl.stores.store import Store
 from tests.engine.stores import store_with_curves

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asymrl.learning.settings import DQNSettings, Settings, new_settings, own_values
-from asymrl.paper import tuned
 from asymrl.stores.files import RunError
+from asymrl.stores.hyperparameters import tuned
 from asymrl.stores.options import checked_values, resolve
 from asymrl.stores.runs import Run, product
 from asymrl.stores.store import Store, free_folder, is_store

@@ -11,7 +11,7 @@ import tyro
 
 from asymrl.adapters.gym.registration import gymnasium_id
 from asymrl.cli.usage import AsJson, UsageError, WorldName, world_named
-from asymrl.paper.hyperparameters import PAPER_WORLDS
+from asymrl.stores.hyperparameters import PAPER_WORLDS
 from asymrl.worlds.registry import WORLDS
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from asymrl.learning.settings import (
     names_of,
     settings_type,
 )
-from asymrl.paper import tuned
+from asymrl.stores.hyperparameters import tuned
 from asymrl.stores.options import checked_values, resolve
 
 

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 from asymrl.lazy import exports
 
 if TYPE_CHECKING:
-    from asymrl.paper.hyperparameters import (
+    from asymrl.paper.parts import Extent as Extent, extent as extent, runs_of as runs_of
+    from asymrl.paper.reproduced import Reproduction as Reproduction, reproduction as reproduction
+    from asymrl.paper.results import comparison as comparison, final_values as final_values
+    from asymrl.paper.selection import ranking as ranking
+    from asymrl.stores.hyperparameters import (
         PAPER_WORLDS as PAPER_WORLDS,
         RATES as RATES,
         budget as budget,
         grid as grid,
         tuned as tuned,
     )
-    from asymrl.paper.parts import Extent as Extent, extent as extent, runs_of as runs_of
-    from asymrl.paper.reproduced import Reproduction as Reproduction, reproduction as reproduction
-    from asymrl.paper.results import comparison as comparison, final_values as final_values
-    from asymrl.paper.selection import ranking as ranking
 
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "asymrl.paper.hyperparameters": ["PAPER_WORLDS", "RATES", "budget", "grid", "tuned"],
+        "asymrl.stores.hyperparameters": ["PAPER_WORLDS", "RATES", "budget", "grid", "tuned"],
         "asymrl.paper.parts": ["Extent", "extent", "runs_of"],
         "asymrl.paper.reproduced": ["Reproduction", "reproduction"],
         "asymrl.paper.results": ["comparison", "final_values"],

@@ -15,12 +15,12 @@ from matplotlib.ticker import MaxNLocator
 
 from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.fork import PAIRS, TITLES, exact_values
-from asymrl.paper.hyperparameters import PAPER_WORLDS
 from asymrl.paper.results import in_paper_order, score_matrix, worlds_of_all
 from asymrl.paper.selection import SEARCHED
 from asymrl.render import style
 from asymrl.report.curves import DPI, curves, draw_band, finish, method_colours
 from asymrl.report.intervals import bootstrap, performance_profile, profile_band
+from asymrl.stores.hyperparameters import PAPER_WORLDS
 from asymrl.stores.statistics import final_returns
 from asymrl.worlds.reference_scores import scores
 

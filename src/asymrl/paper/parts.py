@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from asymrl.learning.methods import PAPER_METHODS
-from asymrl.paper.hyperparameters import PAPER_WORLDS, budget, grid, tuned
+from asymrl.stores.hyperparameters import PAPER_WORLDS, budget, grid, tuned
 from asymrl.stores.runs import Run, product
 
 if TYPE_CHECKING:

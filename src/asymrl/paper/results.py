@@ -11,9 +11,9 @@ from jaxtyping import Float
 
 from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.fork import PAIRS, exact_values
-from asymrl.paper.hyperparameters import PAPER_WORLDS, tuned
 from asymrl.report.intervals import bootstrap, improvement_interval, interquartile_mean, mean, normalised
 from asymrl.stores.files import RunError
+from asymrl.stores.hyperparameters import PAPER_WORLDS, tuned
 from asymrl.stores.statistics import final_points, final_returns, mean_and_error, run_columns
 from asymrl.stores.store import METRICS_FILE, PROBES_FILE, read_table
 from asymrl.stores.wording import thousands

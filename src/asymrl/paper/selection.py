@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.paper.hyperparameters import grid, tuned
 from asymrl.report.curves import curves
 from asymrl.stores.files import RunError
+from asymrl.stores.hyperparameters import grid, tuned
 from asymrl.stores.statistics import FINAL_SHARE, final_returns, mean_and_error
 
 SEARCHED = ("actor_rate", "critic_rate", "entropy_weight")

@@ -4,7 +4,7 @@ import pytest
 
 from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper import budget, grid, tuned
-from asymrl.paper.hyperparameters import PAPER_WORLDS
+from asymrl.stores.hyperparameters import PAPER_WORLDS
 
 
 @pytest.mark.parametrize("world", PAPER_WORLDS)
