@@ -1,0 +1,102 @@
+"""How often a solved task is lost again: falls of learning curves, and their rate with its interval.
+
+A run has solved its task at the first point of its curve above `SOLVED`, and *falls* at the first point below `LOST`
+after that. It can fall again when it has been above `SOLVED` again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Num, Shaped
+from scipy.stats import binomtest, chi2
+
+from asymrl.learning.state import RECENT
+from asymrl.report.intervals import Interval
+from asymrl.stores.statistics import run_columns
+
+SOLVED, LOST = 0.9, 0.5  # mean returns of 100 episodes
+
+
+class Falls(NamedTuple):
+    """What became of one run after it had solved its task. Numbers of steps are those between points of its curve."""
+
+    solved: float
+    """Timestep of the first point above `SOLVED`; NaN: never."""
+    at: tuple[float, ...]
+    """Timesteps of its falls."""
+    solved_steps: float
+    """Steps from which it could fall: since it was above `SOLVED`, until it was below `LOST`."""
+    lost_steps: float
+    """Steps that it spent below `LOST` after it had solved the task for the first time."""
+
+
+def falls_of(
+    timesteps: Num[np.ndarray, "point"],
+    returns: Float[np.ndarray, "point"],
+    *,
+    solved: float = SOLVED,
+    lost: float = LOST,
+) -> Falls:
+    """The falls of one learning curve, whose points are in order."""
+    first, falls, solved_steps, lost_steps = float("nan"), [], 0.0, 0.0
+    up, previous = False, 0.0
+    for step, value in zip(timesteps.tolist(), returns.tolist(), strict=True):
+        # What a point says is taken to hold since the point before it.
+        solved_steps += (step - previous) * up
+        if value > solved:
+            first = step if np.isnan(first) else first
+            up = True
+        elif value < lost:
+            lost_steps += 0.0 if np.isnan(first) else step - previous
+            if up:
+                falls.append(float(step))
+            up = False
+        previous = step
+    return Falls(float(first), tuple(falls), solved_steps, lost_steps)
+
+
+def falls_table(table: pl.DataFrame, *, solved: float = SOLVED, lost: float = LOST) -> pl.DataFrame:
+    """The falls of each run, a row per run: the columns that say which it is, then those of `Falls`.
+
+    Args:
+        table: learning curves, with the columns that say which run a row belongs to before `timestep`, then `episode`
+            and `return`. Points of fewer than 100 episodes are left out: the return of the first two may well be 1.
+        solved: a return above this is a solved task.
+        lost: a return below this, after that, is a lost one.
+    """
+    columns = run_columns(table)
+    rows = []
+    for key, curve in table.sort("timestep").group_by(columns, maintain_order=True):
+        whole = curve.filter(pl.col("episode") >= RECENT)
+        found = falls_of(whole["timestep"].to_numpy(), whole["return"].to_numpy(), solved=solved, lost=lost)
+        values = {"solved": None if np.isnan(found.solved) else found.solved, "at": list(found.at)}
+        steps = {"falls": len(found.at), "solved_steps": found.solved_steps, "lost_steps": found.lost_steps}
+        rows.append(dict(zip(columns, key, strict=True)) | values | steps)
+    kinds = {"solved": pl.Float64, "at": pl.List(pl.Float64), "falls": pl.Int64}
+    return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None).sort(columns)
+
+
+def rate_interval(falls: int, millions: float, *, confidence: float = 0.95) -> Interval:
+    """Falls per million steps, with the exact interval of a Poisson rate (Garwood 1936).
+
+    It has an upper bound even where nothing fell, unlike a bootstrap of the runs; but it takes the falls of one run to
+    be independent of each other.
+    """
+    tail = (1 - confidence) / 2
+    low = chi2.ppf(tail, 2 * falls) / 2 if falls else 0.0
+    high = chi2.ppf(1 - tail, 2 * falls + 2) / 2
+    return Interval(*(float(np.divide(each, millions)) for each in (falls, low, high)))
+
+
+def rates_differ(
+    falls: Shaped[np.ndarray, "2"] | tuple[int, int], millions: Shaped[np.ndarray, "2"] | tuple[float, float]
+) -> float:
+    """How likely falls so unevenly divided, or more so, are if both rates are the same: an exact test, two-sided.
+
+    Of all falls together, those of the first are then binomial with its share of the steps.
+    """
+    total, share = int(sum(falls)), float(millions[0] / sum(millions))
+    return 1.0 if not total else float(binomtest(int(falls[0]), total, share).pvalue)
