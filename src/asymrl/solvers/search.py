@@ -71,7 +71,7 @@ class Level:
 
 
 @dataclass
-class Search:
+class BeliefSearch:
     """The beliefs of a search, by steps to go, and the bounds at the start."""
 
     pomdp: Pomdp
@@ -88,13 +88,13 @@ class Search:
         return sum(map(len, self.levels))
 
 
-def search(pomdp: Pomdp, horizon: int, discount: float, limit: int = LIMIT, seconds: float = math.inf) -> Search:
+def search(pomdp: Pomdp, horizon: int, discount: float, limit: int = LIMIT, seconds: float = math.inf) -> BeliefSearch:
     """Searches until the optimum is proven, there are more than `limit` beliefs, or the time is over."""
     model, over, under = BeliefModel(pomdp), qmdp(pomdp, horizon, discount), blind(pomdp, horizon, discount)
     levels = [Level(k, pomdp.states, pomdp.actions) for k in range(horizon + 1)]
     first = model.first()
     roots = levels[horizon].add(first.beliefs, over, under, model)
-    result = Search(pomdp, levels, first, roots, discount, np.inf, -np.inf, exact=False)
+    result = BeliefSearch(pomdp, levels, first, roots, discount, np.inf, -np.inf, exact=False)
     deadline = time.monotonic() + seconds
     while True:
         top = levels[horizon]
@@ -135,7 +135,7 @@ def _propagate(levels: list[Level], discount: float) -> None:
             level.lower[on] = np.maximum(level.lower, level.q(below.lower, discount).max(1))[on]
 
 
-def searched_plan(result: Search, blind: Float64[np.ndarray, "K A S"]) -> Plan:
+def searched_plan(result: BeliefSearch, blind: Float64[np.ndarray, "K A S"]) -> Plan:
     """The greedy plan for the lower bounds; at unexpanded beliefs the best blind action."""
     offset = np.cumsum([0, *map(len, result.levels)])
     actions, edges = [], []
@@ -151,7 +151,7 @@ def searched_plan(result: Search, blind: Float64[np.ndarray, "K A S"]) -> Plan:
     return Plan(np.concatenate(actions), first, stacked_edges(edges), result.pomdp.actions)
 
 
-def without_time(plan: Plan, result: Search) -> Plan:
+def without_time(plan: Plan, result: BeliefSearch) -> Plan:
     """The plan with nodes of equal beliefs merged into the expanded one with the most steps to go."""
     expanded = np.concatenate([level.expanded for level in result.levels])
     beliefs = sparse.csr_array(sparse.vstack([level.beliefs for level in result.levels], "csr"))
