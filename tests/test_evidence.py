@@ -1,13 +1,17 @@
-"""The tables of evidence in the pages of the learners, against the runs that ship with the repository."""
+"""The numbers of pages, against the runs that ship with the repository or the function that they come from."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
 import asymrl
+from asymrl.paper.results import comparison, read_results
+from asymrl.report.intervals import detectable_difference, detectable_improvement
 from asymrl.stores.statistics import final_returns, mean_and_error
 
 ROOT = Path(__file__).parents[1]
@@ -61,3 +65,21 @@ def test_the_learners_side_by_side_are_those_of_the_shipped_runs():
             values = final_returns(until, metric)["final"].to_numpy()
             assert len(values) == 20
             assert f"{values.mean():.{len(shown.partition('.')[2])}f}" == shown, (world, method)
+
+
+def test_what_so_many_runs_can_show_is_computed():
+    page = (ROOT / "docs" / "explanation" / "statistics.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \|$", page, re.MULTILINE)
+    assert len(rows) == 6
+    for runs, difference, improvement in rows:
+        spread = np.linspace(-1, 1, int(runs))[:, None]
+        found = detectable_difference(spread, spread) / spread.std(ddof=1)
+        assert (difference, improvement) == (f"{found:.2f}", f"{detectable_improvement(int(runs)):.2f}")
+
+
+def test_the_example_of_a_detectable_difference_is_that_of_the_shipped_runs():
+    table = read_results(ROOT / "results" / "curves").filter(pl.col("world") == "heaven-hell-3")
+    rows = {row["method"]: row for row in comparison(table).to_dicts()}
+    page = (ROOT / "docs" / "explanation" / "statistics.md").read_text()
+    assert f"would have to differ by {rows['a2c-asym-s']['detectable']:.2f} in their final return" in page
+    assert f"they differ by {rows['a2c-asym-hs']['mean'] - rows['a2c-asym-s']['mean']:.2f}" in page

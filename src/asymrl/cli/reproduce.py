@@ -88,4 +88,6 @@ class Reproduce(Running):
         for note in made.notes:
             print(note)
         print_table(made.leaders)
+        if made.reading:
+            print(made.reading)
         print(*files, sep="\n")

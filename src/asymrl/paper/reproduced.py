@@ -11,7 +11,15 @@ from matplotlib.figure import Figure
 
 from asymrl.paper import figures
 from asymrl.paper.parts import Extent, Part, extent
-from asymrl.paper.results import chosen, comparison, final_values, read_results, up_to, with_tuned_settings
+from asymrl.paper.results import (
+    chosen,
+    comparison,
+    final_values,
+    power_statement,
+    read_results,
+    up_to,
+    with_tuned_settings,
+)
 from asymrl.paper.selection import leaders, ranking, searched
 from asymrl.stores.wording import thousands
 
@@ -26,7 +34,9 @@ class Reproduction(NamedTuple):
     figures: dict[str, Figure]
     """By the name of their files, without an ending."""
     notes: list[str]
-    """What a reader should know."""
+    """What a reader should know before the table."""
+    reading: str | None = None
+    """How to read the table, to be printed under it."""
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Writes the numbers as `PART.csv`, and each figure as .png and .svg. Returns the files to look at."""
@@ -71,7 +81,7 @@ def _curves(metrics: pl.DataFrame, until: int | None) -> Reproduction:
     drawn = {"curves": figures.learning_curves(metrics)}
     if (together := figures.aggregates(metrics)) is not None:
         drawn["aggregates"] = together
-    return Reproduction("curves", numbers, numbers, drawn, notes)
+    return Reproduction("curves", numbers, numbers, drawn, notes, power_statement(numbers))
 
 
 def _critics(probes: pl.DataFrame) -> Reproduction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,12 +12,20 @@ from jaxtyping import Float
 
 from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.fork import PAIRS, exact_values
-from asymrl.report.intervals import bootstrap, improvement_interval, interquartile_mean, mean, normalised
+from asymrl.report.intervals import (
+    bootstrap,
+    detectable_difference,
+    detectable_improvement,
+    improvement_interval,
+    interquartile_mean,
+    mean,
+    normalised,
+)
 from asymrl.stores.files import RunError
 from asymrl.stores.hyperparameters import PAPER_WORLDS, tuned
 from asymrl.stores.statistics import final_points, final_returns, mean_and_error, run_columns
 from asymrl.stores.store import METRICS_FILE, PROBES_FILE, read_table
-from asymrl.stores.wording import thousands
+from asymrl.stores.wording import plural, thousands
 
 
 def read_results(folder: Path, name: str = "metrics") -> pl.DataFrame:
@@ -103,7 +112,8 @@ def scores_of(finals: pl.DataFrame, world: str, method: str) -> Float[np.ndarray
 def comparison(table: pl.DataFrame, against: str = "a2c-asym-hs") -> pl.DataFrame:
     """Final returns of each world and method with their statistics.
 
-    `improvement` is the probability that a run of `against` does better than one of the method.
+    `improvement` is the probability that a run of `against` does better than one of the method, and `detectable` the
+    difference of their means that so many runs show with 80 % power.
     """
     finals, rows = final_returns(table), []
     longest = table.group_by("world", "method").agg(pl.col("steps").max()).rows()
@@ -134,9 +144,25 @@ def comparison(table: pl.DataFrame, against: str = "a2c-asym-hs") -> pl.DataFram
                     "improvement": better and better.estimate,
                     "improvement_low": better and better.low,
                     "improvement_high": better and better.high,
+                    "detectable": detectable_difference(best, scores) if better else None,
                 }
             )
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return pl.DataFrame(rows, infer_schema_length=None).fill_nan(None)
+
+
+def power_statement(numbers: pl.DataFrame) -> str | None:
+    """What the runs of `comparison` can show, in a sentence; None if they compare nothing."""
+    compared = numbers.filter(pl.col("improvement").is_not_null())
+    if compared.is_empty():
+        return None
+    runs = int(min(numbers["runs"]))
+    smallest = detectable_improvement(runs)
+    if math.isnan(smallest):
+        return f"{plural('run', runs)} of each method cannot show a difference; train at least 4"
+    return (
+        f"detectable: the difference of the means that these runs show with 80 % power at the 5 % level, given their "
+        f"spread; of probabilities of improvement, {runs} runs against {runs} show {smallest:.2f} and more"
+    )
 
 
 def worlds_of_all(finals: pl.DataFrame, methods: Sequence[str]) -> list[str]:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from asymrl.report.intervals import (
         Interval as Interval,
         bootstrap as bootstrap,
+        detectable_difference as detectable_difference,
+        detectable_improvement as detectable_improvement,
+        difference_interval as difference_interval,
         improvement_interval as improvement_interval,
         interquartile_mean as interquartile_mean,
         normalised as normalised,
@@ -33,7 +36,8 @@ __getattr__, __dir__ = exports(
         "asymrl.report.curves": ["learning_curve"],
         "asymrl.report.films": ["film_of_run", "film_of_world"],
         "asymrl.report.intervals": [
-            *("Interval", "bootstrap", "improvement_interval", "interquartile_mean", "normalised"),
+            *("Interval", "bootstrap", "detectable_difference", "detectable_improvement", "difference_interval"),
+            *("improvement_interval", "interquartile_mean", "normalised"),
             *("performance_profile", "probability_of_improvement", "profile_band"),
         ],
         "asymrl.report.summary": ["ranking_of"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -11,9 +10,15 @@ import polars as pl
 from jaxtyping import Float
 
 from asymrl.learning.methods import method as method_named
-from asymrl.report.intervals import Interval, bootstrap, improvement_interval
+from asymrl.report.intervals import (
+    Interval,
+    bootstrap,
+    can_separate,
+    detectable_difference,
+    improvement_interval,
+)
 from asymrl.stores.statistics import final_returns, run_columns
-from asymrl.stores.wording import listed
+from asymrl.stores.wording import listed, short
 from asymrl.worlds.critic_inputs import critic_symbol
 
 # Of each learner the method that needs no latent state, and the unbiased one that reads it besides the history.
@@ -104,7 +109,7 @@ def choose(scores: Mapping[str, MethodScores]) -> Choice:
         chance = improvement_interval(_column(scores[best].final), _column(scores[second].final))
         return Choice(
             best,
-            f"Use {best}: its final return beats that of {second}, the next best, with probability {_short(chance)}.",
+            f"Use {best}: its final return beats that of {second}, the next best, with probability {chance.text(2)}.",
         )
     equals = [best, *rivals]
     names = listed(sorted(equals, key=safety_rank))
@@ -114,7 +119,7 @@ def choose(scores: Mapping[str, MethodScores]) -> Choice:
         return Choice(
             fastest,
             f"Use {fastest}: the final returns do not separate {names}, but it learns fastest (mean return over "
-            f"training {_short(gained)}).",
+            f"training {gained.text(2)}).",
         )
     safest = min(equals, key=safety_rank)
     runs = min(len(each.final) for each in scores.values())
@@ -133,6 +138,9 @@ def _effect(scores: Mapping[str, MethodScores], standard: str, privileged: str, 
     chance = improvement_interval(_column(with_state), _column(without))
     enough = can_separate(len(with_state), len(without))
     effect = "has no effect that these runs could show"
+    if enough:
+        needed = detectable_difference(_column(with_state), _column(without))
+        effect += f" (of the final return, they would show a difference of {short(needed)} with 80 % power)"
     if enough and chance.low > SURE:
         effect = "helps here"
     elif enough and chance.high < SURE:
@@ -141,7 +149,7 @@ def _effect(scores: Mapping[str, MethodScores], standard: str, privileged: str, 
     symbol = critic_symbol(sees, True).replace("V", value)
     return (
         f"Showing the critic the {sees}, {symbol} instead of {value}(h), {effect}: "
-        f"a run of {privileged} beats one of {standard} with probability {_short(chance)}."
+        f"a run of {privileged} beats one of {standard} with probability {chance.text(2)}."
     )
 
 
@@ -153,27 +161,14 @@ def _beats(values: Float[np.ndarray, "run"], others: Float[np.ndarray, "other"])
     return can_separate(len(values), len(others)) and improvement_interval(_column(values), _column(others)).low > SURE
 
 
-def can_separate(runs: int, others: int) -> bool:
-    """Whether this many runs can show a difference at all.
-
-    Chance alone puts every run of one method above every run of the other in one of `comb(runs + others, runs)` orders,
-    and the bootstrap, which knows only these runs, would be certain of it.
-    """
-    return 1 / math.comb(runs + others, runs) <= 0.025
-
-
-def _short(interval: Interval) -> str:
-    return f"{interval.estimate:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
-
-
 def table(rows: list[MethodRow]) -> str:
     """The rows as text."""
     standard = standard_among(row.method for row in rows)
     against = () if standard is None else (f"beats {standard}",)
     cells = [("method", "runs", "final return", "return over training", *against)]
     for row in rows:
-        better = "" if row.improvement is None else _short(row.improvement)
-        cells.append((row.method, str(row.runs), _short(row.final), _short(row.during), *([better] if against else [])))
+        better = "" if row.improvement is None else row.improvement.text(2)
+        cells.append((row.method, str(row.runs), row.final.text(2), row.during.text(2), *([better] if against else [])))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)) for line in cells)
     return "\n".join(line.rstrip() for line in lines)

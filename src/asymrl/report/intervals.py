@@ -1,4 +1,4 @@
-"""Robust statistics over runs with bootstrap intervals.
+"""Statistics over runs: bootstrap intervals, comparisons, and what so many runs can show.
 
 After Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (2021). Scores are
 `[run, task]`: a row for each run, a column for each world. Worlds are strata: runs are resampled within a world, never
@@ -7,7 +7,9 @@ across worlds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +18,7 @@ from jaxtyping import Float
 from asymrl.worlds.reference_scores import scores as reference_scores
 
 REPETITIONS = 5_000
+POWER, LEVEL = 0.8, 0.05  # how sure a comparison should be to show a difference, and how often it may show none
 CHUNK = 500  # repetitions at a time, to bound the memory
 
 # A statistic of scores `[..., run, task]`, over the last two axes.
@@ -30,7 +33,12 @@ class Interval(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.estimate:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return self.text(3)
+
+    def text(self, digits: int) -> str:
+        """The numbers with so many decimals, `0.70 [0.50, 0.90]`; never a minus before zero."""
+        estimate, low, high = (f"{value:z.{digits}f}" for value in self)
+        return f"{estimate} [{low}, {high}]"
 
 
 def mean(scores: Float[np.ndarray, "*more run task"]) -> Float[np.ndarray, "*more"]:
@@ -83,6 +91,24 @@ def _resampled(
     return np.take_along_axis(np.broadcast_to(scores, (count, runs, tasks)), rows, axis=1)
 
 
+def difference_interval(
+    scores: Float[np.ndarray, "run task"],
+    others: Float[np.ndarray, "other task"],
+    statistic: Statistic = mean,
+    *,
+    confidence: float = 0.95,
+    repetitions: int = REPETITIONS,
+    seed: int = 0,
+) -> Interval:
+    """By how much a statistic of one is above that of the other, with its stratified bootstrap interval."""
+
+    def difference(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+        return statistic(mine) - statistic(theirs)
+
+    low, high = _percentiles(difference, [scores, others], confidence, repetitions, seed)
+    return Interval(float(difference(scores, others)), float(low), float(high))
+
+
 def probability_of_improvement(scores: Float[np.ndarray, "run task"], others: Float[np.ndarray, "other task"]) -> float:
     """The probability that a run of one beats a run of the other, in a random task; a tie counts half."""
     return float(_improvement(scores, others))
@@ -106,6 +132,69 @@ def _improvement(
 ) -> Float[np.ndarray, "*more"]:
     mine, theirs = scores[..., :, None, :], others[..., None, :, :]
     return ((mine > theirs) + 0.5 * (mine == theirs)).mean(axis=(-3, -2, -1))
+
+
+def can_separate(runs: int, others: int) -> bool:
+    """Whether this many runs can show a difference at all.
+
+    Chance alone puts every run of one method above every run of the other in one of `comb(runs + others, runs)` orders,
+    and the bootstrap, which knows only these runs, would be certain of it.
+    """
+    return 1 / math.comb(runs + others, runs) <= LEVEL / 2
+
+
+def detectable_difference(
+    scores: Float[np.ndarray, "run task"],
+    others: Float[np.ndarray, "other task"],
+    *,
+    runs: int | None = None,
+    power: float = POWER,
+    level: float = LEVEL,
+) -> float:
+    """The smallest true difference of the means that such runs show with this power: that of Welch's test.
+
+    The spread is the one that was measured, of each side and within each task; NaN if a side has a single run.
+
+    Args:
+        scores: of one side.
+        others: of the other.
+        runs: how many of each side there would be. None: as many as there are.
+        power: the probability that a difference of this size is shown.
+        level: the probability that a difference is shown where there is none.
+    """
+    from scipy import optimize, stats  # takes a while to load
+
+    sides = [(np.var(each, axis=0, ddof=1), runs or len(each)) for each in (scores, others) if len(each) > 1]
+    if len(sides) < 2 or min(count for _, count in sides) < 2:
+        return math.nan
+    parts = np.concatenate([variance / count for variance, count in sides])  # of the squared error, by side and task
+    freedom = np.concatenate([np.full(len(variance), count - 1) for variance, count in sides])
+    if not parts.any():
+        return 0.0
+    degrees = parts.sum() ** 2 / (parts**2 / freedom).sum()
+    critical = stats.t.isf(level / 2, degrees)
+
+    def shortfall(effect: float) -> float:
+        return power - float(stats.nct.sf(critical, degrees, effect))
+
+    effect = optimize.brentq(shortfall, 0.0, 2 * critical + 10)
+    return float(effect * np.sqrt(parts.sum()) / scores.shape[1])
+
+
+def detectable_improvement(
+    runs: int, others: int | None = None, *, tasks: int = 1, power: float = POWER, level: float = LEVEL
+) -> float:
+    """The smallest probability of improvement that so many runs show with this power, by Noether's formula.
+
+    It needs no spread, as only the order of the runs counts. NaN if so few runs cannot show anything; 1 if only runs
+    that are all better would.
+    """
+    others = runs if others is None else others
+    if not can_separate(runs, others):
+        return math.nan
+    error = math.sqrt((runs + others + 1) / (12 * runs * others * tasks))
+    normal = NormalDist()
+    return min(1.0, 0.5 + (normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)) * error)
 
 
 def performance_profile(
