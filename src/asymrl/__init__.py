@@ -4,9 +4,10 @@
     >>> runs = asymrl.train("heaven-hell-3", method="a2c-asym-hs", seeds=5)
     >>> runs.evaluate()
 
-`train`, `sweep`, `compare` and `reproduce` train runs and keep them in a folder; `load(folder)` gives them as `Runs`,
-`resume(folder)` goes on with them. `make` gives a world by its name, `from_gymnasium` and `from_gymnax` make worlds of
-other environments, and `register` names a world of your own. Every subpackage lists its public names in its docstring.
+`train`, `sweep`, `compare`, `reproduce` and `study` train runs and keep them in a folder; `load(folder)` gives them as
+`Runs`, `resume(folder)` goes on with them. `make` gives a world by its name, `from_gymnasium` and `from_gymnax` make
+worlds of other environments, and `register` names a world of your own. Every subpackage lists its public names in its
+docstring.
 
 Importing this package is cheap and registers the worlds with Gymnasium; JAX is imported when it is first needed.
 """
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         render as render,
         report as report,
         solvers as solvers,
+        studies as studies,
         theory as theory,
         worlds as worlds,
     )
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         load as load,
         reproduce as reproduce,
         resume as resume,
+        study as study,
         sweep as sweep,
         train as train,
     )
@@ -70,11 +73,11 @@ __getattr__, __dir__ = exports(
         "asymrl.adapters": ["from_gymnasium", "from_gymnax", "gym", "register"],
         "asymrl.learning.settings": ["A2CSettings", "DQNSettings", "PPOSettings", "Settings"],
         "asymrl.agents.policy": ["Policy"],
-        "asymrl.api": ["Comparison", "Runs", "compare", "load", "reproduce", "resume", "sweep", "train"],
+        "asymrl.api": ["Comparison", "Runs", "compare", "load", "reproduce", "resume", "study", "sweep", "train"],
         "asymrl.worlds.registry": ["make"],
     },
     modules=[
         *("agents", "audit", "engine", "export", "learning", "models", "paper", "render", "report", "solvers"),
-        *("theory", "worlds"),
+        *("studies", "theory", "worlds"),
     ],
 )

@@ -14,6 +14,7 @@ from asymrl.lazy import exports
 
 if TYPE_CHECKING:
     from asymrl.api.loaded import Runs as Runs, load as load
+    from asymrl.api.studied import study as study
     from asymrl.api.training import (
         Comparison as Comparison,
         compare as compare,
@@ -27,6 +28,7 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "asymrl.api.loaded": ["Runs", "load"],
+        "asymrl.api.studied": ["study"],
         "asymrl.api.training": ["Comparison", "compare", "reproduce", "resume", "sweep", "train"],
     },
 )

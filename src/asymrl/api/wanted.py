@@ -155,6 +155,13 @@ def reproduction_store(
     runs = runs_of(part, wanted)
     worlds = {run.settings.world for run in runs}
     probes = {world: probe.to_json() for world, probe in probes_of(part, wanted).items() if world in worlds}
+    return store_with(out, runs, keep_networks=keep_networks, probes=probes)
+
+
+def store_with(
+    out: Path, runs: Sequence[Run], *, keep_networks: bool, probes: Mapping[str, Any] | None = None
+) -> tuple[Store, list[int]]:
+    """The store in a folder, taken, which holds these runs and maybe others; and the numbers of these runs."""
     store = Store.take_or_create(out, runs, keeps_networks=keep_networks, probes=probes)
     keys = {run.key for run in runs}
     return store, [number for number, run in enumerate(store.runs) if run.key in keys]

@@ -19,6 +19,7 @@ from asymrl.cli.evaluate import Evaluate
 from asymrl.cli.export import Convert, Export
 from asymrl.cli.render import Render
 from asymrl.cli.reproduce import Reproduce
+from asymrl.cli.study_command import RunStudy
 from asymrl.cli.sweep import Sweep
 from asymrl.cli.theory import Theory
 from asymrl.cli.train import Resume, Train, TrainOptions, train_command
@@ -31,6 +32,7 @@ COMMANDS = {
     "sweep": Sweep,
     "compare": Compare,
     "reproduce": Reproduce,
+    "study": RunStudy,
     "evaluate": Evaluate,
     "render": Render,
     "export": Export,

@@ -74,11 +74,13 @@ def train_to_the_end(
     probes: Mapping[str, Any] | None = None,
     only: Sequence[int] | None = None,
     report: Callable[[Store], None] | None = None,
+    again: str | None = None,
 ) -> int:
     """Trains the runs of a store that was taken, reports on them, and returns the exit status.
 
     0: all runs are over. 1: some failed, or something could not be written. 3: out of time, runs are left. 128 + n:
-    interrupted by signal n. `report` is called once all runs are over, unless none of them could be trained.
+    interrupted by signal n. `report` is called once all runs are over, unless none of them could be trained. `again`:
+    the command that goes on; by default `asymrl resume`.
     """
     from asymrl.engine.display import display
     from asymrl.engine.driver import train_store
@@ -98,16 +100,16 @@ def train_to_the_end(
     finally:
         store.release()
     print_failures(outcome.failures)
-    if status := _status_of_the_rest(store, outcome):
+    if status := _status_of_the_rest(store, outcome, again or f"asymrl resume {store.path}"):
         return status
     if report is not None and outcome.over:
         report(store)
     return 1 if outcome.failures else 0
 
 
-def _status_of_the_rest(store: Store, outcome: Outcome) -> int:
+def _status_of_the_rest(store: Store, outcome: Outcome, again: str) -> int:
     """Says how to go on if runs are left. Returns the exit status, or 0 if all are over."""
-    how = f"To go on: asymrl resume {store.path}"
+    how = f"To go on: {again}"
     if outcome.interrupted is not None:
         print(f"Stopped; everything so far is in {store.path}. {how}")
         return 128 + outcome.interrupted

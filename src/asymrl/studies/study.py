@@ -28,6 +28,10 @@ class Arm:
     """The `method`, and what else this arm has of its own."""
     metric: str = "return"
     """The column of the learning curves that counts; `evaluation_return` where training explores much."""
+    panel: str = ""
+    """Arms of one panel are drawn together; those without one are in the panel of their setup."""
+    line: str = ""
+    """What the line is called in the legend, and decides its colour, such as V(h, s). Empty: the label."""
 
     @property
     def method(self) -> str:

@@ -1,0 +1,126 @@
+"""Training the runs of a study: its search, then the final runs with what was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from asymrl.api.loaded import Runs, train_taken
+from asymrl.api.wanted import store_with
+from asymrl.stores.files import RunError
+from asymrl.stores.reuse import reuse as reuse_runs
+from asymrl.stores.store import Store, is_store
+
+if TYPE_CHECKING:
+    from asymrl.engine.listeners import Listener
+    from asymrl.engine.placement import Pace, Placement
+    from asymrl.studies.study import Choices, PlannedRun, Study
+
+Phase = Literal["search", "final", "all"]
+
+
+def study_folder(name: str, *, quick: bool = False) -> Path:
+    """Where the runs of a study are kept."""
+    return Path("runs") / f"study-{'quick-' if quick else ''}{name}"
+
+
+def study_stores(
+    wanted: Study,
+    out: Path,
+    phase: Phase = "all",
+    *,
+    keep_networks: bool = False,
+    reuse: Sequence[Path] = (),
+) -> Iterator[tuple[Store, list[int]]]:
+    """The store of a study, taken and with the runs of one phase after the other; and the numbers of these runs.
+
+    Whoever iterates trains and releases the store before asking for the next phase, which depends on the results. A
+    search that is over is left out unless it is asked for.
+
+    Raises:
+        RunError: if the search has to be over and is not.
+    """
+    from asymrl.studies.choosing import choose, undecided
+
+    if keep_networks and reuse:
+        raise RunError(f"{reuse[0]}: the networks of its runs are not copied, so they cannot be kept")
+    others = [Store.open(folder) for folder in reuse]
+
+    def taken(planned: Sequence[PlannedRun]) -> tuple[Store, list[int]]:
+        store, only = store_with(out, [each.run for each in planned], keep_networks=keep_networks)
+        try:
+            for other in others:
+                reuse_runs(store, other)
+        except BaseException:
+            store.release()
+            raise
+        return store, only
+
+    def decided() -> Choices:
+        return choose(wanted, Store.open(out)) if is_store(out) else {}
+
+    searched = wanted.search_runs()
+    if searched and phase != "final" and (phase == "search" or undecided(wanted, decided())):
+        yield taken(searched)
+    if phase == "search":
+        return
+    choices = decided()
+    if missing := undecided(wanted, choices):
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise RunError(f"{out}: the search is not over for {missing[0]}{more}; train it with --phase search first")
+    yield taken(wanted.final_runs(choices))
+
+
+def study(
+    name: str,
+    worlds: Sequence[str] | None = None,
+    *,
+    seeds: int | None = None,
+    steps: int | None = None,
+    quick: bool = False,
+    phase: Phase = "all",
+    out: str | PathLike[str] | None = None,
+    keep_networks: bool = False,
+    listener: Listener | None = None,
+    pace: Pace | None = None,
+    placement: Placement | None = None,
+) -> Runs:
+    """Trains the runs of a study, its search first.
+
+    Args:
+        name: of the study, one of `asymrl.studies.STUDIES`.
+        worlds: some of the study's. None: all.
+        seeds: how many for each final run. None: as many as the study has.
+        steps: of each run. None: as many as the study has.
+        quick: a version for a quarter of an hour on a laptop.
+        phase: "search", "final" or both.
+        out: the folder; by default `runs/study-NAME`. Runs that are there are not trained again.
+        keep_networks: whether the networks of finished runs are kept.
+        listener: follows the training; by default what suits the terminal.
+        pace: how often to look at the runs and to write checkpoints.
+        placement: where to train.
+    """
+    wanted = wanted_study(name, worlds, seeds, steps, quick=quick)
+    folder = Path(out) if out is not None else study_folder(name, quick=quick)
+    for store, only in study_stores(wanted, folder, phase, keep_networks=keep_networks):
+        train_taken(store, listener, pace, placement, only=only)
+    return Runs(folder)
+
+
+def wanted_study(
+    name: str,
+    worlds: Sequence[str] | None = None,
+    seeds: int | None = None,
+    steps: int | None = None,
+    *,
+    quick: bool = False,
+) -> Study:
+    """The study, or the part of it that is asked for. Raises ValueError if there is no such study, world or part."""
+    from asymrl.studies.catalogue import study_named
+
+    whole = study_named(name)
+    if quick:
+        whole = whole.quick()
+    return whole.narrowed(worlds, seeds, steps)

@@ -1,0 +1,107 @@
+"""`asymrl study`: questions that the paper leaves open, each with a prediction, an exact analysis and runs."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from asymrl.cli.running import Running, print_table, train_to_the_end
+from asymrl.cli.usage import Flag, user_errors
+
+if TYPE_CHECKING:
+    from asymrl.studies.study import Study
+
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class RunStudy(Running):
+    """Answer a question that the paper leaves open: prediction, exact analysis, training, tables and a figure.
+
+    Without a name, lists the studies. Runs that are in the folder already are not trained again, so a study can be done
+    in pieces.
+    """
+
+    name: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="NAME")] = None
+    """Which study."""
+    env: tuple[str, ...] | None = None
+    """Worlds of the study. None: all."""
+    seeds: int | None = None
+    """How many seeds. None: as many as the study has, 20."""
+    steps: int | None = None
+    """Steps of each run. None: as many as the study has."""
+    quick: Flag = False
+    """A version for a quarter of an hour on a laptop: one world, two seeds, short runs, no search for settings."""
+    phase: Literal["search", "final", "all"] = "all"
+    """Train the search for settings only, the final runs only, or one after the other."""
+    exact_only: Flag = False
+    """Train nothing: only the question, the prediction and the exact analysis."""
+    out: Path | None = None
+    """Folder of the runs and figures. None: runs in runs/study-NAME, those of --quick in runs/study-quick-NAME;
+    figures in figures."""
+    from_results: Path | None = None
+    """Train nothing; tables and figure of the runs in this folder."""
+    reuse: tuple[Path, ...] = ()
+    """Folders with runs that need not be trained again: those that the study has too are copied."""
+    no_draw: Flag = False
+    """Only train: no exact analysis, tables or figure."""
+    keep_networks: bool = False
+    """Whether the networks of finished runs are kept, to evaluate or extend them: some MB each."""
+
+    def run(self) -> int:
+        if self.name is None:
+            return _list_studies()
+        from asymrl.api.studied import wanted_study
+
+        with user_errors():
+            wanted = wanted_study(self.name, self.env, self.seeds, self.steps, quick=self.quick)
+        options = self.options()
+        if not self.no_draw:
+            _print_question(wanted)
+        if self.exact_only:
+            return 0
+        return self._train(wanted, self.name, options)
+
+    def _train(self, wanted: Study, name: str, options: dict) -> int:
+        from asymrl.api.studied import study_folder, study_stores
+
+        trackers, begin = self.trackers(), time.monotonic()
+        out = self.out or study_folder(name, quick=self.quick)
+        status = 0
+        with user_errors():
+            for store, only in study_stores(
+                wanted, out, self.phase, keep_networks=self.keep_networks, reuse=self.reuse
+            ):
+                if self.minutes is not None:
+                    options["minutes"] = max(0.0, self.minutes - (time.monotonic() - begin) / 60)
+                again = f"the same command, or asymrl resume {out} for what is listed there"
+                status = train_to_the_end(store, options, trackers, only=only, again=again)
+                if status > 1 or set(store.unfinished()) & set(only):
+                    return status
+        return status
+
+
+def _list_studies() -> int:
+    from asymrl.studies.catalogue import STUDIES
+
+    for study in STUDIES.values():
+        print(f"{study.name:<12} {study.title}")
+    print("\nasymrl study NAME answers one; --quick gives a first impression, --exact-only trains nothing")
+    return 0
+
+
+def _print_question(wanted: Study) -> None:
+    """The question, the prediction and the exact analysis."""
+    print(wanted.title)
+    for word, text in (("question", wanted.question), ("prediction", wanted.prediction)):
+        print(f"\n{textwrap.fill(f'{word}: {text}', WIDTH)}")
+    if wanted.exact is not None:
+        for world in dict.fromkeys(setup.world for setup in wanted.setups):
+            print(f"\n{world}, exactly:")
+            print_table(wanted.exact(world))
+    print()
