@@ -31,12 +31,21 @@ def ready(actors: Actor) -> ReadyActor:
     return eqx.filter_vmap(Actor.prepared)(actors)
 
 
-def both(given: A2CSettings, episodes: int = EPISODES, interpret: bool = True) -> tuple[Episodes, Episodes]:
-    """The episodes of three runs, of which the last is not active: step by step, and by the kernel."""
+def both(
+    given: A2CSettings, episodes: int = EPISODES, interpret: bool = True, rounded: bool = False
+) -> tuple[Episodes, Episodes]:
+    """The episodes of three runs, of which the last is not active: step by step, and by the kernel.
+
+    With `rounded`, the matrices of the policy have no more digits than a float16.
+    """
     env = training_world(given)
     runs = start(env, given, [0, 1, 2])
     # Large weights, so that what is remembered matters for what is done.
     actors = jax.tree.map(lambda leaf: 3 * leaf if eqx.is_array(leaf) else leaf, runs.actor)
+    if rounded:
+        read_at_each_step = lambda a: [a.history.memory.hidden_weight, *(layer.weight for layer in a.head.layers[:-1])]  # noqa: E731
+        few_digits = [weight.astype(jnp.float16).astype(jnp.float32) for weight in read_at_each_step(actors)]
+        actors = eqx.tree_at(read_at_each_step, actors, few_digits)
     transitions = deterministic_table(env)
     assert transitions is not None
 
@@ -79,6 +88,17 @@ CASES = [
 @pytest.mark.parametrize(("world", "method", "episodes"), CASES)
 def test_episodes_are_the_same(world: str, method: str, episodes: int):
     assert_same(*both(settings(world, method), episodes))
+
+
+def test_in_tf32_matrices_are_read_with_as_few_digits():
+    """In half the memory, and as exact as the products of tf32: nothing else is rounded."""
+    given = settings("heaven-hell-1", "a2c")
+    with jax.default_matmul_precision("tensorfloat32"):
+        assert_same(*both(given, rounded=True))
+        exact, few_digits = both(given)
+    np.testing.assert_array_equal(exact.actions[:2, :2], few_digits.actions[:2, :2])
+    apart = np.abs(exact.features - few_digits.features)[1:3, :2]
+    assert 0 < apart.max() < 2**-9
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs an NVIDIA GPU")

@@ -21,7 +21,10 @@ WARPS = 8  # with 4 it takes half as long again; with 16 little less or more, an
 
 
 class PolicyArrays(NamedTuple):
-    """The numbers of a recurrent policy. Gates are in the order reset, update, new."""
+    """The numbers of a recurrent policy. Gates are in the order reset, update, new.
+
+    The matrices, which are read at every step, may be of float16.
+    """
 
     taken: Float[Array, "actions gates"]  # by the action before: what the memory takes in of it
     seen: Float[Array, "*episode sights gates"]  # by what is seen

@@ -161,6 +161,7 @@ class EpisodeSteps:
             here = [_slice((i * tiles + k) * rows, rows) for k in range(tiles)]
             read = [([xs[e, some] for e in self.episodes], [weight[some, part] for part in columns]) for some in here]
             for vectors, matrices in read:
+                matrices = [matrix.astype(jnp.float32) for matrix in matrices]
                 sums = [
                     [total + x[:, None] * w for total, w in zip(totals, matrices, strict=True)]
                     for totals, x in zip(sums, vectors, strict=True)
