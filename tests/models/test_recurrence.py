@@ -101,6 +101,24 @@ def test_the_kernels_of_the_unit_agree_with_the_plain_version(episodes: int):
     np.testing.assert_allclose(gradient, pull(above)[0], rtol=1e-5, atol=1e-5)
 
 
+def test_the_kernels_of_the_unit_stop_where_nothing_matters_any_more():
+    size, inputs = 32, jnp.int32(T - 3)
+    given = [
+        jnp.asarray(x, jnp.float32) for x in (draw(0, T, 2, 3 * size), draw(1, size, 3 * size) / 5, draw(2, 3 * size))
+    ]
+    projected, weight, bias = given
+    hs, pull = jax.vjp(lambda *given: gru_sequence(*given, None), *given)
+    stopped = kernels.gru_forward(projected, weight, bias, None, inputs, interpret=True)
+    np.testing.assert_allclose(stopped[: T - 3], hs[: T - 3], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(stopped[T - 3 :], 0.0)
+
+    before = jnp.concatenate([jnp.zeros_like(hs[:1]), hs[:-1]])
+    gates = gru_gates(projected, before, weight, bias)[1]
+    above = jnp.asarray(draw(3, T, 2, size), jnp.float32).at[T - 3 :].set(0.0)
+    gradient = kernels.gru_backward(above, *gates, before, weight, None, inputs, interpret=True)
+    np.testing.assert_allclose(gradient, pull(above)[0], rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(("episodes", "size"), [(3, 32), (8, 128), (2, 48), (2, 256)])
 def test_other_sizes_take_the_plain_version(episodes: int, size: int):
     assert not kernels.suits_recurrence(episodes, size)

@@ -82,6 +82,10 @@ class Lesson(NamedTuple):
     lengths: Int[Array, "episode"]
     truncated: Bool[Array, "episode"]
 
+    def longest(self) -> Int[Array, ""]:
+        """How many inputs a memory needs for the longest episode, with what was seen after its last action."""
+        return jnp.max(self.lengths) + 1
+
 
 def lesson(env: World, settings: Settings, episodes: Episodes, length: int, key: PRNGKeyArray | None = None) -> Lesson:
     """The first `length` steps of the episodes, and what the critic is told about them.

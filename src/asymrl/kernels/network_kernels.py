@@ -15,7 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 ROWS, COLUMNS = 128, 64  # what one program of the product takes in at once, and how many outputs it is for
 PRODUCT_WARPS = 8
@@ -46,19 +46,21 @@ def gru_forward(
     weight: Float[Array, "size gates"],
     bias: Float[Array, "gates"],
     stream: tuple[Float[Array, "episode size"], Float[Array, "time episode"]] | None = None,
+    inputs: Int[Array, ""] | None = None,
     *,
     interpret: bool = False,
 ) -> Float[Array, "time episode size"]:
     """The memory of a gated recurrent unit after each input; see `recurrence.gru_sequence`.
 
-    `stream` has the memory to start from, and 0 for each time at which it is emptied first, else 1.
+    `stream` has the memory to start from, and 0 for each time at which it is emptied first, else 1. After so many
+    `inputs` there are zeros.
     """
     T, E, _ = projected.shape
     H = weight.shape[0]
     # Every step reads as many numbers as it has memories: a kernel cannot spread one over a row.
     stream = None if stream is None else (stream[0], jnp.broadcast_to(stream[1][..., None], (T, E, H)))
 
-    def kernel(projected: Any, weight: Any, bias: Any, *refs: Any) -> None:
+    def kernel(inputs: Any, projected: Any, weight: Any, bias: Any, *refs: Any) -> None:
         *start_and_keep, hs = refs
         parts = [slice(i * H, (i + 1) * H) for i in range(3)]
         w_r, w_z, w_n = (weight[:, part][None] for part in parts)
@@ -75,11 +77,23 @@ def gru_forward(
             hs[t, :, :] = h
             return h
 
-        start = start_and_keep[0][:, :] if start_and_keep else jnp.zeros((E, H), jnp.float32)
-        jax.lax.fori_loop(0, T, step, start)
+        def stop(t: Array, zeros: Float[Array, "episode size"]) -> Float[Array, "episode size"]:
+            hs[t, :, :] = zeros
+            return zeros
+
+        zeros = jnp.zeros((E, H), jnp.float32)
+        start = start_and_keep[0][:, :] if start_and_keep else zeros
+        jax.lax.fori_loop(0, inputs[0], step, start)
+        jax.lax.fori_loop(inputs[0], T, stop, zeros)
 
     shape = jax.ShapeDtypeStruct((T, E, H), jnp.float32)
-    return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(projected, weight, bias, *(stream or ()))
+    arguments = (_at_most(inputs, T), projected, weight, bias, *(stream or ()))
+    return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
+
+
+def _at_most(inputs: Int[Array, ""] | None, time: int) -> Int[Array, "1"]:
+    """How many inputs a kernel goes through, as it reads it."""
+    return jnp.full(1, time, jnp.int32) if inputs is None else jnp.minimum(inputs, time).astype(jnp.int32)[None]
 
 
 def gru_backward(
@@ -91,22 +105,34 @@ def gru_backward(
     before: Float[Array, "time episode size"],
     weight: Float[Array, "size gates"],
     keep: Float[Array, "time episode"] | None = None,
+    inputs: Int[Array, ""] | None = None,
     *,
     interpret: bool = False,
 ) -> Float[Array, "time episode gates"]:
-    """The gradient of the projected inputs, backwards through time; nothing flows back where `keep` is 0."""
+    """The gradient of the projected inputs, backwards through time; nothing flows back where `keep` is 0.
+
+    It is zero after so many `inputs`.
+    """
     T, E, H = gradient.shape
     keeps = () if keep is None else (jnp.broadcast_to(keep[..., None], (T, E, H)),)
 
     def kernel(
-        gradient: Any, reset: Any, update: Any, new: Any, hidden_new: Any, before: Any, weight: Any, *refs: Any
+        inputs: Any,
+        gradient: Any,
+        reset: Any,
+        update: Any,
+        new: Any,
+        hidden_new: Any,
+        before: Any,
+        weight: Any,
+        *refs: Any,
     ) -> None:
         *keeps, out = refs
         parts = [slice(i * H, (i + 1) * H) for i in range(3)]
         w_r, w_z, w_n = (weight[part, :][None] for part in parts)
 
         def step(back: Array, flow: Float[Array, "episode size"]) -> Float[Array, "episode size"]:
-            t = T - 1 - back
+            t = inputs[0] - 1 - back
             r, z, n, h_n, h = (ref[t, :, :] for ref in (reset, update, new, hidden_new, before))
             dh = flow + gradient[t, :, :]
             d_new = dh * (1 - z) * (1 - n * n)
@@ -118,11 +144,18 @@ def gru_backward(
             flow = dh * z + jnp.sum(through, axis=1)
             return flow * keeps[0][t, :, :] if keeps else flow
 
-        jax.lax.fori_loop(0, T, step, jnp.zeros((E, H), jnp.float32))
+        def stop(t: Array, zeros: Float[Array, "episode size"]) -> Float[Array, "episode size"]:
+            for part in parts:
+                out[t, :, part] = zeros
+            return zeros
+
+        zeros = jnp.zeros((E, H), jnp.float32)
+        jax.lax.fori_loop(0, inputs[0], step, zeros)
+        jax.lax.fori_loop(inputs[0], T, stop, zeros)
 
     shape = jax.ShapeDtypeStruct((T, E, 3 * H), jnp.float32)
     # Transposed, so that sums run over rows, which are spread over warps; along columns they take three times as long.
-    arguments = (gradient, reset, update, new, hidden_new, before, weight.T, *keeps)
+    arguments = (_at_most(inputs, T), gradient, reset, update, new, hidden_new, before, weight.T, *keeps)
     return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
 
 

@@ -142,7 +142,7 @@ def critic_gradient(
     _, targets = values_and_estimates(target, data, settings, numbers)
 
     def loss(critic: Critic) -> Float[Array, ""]:
-        values = critic(data.before, data.observations, data.signal)[: data.actions.shape[0]]
+        values = critic(data.before, data.observations, data.signal, data.longest())[: data.actions.shape[0]]
         return critic_loss(values, targets, data.valid)
 
     return eqx.filter_value_and_grad(loss)(critic)
@@ -159,7 +159,7 @@ def actor_gradient(
 
     def loss(actor: Actor) -> tuple[Array, tuple[Array, Array]]:
         # The actor has not changed since it acted, so its features are known and only their gradient is wanted.
-        features = actor.history.replay(before, observations, data.features)
+        features = actor.history.replay(before, observations, data.features, data.longest())
         parameters, pi = actor.policy(features), actor.distribution
         log_chosen = pi.log_probability(parameters, data.actions)
         policy = policy_loss(log_chosen, q - values, data.valid, numbers.discount)
@@ -190,9 +190,10 @@ def values_and_bootstraps(
 ) -> tuple[Float[Array, "time episode"], Float[Array, "time episode"]]:
     """V at each step as the value there, and as a bootstrap of the steps before: the same but for independent draws."""
     if data.bootstrap_signal is None:
-        values = critic(data.before, data.observations, data.signal)
+        values = critic(data.before, data.observations, data.signal, data.longest())
         return values, values
-    features = None if critic.history is None else critic.history.sequence(data.before, data.observations)
+    history = critic.history
+    features = None if history is None else history.sequence(data.before, data.observations, data.longest())
     values, ahead = (
         critic.read(features, signal, data.before.shape[:2]) for signal in (data.signal, data.bootstrap_signal)
     )

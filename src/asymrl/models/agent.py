@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Num, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
 from asymrl.models.architecture import Architecture
 from asymrl.models.attention import Attention
@@ -66,9 +66,10 @@ class History(eqx.Module):
         return Prepared(taken, self.phi_o.prepared(weight[self.phi_a.size :]), bias, self.memory)
 
     def sequence(
-        self, before: Num[Array, "time episode *action"], observations: Any
+        self, before: Num[Array, "time episode *action"], observations: Any, inputs: Int[Array, ""] | None = None
     ) -> Float[Array, "time episode size"]:
-        return self.memory.follow(self.project(before, observations))
+        """The features at each time of whole episodes, or of the first times if only so many `inputs` matter."""
+        return self.memory.follow(self.project(before, observations), inputs)
 
     def follow_from(
         self,
@@ -81,10 +82,14 @@ class History(eqx.Module):
         return self.memory.follow_from(carry, first, self.project(before, observations))
 
     def replay(
-        self, before: Num[Array, "time episode *action"], observations: Any, features: Float[Array, "time episode size"]
+        self,
+        before: Num[Array, "time episode *action"],
+        observations: Any,
+        features: Float[Array, "time episode size"],
+        inputs: Int[Array, ""] | None = None,
     ) -> Float[Array, "time episode size"]:
         """`sequence`, given the values that it is known to have; only gradients remain to be found."""
-        return self.memory.follow_again(self.project(before, observations), features)
+        return self.memory.follow_again(self.project(before, observations), features, inputs)
 
 
 def follow_together(
@@ -266,12 +271,16 @@ class Critic(eqx.Module):
         self.head = Mlp(head_key, size, _hidden(shape, observations), outputs or 1)
 
     def __call__(
-        self, before: Num[Array, "time episode *action"], observations: Any, signal: Any
+        self,
+        before: Num[Array, "time episode *action"],
+        observations: Any,
+        signal: Any,
+        inputs: Int[Array, ""] | None = None,
     ) -> Float[Array, "time episode *outputs"]:
-        """The value, or the values of all actions, at each time of whole episodes."""
+        """The value, or the values of all actions, at each time of whole episodes; see `History.sequence`."""
         if self.shares and self.history is None:
             raise ValueError("this critic reads the actor's memory; call critic.with_history(actor) first")
-        features = None if self.history is None else self.history.sequence(before, observations)
+        features = None if self.history is None else self.history.sequence(before, observations, inputs)
         return self.read(features, signal, before.shape[:2])
 
     def with_history(self, actor: Actor) -> Critic:

@@ -55,7 +55,10 @@ class Attention(Memory):
         seen = (jnp.arange(self.horizon) <= t)[None]
         return (t + 1, keys, values), self._attend(query[None], keys, values, seen)[0]
 
-    def follow(self, projected: Float[Array, "time episode width"]) -> Float[Array, "time episode size"]:
+    def follow(
+        self, projected: Float[Array, "time episode width"], inputs: Int[Array, ""] | None = None
+    ) -> Float[Array, "time episode size"]:
+        del inputs
         T = projected.shape[0]
         seen = jnp.arange(T)[None, :] <= jnp.arange(T)[:, None]
         queries, keys, values = jnp.split(projected, 3, axis=-1)

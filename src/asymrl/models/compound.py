@@ -50,7 +50,10 @@ class Window(Memory):
         _, bias = self.projection()
         return jnp.broadcast_to(bias, (self.length - 1, episodes, bias.shape[0]))
 
-    def follow(self, projected: Float[Array, "time episode width"]) -> Float[Array, "time episode size"]:
+    def follow(
+        self, projected: Float[Array, "time episode width"], inputs: Int[Array, ""] | None = None
+    ) -> Float[Array, "time episode size"]:
+        del inputs
         T, E, _ = projected.shape
         padded = jnp.concatenate([self._zeros(E), projected])
         windows = jnp.stack([padded[i : i + T] for i in range(self.length)])
@@ -110,7 +113,10 @@ class Stack(Memory):
             new.append(part)
         return tuple(new), features
 
-    def follow(self, projected: Float[Array, "time episode width"]) -> Float[Array, "time episode size"]:
+    def follow(
+        self, projected: Float[Array, "time episode width"], inputs: Int[Array, ""] | None = None
+    ) -> Float[Array, "time episode size"]:
+        del inputs
         features = self.layers[0].follow(projected)
         for layer in self.layers[1:]:
             features = layer.sequence(features)

@@ -46,20 +46,29 @@ class Memory(eqx.Module):
     ) -> tuple[Carry, Float[Array, "episode size"]]:
         """Takes in one more projected input."""
 
-    def follow(self, projected: Float[Array, "time episode width"]) -> Float[Array, "time episode size"]:
-        """The feature after each projected input, from an empty memory."""
+    def follow(
+        self, projected: Float[Array, "time episode width"], inputs: Int[Array, ""] | None = None
+    ) -> Float[Array, "time episode size"]:
+        """The feature after each projected input, from an empty memory.
+
+        `inputs`: how many of them matter, if not all; what is said of the others may be anything finite.
+        """
+        del inputs
         # Not the bound method itself: JAX would want its hash, and parameters that are being traced have none.
         return jax.lax.scan(lambda carry, x: self.advance(carry, x), self.initial(projected.shape[1]), projected)[1]
 
     def follow_again(
-        self, projected: Float[Array, "time episode width"], features: Float[Array, "time episode size"]
+        self,
+        projected: Float[Array, "time episode width"],
+        features: Float[Array, "time episode size"],
+        inputs: Int[Array, ""] | None = None,
     ) -> Float[Array, "time episode size"]:
         """`follow`, given the values that it is known to have; only gradients remain to be found.
 
         A memory for which that saves nothing computes them again.
         """
         del features
-        return self.follow(projected)
+        return self.follow(projected, inputs)
 
     def begin_streams(self, streams: int) -> Carry:
         """What `follow_from` carries before the first input of all; it may differ from what `advance` carries.
@@ -158,13 +167,18 @@ class Gru(Memory):
         h, _ = gru_gates(projected, carry, self.hidden_weight, self.hidden_bias, thin_or_plain_product)
         return h, h
 
-    def follow(self, projected: Float[Array, "time episode gates"]) -> Float[Array, "time episode size"]:
-        return gru_sequence(projected, self.hidden_weight, self.hidden_bias, None)
+    def follow(
+        self, projected: Float[Array, "time episode gates"], inputs: Int[Array, ""] | None = None
+    ) -> Float[Array, "time episode size"]:
+        return gru_sequence(projected, self.hidden_weight, self.hidden_bias, None, None, inputs)
 
     def follow_again(
-        self, projected: Float[Array, "time episode gates"], features: Float[Array, "time episode size"]
+        self,
+        projected: Float[Array, "time episode gates"],
+        features: Float[Array, "time episode size"],
+        inputs: Int[Array, ""] | None = None,
     ) -> Float[Array, "time episode size"]:
-        return gru_sequence(projected, self.hidden_weight, self.hidden_bias, features)
+        return gru_sequence(projected, self.hidden_weight, self.hidden_bias, features, None, inputs)
 
     def follow_from(
         self,
@@ -278,7 +292,10 @@ class Feedforward(Memory):
     ) -> tuple[tuple[()], Float[Array, "episode size"]]:
         return carry, jax.nn.relu(projected)
 
-    def follow(self, projected: Float[Array, "time episode size"]) -> Float[Array, "time episode size"]:
+    def follow(
+        self, projected: Float[Array, "time episode size"], inputs: Int[Array, ""] | None = None
+    ) -> Float[Array, "time episode size"]:
+        del inputs
         return jax.nn.relu(projected)
 
     def follow_from(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from asymrl.kernels import network_kernels as kernels
 
@@ -59,6 +59,7 @@ def gru_sequence(
     bias: Float[Array, "gates"],
     known: Float[Array, "time episode size"] | None,
     stream: Stream | None = None,
+    inputs: Int[Array, ""] | None = None,
 ) -> Float[Array, "time episode size"]:
     """The memory after each input, starting from zeros, or as a stream says.
 
@@ -68,6 +69,7 @@ def gru_sequence(
         bias: of the same.
         known: the result, if it is known already, or None. All steps of the forward pass are then independent.
         stream: where the memory starts and where it is emptied; None for whole episodes.
+        inputs: how many inputs matter; None for all. What is said of the others may be anything finite.
     """
     if known is not None:
         return known
@@ -78,13 +80,17 @@ def gru_sequence(
         weight,
         bias,
         stream,
+        inputs,
         cuda=kernels.gru_forward,
         default=lambda *given: _forward_steps(*given)[0],
     )
 
 
-def _forward_steps(projected: Array, weight: Array, bias: Array, stream: Stream | None) -> tuple[Array, Gates]:
-    """Memories and gates, step by step."""
+def _forward_steps(
+    projected: Array, weight: Array, bias: Array, stream: Stream | None, inputs: Array | None = None
+) -> tuple[Array, Gates]:
+    """Memories and gates, step by step: of all inputs, as the compiler knows how many there are."""
+    del inputs
     if stream is not None:
         return _stream_steps(projected, weight, bias, stream)
     if projected.shape[0] <= FEW:
@@ -135,24 +141,28 @@ def _before(hs: Array, stream: Stream | None) -> Array:
 
 
 def _forward(
-    projected: Array, weight: Array, bias: Array, known: Array | None, stream: Stream | None = None
+    projected: Array,
+    weight: Array,
+    bias: Array,
+    known: Array | None,
+    stream: Stream | None = None,
+    inputs: Array | None = None,
 ) -> tuple[Array, tuple]:
     """Memories, and what the backward pass needs. Where the memories are known, all gates follow at once."""
 
-    def gates_of(hs: Array, projected: Array, weight: Array, bias: Array, stream: Stream | None) -> tuple[Array, Gates]:
+    def gates_of(hs: Array) -> tuple[Array, Gates]:
         return hs, gru_gates(projected, _before(hs, stream), weight, bias)[1]
 
-    def by_kernel(projected: Array, weight: Array, bias: Array, stream: Stream | None) -> tuple[Array, Gates]:
-        return gates_of(kernels.gru_forward(projected, weight, bias, stream), projected, weight, bias, stream)
-
-    given = (projected, weight, bias, stream)
+    given = (projected, weight, bias, stream, inputs)
     if known is not None:
-        hs, gates = gates_of(known, *given)
+        hs, gates = gates_of(known)
     elif kernels.suits_recurrence(projected.shape[1], weight.shape[0]):
-        hs, gates = jax.lax.platform_dependent(*given, cuda=by_kernel, default=_forward_steps)
+        hs, gates = jax.lax.platform_dependent(
+            *given, cuda=lambda *given: gates_of(kernels.gru_forward(*given)), default=_forward_steps
+        )
     else:
         hs, gates = _forward_steps(*given)
-    return hs, (gates, _before(hs, stream), weight, known, stream)
+    return hs, (gates, _before(hs, stream), weight, known, stream, inputs)
 
 
 def _backward_steps(
@@ -164,8 +174,10 @@ def _backward_steps(
     before: Array,
     weight: Array,
     keep: Array | None,
+    inputs: Array | None,
 ) -> Array:
     """The gradient of the projected inputs, step by step from the end."""
+    del inputs
     # Behind a barrier, since the compiler would transpose anew in each step.
     transposed = jax.lax.optimization_barrier(weight.T)
 
@@ -186,13 +198,13 @@ def _backward_steps(
     return jax.lax.scan(step, jnp.zeros_like(gradient[0]), steps, reverse=True, unroll=unroll)[1]
 
 
-def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array | None, Stream | None]:
-    gates, before, weight, known, stream = saved
-    given = (gradient, *gates, before, weight, None if stream is None else stream.keep)
+def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array | None, Stream | None, None]:
+    gates, before, weight, known, stream, inputs = saved
+    given = (gradient, *gates, before, weight, None if stream is None else stream.keep, inputs)
     if kernels.suits_recurrence(gradient.shape[1], weight.shape[0]):
         d_projected = jax.lax.platform_dependent(*given, cuda=kernels.gru_backward, default=_backward_steps)
     else:
-        d_projected = _backward_steps(gradient, *gates, before=before, weight=weight, keep=given[-1])
+        d_projected = _backward_steps(gradient, *gates, *given[5:])
     d_reset, d_update, d_new = jnp.split(d_projected, 3, axis=-1)
     size, width = weight.shape
     d_gates = jnp.concatenate([d_reset, d_update, d_new * gates.reset], axis=-1).reshape(-1, width)
@@ -200,7 +212,7 @@ def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array
     rows = slice(gradient.shape[1] if empty_start else 0, None)  # before the first input all was zero
     d_weight = before.reshape(-1, size)[rows].T @ d_gates[rows]
     nothing = jax.tree.map(jnp.zeros_like, (known, stream))
-    return d_projected, d_weight, d_gates.sum(0), *nothing
+    return d_projected, d_weight, d_gates.sum(0), *nothing, None
 
 
 gru_sequence.defvjp(_forward, _backward)
