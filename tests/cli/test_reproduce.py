@@ -27,7 +27,7 @@ from tests.engine.stores import store_with_curves
 def test_the_evaluation_is_the_papers():
     runs = curve_runs(PAPER_WORLDS, PAPER_METHODS, range(20))
     assert len(runs) == 800
-    assert sum(run.settings.steps for run in runs) == 3_200_000_000
+    assert sum(run.settings.steps for run in runs) == 6_000_000_000
     assert len(grid_runs(PAPER_WORLDS, PAPER_METHODS, range(20))) == 36_000
 
 
@@ -103,7 +103,10 @@ def test_runs_of_one_length_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (row,) = pl.read_csv(tmp_path / "figures" / "curves.csv").to_dicts()
     assert (row["steps"], row["runs"]) == (2000, 2)
     assert cli.main(["reproduce", "curves", "--from-results", "source", "--steps", "1000"]) == 0
-    assert pl.read_csv(tmp_path / "figures" / "curves.csv")["steps"].to_list() == [1000]
+    (row,) = pl.read_csv(tmp_path / "figures" / "curves.csv").to_dicts()
+    assert (row["steps"], row["runs"]) == (1000, 4)  # the longer runs as they were after 1000 steps
+    # Seeds 0 and 1 end 0.925 above their seed; the longer ones, 2 and 3, were at 0.45 when they had 900 steps.
+    assert row["mean"] == pytest.approx(np.mean([0.925, 1.925, 2.45, 3.45]), abs=1e-3)
     assert sorted(path.name for path in source.iterdir()) == before
 
 
@@ -249,8 +252,8 @@ def test_results_that_cannot_be_drawn_are_explained(tmp_path: Path, capsys: pyte
 
     out = ("--out", str(tmp_path))
     assert f"{source}: no runs with the settings that the paper tuned" in said("curves", *out)
-    assert "no runs of cleaner with a2c, of the first 20 seeds, of 7 steps" in said(
-        "curves", "--env", "cleaner", "--methods", "a2c", "--steps", "7", *out
+    assert "no runs of cleaner with a2c, of the first 20 seeds, of 7 000 steps" in said(
+        "curves", "--env", "cleaner", "--methods", "a2c", "--steps", "7000", *out
     )
     assert "nothing was measured in its runs" in said("critics", *out)
     (tmp_path / "file").write_text("")

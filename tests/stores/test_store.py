@@ -160,13 +160,23 @@ def test_longer_runs_keep_the_distance_of_their_points(folder: Path):
 
 def test_runs_whose_networks_are_gone_are_not_made_longer(tmp_path: Path, runs: Runs):
     store = Store.create(tmp_path, runs, keeps_networks=False)
-    with pytest.raises(RunError, match="the networks of its runs were not kept"):
-        store.extend(16_000)
     store.add([runs[0].extended(16_000)])  # it has not begun
     store.write_tables({0: made_result(store.runs[0])})
-    with pytest.raises(RunError, match="the networks of its runs were not kept"):
-        store.add([runs[0].extended(32_000)])
+    for longer in (lambda: store.add([runs[0].extended(32_000)]), lambda: store.extend(32_000)):
+        with pytest.raises(RunError, match="the networks of its runs were not kept"):
+            longer()
     assert Store.open(tmp_path).runs[0].settings.steps == 16_000
+    store.release()
+
+
+def test_of_runs_of_several_lengths_the_shorter_are_made_longer(tmp_path: Path, runs: Runs):
+    store = Store.create(tmp_path, [runs[0].extended(16_000), runs[1]])
+    store.extend(14_000)
+    assert [run.settings.steps for run in Store.open(tmp_path).runs] == [16_000, 14_000]
+    store.extend(20_000)
+    assert [run.settings.steps for run in Store.open(tmp_path).runs] == [20_000, 20_000]
+    with pytest.raises(RunError, match="it can only be made longer"):
+        store.extend(12_000)
     store.release()
 
 

@@ -160,7 +160,7 @@ def reproduce(
     steps: int | None = None,
     quick: bool = False,
     out: str | PathLike[str] | None = None,
-    keep_networks: bool = False,
+    keep_networks: bool | None = None,
     listener: Listener | None = None,
     pace: Pace | None = None,
     placement: Placement | None = None,
@@ -172,20 +172,21 @@ def reproduce(
         worlds: some of the paper's. None: all that the part has.
         methods: some of the paper's. None: all that the part has.
         seeds: how many. None: 20, as in the paper.
-        steps: of each run. None: as many as in the paper.
+        steps: of each run. None: as many as its world needs, see `asymrl.paper.budget`.
         quick: a version for a quarter of an hour on a laptop.
-        out: the folder; by default in `results`. Runs that are there are not trained again.
-        keep_networks: whether the networks of finished runs are kept.
+        out: the folder; by default in `runs`. Runs that are there are not trained again, and shorter ones go on.
+        keep_networks: whether the networks of finished runs are kept, so that they can be made longer; by default if
+            there are at most 300 runs.
         listener: follows the training; by default what suits the terminal.
         pace: how often to look at the runs and to write checkpoints.
         placement: where to train.
     """
-    from asymrl.paper.parts import extent, probes_of
+    from asymrl.paper.parts import extent, probes_from_json
 
     wanted = extent(part, worlds, methods, seeds, steps, quick=quick)
     folder = Path(out) if out is not None else reproduction_folder(part, quick=quick)
     store, only = reproduction_store(part, wanted, folder, keep_networks=keep_networks)
-    return train_taken(store, listener, pace, placement, probes=probes_of(part, wanted), only=only)
+    return train_taken(store, listener, pace, placement, probes=probes_from_json(store.probes), only=only)
 
 
 class Comparison(NamedTuple):

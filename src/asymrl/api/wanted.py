@@ -147,9 +147,12 @@ def reproduction_folder(part: Part, *, quick: bool = False) -> Path:
 
 
 def reproduction_store(
-    part: Part, wanted: Extent, out: Path, *, keep_networks: bool = False
+    part: Part, wanted: Extent, out: Path, *, keep_networks: bool | None = None
 ) -> tuple[Store, list[int]]:
-    """The store for a part of the paper, which may hold other runs too; and the numbers of those that are wanted."""
+    """The store for a part of the paper, which may hold other runs too; and the numbers of those that are wanted.
+
+    Runs that are there but shorter are made longer: they go on from where they ended.
+    """
     from asymrl.paper.parts import probes_of, runs_of
 
     runs = runs_of(part, wanted)
@@ -159,10 +162,10 @@ def reproduction_store(
 
 
 def store_with(
-    out: Path, runs: Sequence[Run], *, keep_networks: bool, probes: Mapping[str, Any] | None = None
+    out: Path, runs: Sequence[Run], *, keep_networks: bool | None, probes: Mapping[str, Any] | None = None
 ) -> tuple[Store, list[int]]:
     """The store in a folder, taken, which holds these runs and maybe others; and the numbers of these runs."""
-    store = Store.take_or_create(out, runs, keeps_networks=keep_networks, probes=probes)
+    store = Store.take_or_create(out, runs, keeps_networks=keeps_networks(runs, keep_networks), probes=probes)
     keys = {run.key for run in runs}
     return store, [number for number, run in enumerate(store.runs) if run.key in keys]
 

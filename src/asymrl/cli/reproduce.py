@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from asymrl.cli.running import Running, print_table, train_to_the_end
+from asymrl.cli.running import NetworkOptions, Running, print_table, train_to_the_end
 from asymrl.cli.usage import Flag, UsageError, user_errors
-from asymrl.paper.parts import Extent, Part, extent, probes_of
+from asymrl.paper.parts import Extent, Part, extent, probes_from_json
 
 if TYPE_CHECKING:
     from asymrl.stores.store import Store
 
 
 @dataclass(frozen=True)
-class Reproduce(Running):
+class Reproduce(Running, NetworkOptions):
     """Reproduce the paper: curves (figure 3), critics (figure 4), or grid (its search for settings).
 
-    Runs that are in the folder already are not trained again, so a reproduction can be done in pieces.
+    Runs that are in the folder already are not trained again, so a reproduction can be done in pieces; runs that are
+    shorter than what is asked for go on from where they ended.
     """
 
     part: Annotated[tyro.conf.Positional[Part], tyro.conf.arg(metavar="{curves,critics,grid}")] = "curves"
@@ -32,7 +33,8 @@ class Reproduce(Running):
     seeds: int | None = None
     """How many seeds. None: 20, as in the paper."""
     steps: int | None = None
-    """Steps of each run. None: 10 million for the curves and critics of Heaven-Hell, 2 million otherwise."""
+    """Steps of each run. None: for curves and critics 10 million, but 2 million in Shopping and 6 million in
+    memory-four-rooms-9x9; for grid 2 million."""
     quick: Flag = False
     """A version for a quarter of an hour on a laptop: one world, two seeds, 800 000 steps; a short grid."""
     out: Path | None = None
@@ -44,8 +46,6 @@ class Reproduce(Running):
     """Draw the curves as they were after this many steps, to compare runs that were not trained for equally long."""
     no_draw: Flag = False
     """Only train: no figures. For machines without the packages for them."""
-    keep_networks: bool = False
-    """Whether the networks of finished runs are kept, to evaluate or extend them: some MB each."""
 
     def run(self) -> int:
         wanted = self.extent()
@@ -59,13 +59,13 @@ class Reproduce(Running):
         options, trackers = self.options(), self.trackers()
         out = self.out or reproduction_folder(self.part, quick=self.quick)
         with user_errors():
-            store, only = reproduction_store(self.part, wanted, out, keep_networks=self.keep_networks)
+            store, only = reproduction_store(self.part, wanted, out, keep_networks=self.networks_wanted())
 
         def report(store: Store) -> None:
             if not self.no_draw:
                 self._draw(store.path, wanted)
 
-        probes = probes_of(self.part, wanted)
+        probes = probes_from_json(store.probes)
         return train_to_the_end(store, options, trackers, probes=probes, only=only, report=report)
 
     def extent(self) -> Extent:

@@ -66,6 +66,23 @@ class Running(Placement):
         return [*wanted]
 
 
+@dataclass(frozen=True)
+class NetworkOptions:
+    """Whether a store keeps the networks of its runs."""
+
+    keep_networks: Flag = False
+    """Keep the networks of finished runs, to evaluate them or make them longer: some MB each. By default they are kept
+    if there are at most 300 runs."""
+    no_keep_networks: Flag = False
+    """Keep learning curves only."""
+
+    def networks_wanted(self) -> bool | None:
+        """None if the user has not decided. Raises UsageError for both."""
+        if self.keep_networks and self.no_keep_networks:
+            raise UsageError("--keep-networks and --no-keep-networks: choose one of them")
+        return True if self.keep_networks else False if self.no_keep_networks else None
+
+
 def train_to_the_end(
     store: Store,
     options: Mapping[str, Any],

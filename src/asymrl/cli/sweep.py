@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.cli.running import Running, print_results, train_to_the_end
+from asymrl.cli.running import NetworkOptions, Running, print_results, train_to_the_end
 from asymrl.cli.usage import UsageError, read_toml, user_errors
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sweep(Running):
+class Sweep(Running, NetworkOptions):
     """Train every world with every method, every setting and every seed; run again, it does what is missing.
 
     Settings that are not given are those that the paper tuned for the world and method, then the defaults of
@@ -38,8 +38,6 @@ class Sweep(Running):
     """Folder of the sweep."""
     config: Path | None = None
     """A TOML file with env, methods, seeds, out, and a table [set] with lists of values."""
-    keep_networks: bool | None = None
-    """Whether the networks of finished runs are kept, to evaluate or extend them. None: if there are at most 300."""
 
     def run(self) -> int:
         from asymrl.api.wanted import keeps_networks
@@ -51,7 +49,9 @@ class Sweep(Running):
         options, trackers = wanted.options(), wanted.trackers()
         with user_errors():
             runs = wanted.runs()
-            store = Store.take_or_create(wanted.out, runs, keeps_networks=keeps_networks(runs, wanted.keep_networks))
+            store = Store.take_or_create(
+                wanted.out, runs, keeps_networks=keeps_networks(runs, wanted.networks_wanted())
+            )
         return train_to_the_end(store, options, trackers, report=print_results)
 
     def runs(self) -> list[Run]:

@@ -25,7 +25,7 @@ class Extent(NamedTuple):
     methods: tuple[str, ...]
     seeds: int
     steps: int | None = None
-    """Of each run. None: as many as in the paper."""
+    """Of each run. None: the budget of its world; in a grid, 2 million."""
 
 
 WHOLE = {
@@ -82,7 +82,7 @@ def runs_of(part: Part, wanted: Extent) -> list[Run]:
 def curve_runs(
     worlds: Sequence[str], methods: Sequence[str], seeds: Sequence[int], steps: int | None = None
 ) -> list[Run]:
-    """Figure 3: the tuned settings, trained for as long as in the paper, or for this many steps."""
+    """Figure 3: the tuned settings, trained for the budget of each world, or for this many steps."""
     runs: list[Run] = []
     for world in worlds:
         axes = {"steps": [budget(world) if steps is None else steps], "log_points": [POINTS]}

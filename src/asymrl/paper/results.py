@@ -44,8 +44,8 @@ def chosen(
 ) -> pl.DataFrame:
     """The rows of these worlds and methods, of the first seeds, and of runs of this many steps.
 
-    Without `steps`, where a method was run for several numbers of them, those count for which it has most runs, and
-    among equals the longest.
+    A longer run counts as it was after so many steps, which is what the shorter run would be. Without `steps`, where a
+    method was run for several numbers of them, those count for which it has most runs, and among equals the longest.
 
     Raises:
         RunError: if there are none.
@@ -54,7 +54,9 @@ def chosen(
     if seeds is not None:
         rows = rows.filter(pl.col("seed") < seeds)
     if steps is not None:
-        rows = rows.filter(pl.col("steps") == steps)
+        is_cut = pl.col("steps") > steps
+        rows = rows.filter(pl.col("steps") >= steps, ~is_cut | (pl.col("timestep") < steps))
+        rows = rows.with_columns(steps=pl.lit(steps, pl.Int64))
     if rows.is_empty():
         only = "" if seeds is None else f", of the first {seeds} seeds"
         only += "" if steps is None else f", of {thousands(steps)} steps"

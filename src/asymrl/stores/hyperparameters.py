@@ -18,7 +18,18 @@ _ENTROPY_WEIGHTS = {
     "memory-four-rooms-9x9": _SMALL,
 }
 
-_LONG, _USUAL = 10_000_000, 2_000_000
+# Steps of a run. The paper's figure has 10 million for Heaven-Hell; for the others, 2 million is the default of the
+# authors' code, but car-flag, cleaner and the memory rooms are not learned by then.
+_BUDGETS = {
+    "heaven-hell-3": 10_000_000,
+    "heaven-hell-4": 10_000_000,
+    "shopping-5": 2_000_000,
+    "shopping-6": 2_000_000,
+    "car-flag": 10_000_000,
+    "cleaner": 10_000_000,
+    "memory-four-rooms-7x7": 10_000_000,
+    "memory-four-rooms-9x9": 6_000_000,
+}
 
 # World -> method -> actor's rate, critic's rate, initial weight of the negative entropy: the paper's table.
 _TABLE = {
@@ -94,9 +105,9 @@ def tuned(world: str, method: str) -> dict[str, float] | None:
 
 
 def budget(world: str) -> int:
-    """Environment steps of a run in the paper's figures. Only those of Heaven-Hell are longer than two million."""
+    """Environment steps of a run in our version of the paper's figures: as many as its world needs to be learned."""
     _check_world(world)
-    return _LONG if world.startswith("heaven-hell") else _USUAL
+    return _BUDGETS[world]
 
 
 def grid(world: str) -> dict[str, tuple[float, ...]]:

@@ -156,21 +156,30 @@ class Store:
                 changed.append(run)
             elif changed[there[run.key]].settings.steps < run.settings.steps:
                 number = there[run.key]
-                if not self.keeps_networks and number in self.results():
-                    raise RunError(self._no_networks())
-                changed[number] = changed[number].extended(run.settings.steps)
+                changed[number] = self._extended(number, run.settings.steps)
         self._change(changed)
 
     def extend(self, steps: int) -> None:
-        """Makes all runs longer. Raises RunError if that is not possible; then nothing has changed."""
-        if steps != self.runs[0].settings.steps and not self.keeps_networks:
-            raise RunError(self._no_networks())
-        self._change([run.extended(steps) for run in self.runs])
+        """Makes all runs so long that are shorter.
 
-    def _no_networks(self) -> str:
-        return (
-            f"{self.path}: the networks of its runs were not kept, so they cannot be made longer; choose another --out"
-        )
+        Raises:
+            RunError: if that is not possible; then nothing has changed.
+        """
+        lengths = [run.settings.steps for run in self.runs]
+        if max(lengths) > steps > min(lengths):  # of runs of several lengths, the longer ones stay as they are
+            self._change([self._extended(n, max(length, steps)) for n, length in enumerate(lengths)])
+        else:
+            self._change([self._extended(n, steps) for n in range(len(self.runs))])
+
+    def _extended(self, number: int, steps: int) -> Run:
+        """A run of the store, made longer. Raises RunError if its state is gone."""
+        run = self.runs[number]
+        if steps > run.settings.steps and not self.keeps_networks and self.results().get(number, RunResult()).is_over:
+            raise RunError(
+                f"{self.path}: the networks of its runs were not kept, so they cannot be made longer; choose another "
+                f"--out, with --keep-networks for the next time, or --steps {run.settings.steps}, as they have"
+            )
+        return run.extended(steps)
 
     def _change(self, runs: Sequence[Run]) -> None:
         if tuple(runs) == self.runs:
