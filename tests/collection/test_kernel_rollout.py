@@ -10,7 +10,7 @@ import pytest
 
 from asymrl.collection.episodes import Episodes
 from asymrl.collection.kernel_rollout import in_one_kernel, suits_kernel
-from asymrl.collection.rollout import prepare, step_by_step
+from asymrl.collection.rollout import as_exact_as_products, prepare, step_by_step
 from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import training_world
 from asymrl.models.agent import Actor, ReadyActor
@@ -52,7 +52,7 @@ def both(
     @eqx.filter_jit
     def play(actors: Actor) -> tuple[Episodes, Episodes]:
         begun = prepare(env, actors.distribution, runs.key, episodes, given.time_limit)
-        at_once = in_one_kernel(ready(actors), transitions, begun, ACTIVE, interpret=interpret)
+        at_once = in_one_kernel(as_exact_as_products(ready(actors)), transitions, begun, ACTIVE, interpret=interpret)
         return step_by_step(env, ready(actors), begun, ACTIVE), at_once
 
     return jax.device_get(play(actors))

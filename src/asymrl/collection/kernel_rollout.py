@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool
 
 from asymrl.collection.episodes import RUN_AXIS, Episodes, Start, tape_length
 from asymrl.kernels.episode_kernel import PolicyArrays, episode_kernel
@@ -56,22 +56,12 @@ def policy_of(actor: ReadyActor, sights: Any) -> PolicyArrays:
         taken=history.phi_a(jnp.arange(actor.distribution.n)),
         seen=history.phi_o(sights),
         bias=history.bias,
-        hidden_weight=as_exact_as_products(memory.hidden_weight),
+        hidden_weight=memory.hidden_weight,
         hidden_bias=memory.hidden_bias,
-        layers=tuple((as_exact_as_products(layer.weight), layer.bias) for layer in layers),
+        layers=tuple((layer.weight, layer.bias) for layer in layers),
         last=jnp.pad(last.weight.T, ((0, missing), (0, 0))),
         last_bias=jnp.pad(last.bias, (0, missing), constant_values=NEVER),
     )
-
-
-def as_exact_as_products(weight: Float[Array, "inputs outputs"]) -> Float[Array, "inputs outputs"]:
-    """A matrix with as many digits as products use.
-
-    A product in tf32 uses ten bits of each factor, and a float16 has them in half the memory, which is what acting
-    waits for.
-    """
-    few_digits = jax.config.jax_default_matmul_precision == "tensorfloat32"  # pyright: ignore[reportAttributeAccessIssue]
-    return weight.astype(jnp.float16) if few_digits else weight
 
 
 def in_one_kernel(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,6 +14,7 @@ from asymrl.collection.episodes import STEPS_PER_QUESTION, Episodes, Start, tape
 from asymrl.collection.kernel_rollout import in_one_kernel, suits_kernel
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.models.distributions import Distribution, Greedy
+from asymrl.models.memory import Gru
 from asymrl.worlds.deterministic import deterministic_table
 from asymrl.worlds.world import World
 
@@ -70,12 +72,32 @@ def roll_out(
     ready = eqx.filter_vmap(Actor.prepared)(actors)
     start = prepare(env, actors.distribution, keys, episodes, horizon, epsilon)
     table = deterministic_table(env)
-    if table is None or greedy or not suits_kernel(ready, episodes, table, start.episode.state):
-        return step_by_step(env, ready, start, active, greedy=greedy)
-    return jax.lax.platform_dependent(
-        cuda=lambda: in_one_kernel(ready, table, start, active),
-        default=lambda: step_by_step(env, ready, start, active),
-    )
+    steps = partial(step_by_step, env, start=start, active=active, greedy=greedy)
+    read = as_exact_as_products(ready)
+    if table is not None and not greedy and suits_kernel(ready, episodes, table, start.episode.state):
+        on_gpu = lambda: in_one_kernel(read, table, start, active)  # noqa: E731
+    elif read is ready:
+        return steps(ready)
+    else:
+        on_gpu = lambda: steps(read)  # noqa: E731
+    return jax.lax.platform_dependent(cuda=on_gpu, default=lambda: steps(ready))
+
+
+def as_exact_as_products(actors: ReadyActor) -> ReadyActor:
+    """The actors with as many digits in the matrices that each step reads as products use.
+
+    A product in tf32 uses ten bits of each factor, and a float16 has them in half the memory, which is what acting
+    waits for.
+    """
+    if jax.config.jax_default_matmul_precision != "tensorfloat32":  # pyright: ignore[reportAttributeAccessIssue]
+        return actors
+
+    def matrices(actors: ReadyActor) -> list[Array]:
+        parts = jax.tree.leaves(actors.history.memory, is_leaf=lambda part: isinstance(part, Gru))
+        of_memory = [part.hidden_weight for part in parts if isinstance(part, Gru)]
+        return [*of_memory, *(layer.weight for layer in actors.head.layers[:-1])]
+
+    return eqx.tree_at(matrices, actors, [weight.astype(jnp.float16) for weight in matrices(actors)])
 
 
 def prepare(

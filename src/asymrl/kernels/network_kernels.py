@@ -172,7 +172,7 @@ def thin_product(
     *,
     interpret: bool = False,
 ) -> Float[Array, "episode outputs"]:
-    """`x @ weight` for a few rows; with a bias, `relu(x @ weight + bias)`.
+    """`x @ weight` for a few rows; with a bias, `relu(x @ weight + bias)`. The matrix may be of float16.
 
     Reads the matrix once for all rows, or not at all if the result is not `wanted`; it is then as if `x` were zero.
     """
@@ -186,7 +186,7 @@ def thin_product(
 
         def step(i: Array, sums: Array) -> Array:
             rows = pl.ds(i * ROWS, ROWS)
-            return sums + x[:, rows][:, :, None] * weight[rows, :][None]
+            return sums + x[:, rows][:, :, None] * weight[rows, :].astype(jnp.float32)[None]
 
         # Summed over rows once, at the end: between warps that is as slow as reading a block.
         blocks = wanted[0] * (K // ROWS)
