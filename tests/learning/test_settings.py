@@ -21,6 +21,7 @@ OTHER_NUMBERS: dict[str, Any] = {
     "actor_rate": 0.5,
     "critic_rate": 0.25,
     "adam_eps": 0.125,
+    "adam_beta2": 0.5,
     "clip_norm": 2.0,
     "entropy_weight": 4.0,
     "entropy_end": 8.0,
@@ -104,9 +105,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"critic_rate": float("inf")}, "critic_rate is inf; it must be a positive number"),
     *[
         ({name: value}, f"{name} is {value}; it must lie between 0 and 1")
-        for name in ("discount", "td_lambda", "polyak")
+        for name in ("discount", "adam_beta2", "td_lambda", "polyak")
         for value in (-0.1, 1.1, float("nan"))
     ],
+    ({"adam_beta2": 1.0}, "adam_beta2 is 1; with it, no gradient would count: choose less"),
     ({"entropy_weight": -1.0}, "entropy_weight is -1.0; it must be 0 or a positive number"),
     ({"entropy_weight": float("nan")}, "entropy_weight is nan; it must be 0 or a positive number"),
     ({"entropy_end": -1.0}, "entropy_end is -1.0; it must be 0 or a positive number"),

@@ -38,6 +38,7 @@ NUMBERS: tuple[dict[str, Any], ...] = (
         "actor_rate": 3e-3,
         "critic_rate": 1e-4,
         "adam_eps": 1e-3,
+        "adam_beta2": 0.9,
         "clip_norm": 0.5,
         "entropy_weight": 0.7,
         "entropy_end": 0.3,

@@ -16,6 +16,7 @@ class Rules:
     actor_rate: float = 1e-3
     critic_rate: float = 1e-3
     adam_eps: float = 1e-4
+    adam_beta2: float = 0.999
     clip_norm: float = np.inf
     entropy_weight: float = 0.1
     entropy_end: float = 0.01
@@ -39,7 +40,9 @@ class Adam:
     first: Weights = field(default_factory=dict)
     second: Weights = field(default_factory=dict)
 
-    def step(self, weights: Weights, gradient: Weights, rate: float, eps: float, clip_norm: float) -> float:
+    def step(
+        self, weights: Weights, gradient: Weights, rate: float, eps: float, clip_norm: float, beta2: float = 0.999
+    ) -> float:
         """Moves the weights in place; gives the norm of the gradient before clipping."""
         norm = np.sqrt(sum((g**2).sum() for g in gradient.values()))
         scale = clip_norm / norm if norm > clip_norm else 1.0
@@ -47,9 +50,9 @@ class Adam:
         for name, g in gradient.items():
             g = g * scale
             self.first[name] = 0.9 * self.first.get(name, 0.0) + 0.1 * g
-            self.second[name] = 0.999 * self.second.get(name, 0.0) + 0.001 * g**2
+            self.second[name] = beta2 * self.second.get(name, 0.0) + (1 - beta2) * g**2
             mean = self.first[name] / (1 - 0.9**self.steps)
-            square = self.second[name] / (1 - 0.999**self.steps)
+            square = self.second[name] / (1 - beta2**self.steps)
             weights[name] = weights[name] - rate * mean / (np.sqrt(square) + eps)
         return float(norm)
 
@@ -74,9 +77,10 @@ class Learner:
         self.move_target(rules)
         weight = negentropy_weight(self.timesteps, rules)
         critic_loss, gradient = self.critic_loss(episodes, rules)
-        critic_norm = self.critic_adam.step(self.critic, gradient, rules.critic_rate, rules.adam_eps, rules.clip_norm)
+        adam = (rules.adam_eps, rules.clip_norm, rules.adam_beta2)
+        critic_norm = self.critic_adam.step(self.critic, gradient, rules.critic_rate, *adam)
         policy_loss, negentropy, gradient = self.actor_losses(episodes, weight, rules)
-        actor_norm = self.actor_adam.step(self.actor, gradient, rules.actor_rate, rules.adam_eps, rules.clip_norm)
+        actor_norm = self.actor_adam.step(self.actor, gradient, rules.actor_rate, *adam)
         return {
             "critic_loss": critic_loss,
             "policy_loss": policy_loss,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -12,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from asymrl.learning.numbers import Numbers
 
-BETAS = (0.9, 0.999)
+BETA1 = 0.9  # of the mean of gradients; that of their squares is a setting
 SMALL = 10_000  # entries of a part of a model
 
 Model = TypeVar("Model", bound=eqx.Module)
@@ -47,14 +46,14 @@ def descend(
     norm = norm_of(gradient)
     sound = sound & jnp.isfinite(norm)
     gradient = clipped(gradient, norm, numbers.clip_norm)
-    count, (of_mu, of_nu) = state.count + sound, BETAS
-    mu = jax.tree.map(lambda g, m: jnp.where(sound, of_mu * m + (1 - of_mu) * g, m), gradient, state.mu)
-    nu = jax.tree.map(lambda g, v: jnp.where(sound, of_nu * v + (1 - of_nu) * g**2, v), gradient, state.nu)
+    count, new = state.count + sound, numbers.adam_new_square
+    mu = jax.tree.map(lambda g, m: jnp.where(sound, BETA1 * m + (1 - BETA1) * g, m), gradient, state.mu)
+    nu = jax.tree.map(lambda g, v: jnp.where(sound, (1 - new) * v + new * g**2, v), gradient, state.nu)
     # On a CPU the compiler would compute both means again for the parameters, from copies of all that it overwrites.
     mu, nu = jax.lax.platform_dependent(
         mu, nu, cpu=lambda *moments: jax.lax.optimization_barrier(moments), default=lambda *moments: moments
     )
-    first, second = (weight_so_far(beta, jnp.maximum(count, 1)) for beta in BETAS)
+    first, second = (weight_so_far(share, jnp.maximum(count, 1)) for share in (1 - BETA1, new))
 
     def moved(p: Array, m: Array, v: Array) -> Array:
         return jnp.where(sound, p - rate * ((m / first) / (jnp.sqrt(v / second) + numbers.adam_eps)), p)
@@ -63,13 +62,13 @@ def descend(
     return eqx.combine(jax.tree.map(moved, arrays, mu, nu), static), AdamState(count, mu, nu), norm, sound
 
 
-def weight_so_far(beta: float, steps: Int[Array, ""]) -> Float[Array, ""]:
-    """1 - beta^steps: how much of a running mean has come from real values.
+def weight_so_far(new: Float[Array, ""] | float, steps: Int[Array, ""]) -> Float[Array, ""]:
+    """1 - (1 - new)^steps: how much of a running mean has come from real values; each has had the share `new`.
 
     Computed directly, in 32 bits this loses half of its digits while there were few steps, and after three updates a
     loss has another fourth digit.
     """
-    return -jnp.expm1(steps.astype(jnp.float32) * math.log(beta))
+    return -jnp.expm1(steps.astype(jnp.float32) * jnp.log1p(-jnp.asarray(new, jnp.float32)))
 
 
 def norm_of(gradient: Any) -> Float[Array, ""]:

@@ -42,6 +42,8 @@ class Settings:
     """Whether an episode that was cut off is worth its last value, rather than nothing (as in the paper)."""
     adam_eps: float = number(1e-4)
     """Epsilon of the Adam optimisers."""
+    adam_beta2: float = number(0.999)
+    """How much Adam's mean of squared gradients keeps at each update."""
     clip_norm: float | None = number(None)
     """Largest norm of a gradient; longer ones are scaled down. None: never."""
 
@@ -83,7 +85,9 @@ class Settings:
             wanted = settings_type(self.method).__name__
             raise ValueError(f"{self.method} is trained with {wanted}, not with {type(self).__name__}")
         self.check_positive("steps", "adam_eps", "time_limit", "log_points", "memory_size", "attention_heads")
-        self.check_share("discount")
+        self.check_share("discount", "adam_beta2")
+        if self.adam_beta2 == 1:
+            raise ValueError("adam_beta2 is 1; with it, no gradient would count: choose less")
         self.check_not_negative("evaluation_episodes")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm is {self.clip_norm}; it must be a positive number, or none")
@@ -162,7 +166,8 @@ class Settings:
         """The numbers that may differ between runs of one program, by name; what is None is infinite."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.metadata.get("number")}
         values = {name: math.inf if value is None else value for name, value in values.items()}
-        return values | {"log_period": self.log_period}
+        # In 32 bits, 1 - 0.999 would be wrong in the fifth digit.
+        return values | {"log_period": self.log_period, "adam_new_square": 1 - self.adam_beta2}
 
 
 @dataclass(frozen=True)
