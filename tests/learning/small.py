@@ -131,5 +131,5 @@ def rules_of(settings: A2CSettings) -> Rules:
     if values["entropy_end"] is None:
         values["entropy_end"] = settings.entropy_weight / 10
     rounded: dict[str, Any] = {name: float(np.float32(v)) for name, v in values.items() if isinstance(v, float)}
-    # The program has 1 - beta2, which is not the rounded beta2's.
-    return Rules(**(values | rounded | {"adam_beta2": settings.adam_beta2}))
+    rounded["adam_beta2"] = settings.adam_beta2  # the program has 1 - beta2, which is not the rounded beta2's
+    return Rules(**(values | rounded))
