@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sparse
 from jaxtyping import Float64
 
 from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
@@ -120,42 +121,89 @@ def estimator_variance(
     values: Values,
     critic: Float64[np.ndarray, "pairs"],
     *,
+    lambda_: float = 0.0,
     shared: bool = False,
     noise: Float64[np.ndarray, "pairs"] | None = None,
 ) -> float:
     """The total variance (the trace of the covariance) of the gradient estimate from one episode.
 
-    The estimate is sum_t gamma^t delta_t grad log pi(a_t; h_t), with the TD error delta of the given critic and pi the
-    softmax of a table.
+    The estimate is sum_t gamma^t A_t grad log pi(a_t; h_t), with the advantage A_t = sum_k (gamma lambda)^k delta_{t+k}
+    of the given critic and pi the softmax of a table. With lambda = 0, A is the TD error; with 1, the return minus V.
 
     Args:
         values: of the policy.
         critic: the critic's value at each pair.
+        lambda_: of the TD(lambda) estimate that the actor uses.
         shared: whether the table has a row for each memory of the policy, which may recur in an episode; otherwise it
             has a row for each history.
         noise: the variance of the critic's value at each pair, if it reads a state that is drawn from the belief at
             each step; `critic` is then its mean. Whether a draw is used twice, for V(h) and as the bootstrap of the
-            previous step, makes no difference: E[grad log pi | h] = 0 removes the product of the two.
+            previous step, makes no difference with lambda = 0: E[grad log pi | h] = 0 removes the product of the two.
 
     Raises:
-        ValueError: if nodes are not histories.
+        ValueError: if nodes are not histories and the table is to have a row for each, or if a shared table is wanted
+            for draws and lambda > 0.
     """
-    graph = values.graph
-    if graph.merged == BY_MEMORY or (graph.stationary and not shared):
+    graph, gamma = values.graph, values.discount
+    if not shared and (graph.merged == BY_MEMORY or graph.stationary):
         raise ValueError("the variance of the estimate needs a graph of histories or beliefs, unrolled in time")
-    delta = td_errors(graph, critic)
+    if shared and lambda_ > 0 and noise is not None and noise.any():
+        raise ValueError("with lambda above 0 and drawn states, the variance is known for a row per history only")
+    mean, square = advantage_moments(values, critic, lambda_, noise=noise)
     size = _score_size(graph)[graph.node[graph.source], graph.action]
-    moment = delta**2
-    if noise is not None:
-        moment = moment + noise[graph.source] + values.discount**2 * at_targets(graph, noise)
-    gain = np.bincount(graph.source, graph.probability * moment * size, minlength=graph.pairs)
+    gain = _at_pairs(graph, square * size)
     if not shared:
-        second = graph.start @ graph.backward(gain, values.discount**2)
-        return float(second - _squared_means(values, delta))
-    later = _later_gradients(graph, delta)
-    gain += 2 * values.discount * _overlap(graph, delta, later)
-    second = graph.start @ graph.backward(gain, values.discount**2)
+        second = graph.start @ graph.backward(gain, gamma**2)
+        return float(second - _squared_means(values, mean))
+    # X = A grad log pi + gamma X' is the estimate from a pair on, and E[A X] has a recursion of its own.
+    delta, later = td_errors(graph, critic), _later_gradients(graph, mean)
+    together = _scattered(graph, _score_sums(graph, square))
+    together += gamma * _weighted_next(graph, delta, later)
+    together = graph.backward(together.reshape(graph.pairs, -1), gamma**2 * lambda_).reshape(later.shape)
+    gain += (
+        2 * gamma * (_overlap(graph, delta, later) + gamma * lambda_ * _overlap(graph, np.ones_like(delta), together))
+    )
+    second = graph.start @ graph.backward(gain, gamma**2)
     return float(second - np.sum(np.einsum("p,pra->ra", graph.start, later) ** 2))
+
+
+def advantage_moments(
+    values: Values,
+    critic: Float64[np.ndarray, "pairs"],
+    lambda_: float = 0.0,
+    *,
+    noise: Float64[np.ndarray, "pairs"] | None = None,
+    independent: bool = False,
+) -> tuple[Float64[np.ndarray, "edges"], Float64[np.ndarray, "edges"]]:
+    """E[A] and E[A^2] of A_t = sum_k (gamma lambda)^k delta_{t+k}, given the edge that is taken at time t.
+
+    If the critic reads a drawn state, its noise is in both delta_t = r + gamma V_{t+1} - V_t and delta_{t+1}. With one
+    draw for both uses most of it cancels in the sum, with independent draws it adds up.
+
+    Args:
+        values: of the policy.
+        critic: the critic's value at each pair; its mean, if it reads a drawn state.
+        lambda_: 0 for the TD error itself.
+        noise: the variance of the critic's value at each pair.
+        independent: whether V(x) and the bootstrap of the step before read different draws.
+    """
+    graph, decay = values.graph, values.discount * lambda_
+    delta = td_errors(graph, critic)
+    mean = delta + decay * at_targets(graph, graph.backward(_at_pairs(graph, delta), decay))
+    # E[A^2] on an edge is E[(delta + decay A')^2]; the square of A' has a recursion of its own.
+    cross = delta * (2 * mean - delta)
+    if noise is not None:
+        factor = 1 + lambda_**2 if independent else (1 - lambda_) ** 2
+        # An open pair has no TD error of its own that could cancel or add to the bootstrap.
+        factors = np.where(at_targets(graph, graph.acting.astype(float)) > 0, factor, 1.0)
+        cross = cross + values.discount**2 * factors * at_targets(graph, noise)
+    square = cross + decay**2 * at_targets(graph, graph.backward(_at_pairs(graph, cross), decay**2))
+    return mean, square if noise is None else square + noise[graph.source]
+
+
+def _at_pairs(graph: HistoryGraph, y: Float64[np.ndarray, "edges"]) -> Float64[np.ndarray, "pairs"]:
+    """The mean of y over the edges of each pair."""
+    return np.bincount(graph.source, graph.probability * y, minlength=graph.pairs)
 
 
 def at_targets(graph: HistoryGraph, x: Float64[np.ndarray, "pairs"]) -> Float64[np.ndarray, "edges"]:
@@ -209,22 +257,39 @@ def squared_probabilities(graph: HistoryGraph) -> Float64[np.ndarray, "nodes"]:
     return squares
 
 
-def _later_gradients(graph: HistoryGraph, delta: Float64[np.ndarray, "edges"]) -> Float64[np.ndarray, "pairs rows A"]:
-    """E[sum_k gamma^k delta_k grad log pi_k | pair]: the expected estimate from here on."""
-    rows = int(graph.parameter.max()) + 1
-    gain = np.zeros((graph.pairs, rows, graph.pomdp.actions))
-    gain[np.arange(graph.pairs), graph.parameter[graph.node]] = _score_sums(graph, delta)
+def _scattered(graph: HistoryGraph, own: Float64[np.ndarray, "pairs A"]) -> Float64[np.ndarray, "pairs rows A"]:
+    """A table for each pair which is zero except in the row of the pair's node."""
+    table = np.zeros((graph.pairs, int(graph.parameter.max()) + 1, graph.pomdp.actions))
+    table[np.arange(graph.pairs), graph.parameter[graph.node]] = own
+    return table
+
+
+def _later_gradients(
+    graph: HistoryGraph, advantage: Float64[np.ndarray, "edges"]
+) -> Float64[np.ndarray, "pairs rows A"]:
+    """E[sum_k gamma^k A_k grad log pi_k | pair]: the expected estimate from here on."""
+    gain = _scattered(graph, _score_sums(graph, advantage))
     flat = graph.backward(gain.reshape(graph.pairs, -1), graph.pomdp.discount)
     return flat.reshape(gain.shape)
 
 
+def _weighted_next(
+    graph: HistoryGraph, weight: Float64[np.ndarray, "edges"], later: Float64[np.ndarray, "pairs rows A"]
+) -> Float64[np.ndarray, "pairs rows A"]:
+    """E[weight x (the expected estimate from the next pair on)] at each pair."""
+    on = graph.target >= 0
+    entries = ((graph.probability * weight)[on], (graph.source[on], graph.target[on]))
+    matrix = sparse.csr_array(entries, shape=(graph.pairs, graph.pairs))
+    return (matrix @ later.reshape(graph.pairs, -1)).reshape(later.shape)
+
+
 def _overlap(
-    graph: HistoryGraph, delta: Float64[np.ndarray, "edges"], later: Float64[np.ndarray, "pairs rows A"]
+    graph: HistoryGraph, weight: Float64[np.ndarray, "edges"], later: Float64[np.ndarray, "pairs rows A"]
 ) -> Float64[np.ndarray, "pairs"]:
-    """E[delta grad log pi(a) . (the expected estimate from the next pair on)] at each pair."""
+    """E[weight grad log pi(a) . (a table at the next pair)] at each pair."""
     on = graph.target >= 0
     source, target, a = graph.source[on], graph.target[on], graph.action[on]
     node = graph.node[source]
     follows = later[target, graph.parameter[node]]
     product = follows[np.arange(len(a)), a] - np.sum(graph.pi[node] * follows, axis=1)
-    return np.bincount(source, graph.probability[on] * delta[on] * product, minlength=graph.pairs)
+    return np.bincount(source, graph.probability[on] * weight[on] * product, minlength=graph.pairs)

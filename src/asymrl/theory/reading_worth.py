@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 
 from asymrl.theory.analysis import Analysis
-from asymrl.theory.gradients import at_targets, state_variance, td_errors
+from asymrl.theory.gradients import advantage_moments, at_targets, state_variance
 from asymrl.theory.history_graph import BY_MEMORY
 from asymrl.theory.readings import LearnedCritic, learn
 from asymrl.theory.values import Values
@@ -139,32 +138,17 @@ def advantage_variance(
 ) -> float:
     """The mean of Var(A | h, a) over visits, for A_t = sum_k (gamma lambda)^k delta_{t+k}.
 
-    If the critic reads a drawn state, its noise is in both delta_t = r + gamma V_{t+1} - V_t and delta_{t+1}. With one
-    draw for both uses most of it cancels in the sum, with independent draws it adds up.
-
     Args:
         values: of the policy.
         critic: the critic in the TD errors.
         lambda_: 0 for the TD error itself.
         independent: whether V(x) and the bootstrap of the step before read different draws.
     """
-    graph, decay = values.graph, values.discount * lambda_
-    delta, noise = td_errors(graph, critic.V), critic.noise
-
-    def at_pairs(y: Float64[np.ndarray, "edges"]) -> Float64[np.ndarray, "pairs"]:
-        return np.bincount(graph.source, graph.probability * y, minlength=graph.pairs)
-
-    mean = delta + decay * at_targets(graph, graph.backward(at_pairs(delta), decay))
-    # E[A^2] on an edge is E[(delta + decay A')^2]; the square of A' has a recursion of its own.
-    cross = delta * (2 * mean - delta)
-    factor = 1 + lambda_**2 if independent else (1 - lambda_) ** 2
-    # An open pair has no TD error of its own that could cancel or add to the bootstrap.
-    factors = np.where(at_targets(graph, graph.acting.astype(float)) > 0, factor, 1.0)
-    cross = cross + values.discount**2 * factors * at_targets(graph, noise)
-    square = cross + decay**2 * at_targets(graph, graph.backward(at_pairs(cross), decay**2)) + noise[graph.source]
+    graph = values.graph
+    mean, square = advantage_moments(values, critic.V, lambda_, noise=critic.noise, independent=independent)
     weight = graph.mass[graph.source] * graph.probability
     place = graph.node[graph.source].astype(np.int64) * graph.pomdp.actions + graph.action
-    visits, first, second = (np.bincount(place, weight * y) for y in (np.ones(len(delta)), mean, square))
+    visits, first, second = (np.bincount(place, weight * y) for y in (np.ones(len(mean)), mean, square))
     taken = visits > 0
     spread = second[taken] - first[taken] ** 2 / visits[taken]
     return float(np.maximum(spread, 0.0).sum() / visits.sum())
