@@ -1,30 +1,61 @@
-"""Agents of Heaven-Hell and Shopping that are experts with given probabilities before and after they are informed.
+"""Agents that are experts with given probabilities before and after they are informed, else random.
 
-Each remembers its place and what it was told, which is all that its belief depends on while it buys nothing in vain.
+In Heaven-Hell and Shopping, an agent remembers its place and what it was told; in RockSample it acts on its belief.
 """
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
-from asymrl.theory.policies import Controller
-from asymrl.worlds.finite_worlds import BUY, DOWN, EAST, LEFT, NORTH, QUERY, RIGHT, SOUTH, UP, WEST
+from asymrl.theory.policies import BeliefPolicy, Controller, HistoryPolicy
+from asymrl.worlds import rock_sample as rocks
+from asymrl.worlds.finite_worlds import (
+    BUY,
+    DOWN,
+    EAST,
+    LEFT,
+    NORTH,
+    QUERY,
+    RIGHT,
+    SOUTH,
+    UP,
+    WEST,
+    HeavenHell,
+    Shopping,
+)
+from asymrl.worlds.registry import make
 
-STAGES = {"random": (0.0, 0.0), "random, then good": (0.0, 0.9), "good": (0.9, 0.9)}
-"""Named agents: the probability of the expert's action before it is informed, and after. Otherwise it acts at random."""
+SURE = 1e-6  # what a probability may lack of 0 or 1 to count as knowledge
+STAGES = {"random": (0.0, 0.0), "half": (0.0, 0.9), "good": (0.9, 0.9)}
+"""Agents at three stages of learning: the probability of the expert's action before they are informed, and after.
+
+"half" acts at random until it is informed, and is good afterwards.
+"""
 
 
-def half_expert(world: str, before: float, after: float) -> Controller:
-    """The agent of a world, `heaven-hell-N` or `shopping-N`.
+def half_expert(world: str, before: float, after: float, *, patient: bool = False) -> HistoryPolicy:
+    """The agent of a world: Heaven-Hell, Shopping or RockSample.
+
+    Args:
+        world: its name.
+        before: the probability of the expert's action before the agent is informed.
+        after: the same afterwards.
+        patient: whether it never buys in Shopping before it is informed. Its beliefs are then few: a purchase in vain
+            tells where the item is not, and there are 2^25 such sets in Shopping-5.
 
     Raises:
         ValueError: for another world.
     """
-    kind, _, size = world.rpartition("-")
-    agents = {"heaven-hell": asking_agent, "shopping": shopping_agent}
-    if kind not in agents or not size.isdigit():
-        raise ValueError(f"{world}: there are experts for heaven-hell-N and shopping-N only")
-    return agents[kind](int(size), before, after)
+    env = make(world)
+    if isinstance(env, HeavenHell):
+        return asking_agent(env.n, before, after)
+    if isinstance(env, Shopping):
+        return shopping_agent(env.n, before, after, patient=patient)
+    if isinstance(env, rocks.RockSample):
+        return surveying_agent(env, before, after)
+    raise ValueError(f"{world}: there are experts for heaven-hell-N, shopping-N and rock-sample-N-K only")
 
 
 def asking_agent(n: int, before: float, after: float) -> Controller:
@@ -50,8 +81,8 @@ def asking_agent(n: int, before: float, after: float) -> Controller:
     return Controller(_soft(best, (before, after, after), 4), np.zeros(cells + 2, int), follow)
 
 
-def shopping_agent(n: int, before: float, after: float) -> Controller:
-    """Shopping-n: asks where the item is, walks there and buys.
+def shopping_agent(n: int, before: float, after: float, *, patient: bool = False) -> Controller:
+    """Shopping-n: asks where the item is, walks there and buys. If it is patient, it never buys before it has asked.
 
     It remembers its own position and what it was told: z = word * cells + position, word 0 for nothing.
     """
@@ -67,7 +98,51 @@ def shopping_agent(n: int, before: float, after: float) -> Controller:
         word, position = np.divmod(z, cells)
         return np.where(a == QUERY, (o - cells + 1) * cells + position, word * cells + o)
 
-    return Controller(_soft(best, (before, *[after] * cells), 6), np.zeros(2 * cells + 1, int), follow)
+    pi = _soft(best, (before, *[after] * cells), 6)
+    if patient:
+        pi[:cells, BUY] = 0.0
+        pi[:cells] /= pi[:cells].sum(1, keepdims=True)
+    return Controller(pi, np.zeros(2 * cells + 1, int), follow)
+
+
+def surveying_agent(env: rocks.RockSample, before: float, after: float) -> BeliefPolicy:
+    """RockSample: goes from rock to rock, checks each one on the spot, samples it if it is good, then leaves.
+
+    It is informed while it knows of a good rock, and when it knows all rocks.
+    """
+    terrain, k = env.terrain, len(env.terrain.rocks)
+    A, S = rocks.CHECK + k, env.latent_space.n
+    cell, bits = np.divmod(np.arange(S), 2**k)
+    good = (bits[:, None] >> np.arange(k)) & 1
+    places, x, y = np.array(terrain.rocks), *np.divmod(np.arange(terrain.cells), terrain.n)
+
+    def towards(rover: int, wanted: np.ndarray) -> int:
+        """The move to the nearest wanted rock, or to the exit."""
+        if not wanted.any():
+            return rocks.EAST
+        far = np.abs(places - (x[rover], y[rover])).sum(1)
+        to_x, to_y = places[np.flatnonzero(wanted)[np.argmin(far[wanted])]]
+        if to_x != x[rover]:
+            return rocks.EAST if to_x > x[rover] else rocks.WEST
+        return rocks.NORTH if to_y > y[rover] else rocks.SOUTH
+
+    @functools.cache
+    def row(at: int, chance: bytes) -> np.ndarray:
+        p = np.frombuffer(chance)
+        known_good, known_bad = p > 1 - SURE, p < SURE
+        here = int(terrain.rock_at()[at])
+        if here >= 0 and not known_bad[here]:
+            best = rocks.SAMPLE if known_good[here] else rocks.CHECK + here
+        else:
+            best = towards(at, known_good if known_good.any() else ~known_bad)
+        expert = after if known_good.any() or known_bad.all() else before
+        return expert * np.eye(A)[best] + (1 - expert) / A
+
+    def act(beliefs: np.ndarray, time: np.ndarray) -> np.ndarray:
+        rover, chance = cell[np.argmax(beliefs, axis=1)], np.round(beliefs @ good, 9)
+        return np.stack([row(int(at), p.tobytes()) for at, p in zip(rover, chance, strict=True)])
+
+    return BeliefPolicy(env.pomdp(), act)
 
 
 def _soft(best: list[np.ndarray], expert: tuple[float, ...], actions: int) -> np.ndarray:

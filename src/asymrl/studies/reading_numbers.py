@@ -1,0 +1,107 @@
+"""Exact numbers of what critics read, for agents at three stages of learning: bias, gradient, variance, explained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from asymrl.studies.half_experts import STAGES, half_expert
+from asymrl.theory.analysis import Analysis, analyse
+from asymrl.theory.gradients import advantage_moments
+from asymrl.theory.history_graph import BY_BELIEF
+from asymrl.theory.reading_worth import examine_reading
+from asymrl.theory.readings import Reading, learn, read
+from asymrl.theory.values import Values
+from asymrl.worlds.registry import make
+
+NUMBERS = ("value bias", "cosine", "error", "variance", "explained", "explained return", "readable")
+
+
+def reading_numbers(
+    world: str,
+    readings: Mapping[str, tuple[str, bool]],
+    names: Sequence[str] = NUMBERS,
+    discount: float | None = None,
+) -> list[dict[str, Any]]:
+    """A row for each reading: its label in `arm`, then for each agent of `STAGES` these numbers of `worth_of`.
+
+    Args:
+        world: Heaven-Hell, Shopping (whose agents buy nothing before they are informed) or RockSample.
+        readings: what each critic sees and whether it reads the history, by label.
+        names: which of `NUMBERS`.
+        discount: by default the world's.
+    """
+    rows: list[dict[str, Any]] = [{"arm": label} for label in readings]
+    for stage, (before, after) in STAGES.items():
+        analysis = analyse_agent(world, before, after, discount)
+        plain = analysis.variance("h")
+        for row, (sees, history) in zip(rows, readings.values(), strict=True):
+            numbers = worth_of(analysis, sees, history, plain)
+            row |= {f"{stage}: {name}": numbers[name] for name in names}
+    return rows
+
+
+def analyse_agent(world: str, before: float, after: float, discount: float | None = None) -> Analysis:
+    """The analysis of an agent of a world, on a graph of beliefs."""
+    policy = half_expert(world, before, after, patient=True)
+    return analyse(make(world), policy, discount=discount, merge=BY_BELIEF)
+
+
+def worth_of(analysis: Analysis, sees: str, history: bool, plain: float) -> dict[str, float | None]:
+    """The numbers of a critic that has converged with TD(0), by the names in `NUMBERS`.
+
+    Args:
+        analysis: of the policy.
+        sees: what the critic sees besides the history, as in `Analysis.critic`.
+        history: whether it reads the history.
+        plain: the variance of the gradient estimate with V(h). The critic's variance is relative to it; both are for
+            one episode and a policy with a row for each history.
+    """
+    worth = examine_reading(analysis, sees, history)
+    reading = read(analysis.graph, sees, history, analysis.world)
+    assert worth.gradient_variance is not None  # the graph has beliefs and a horizon
+    return {
+        "value bias": worth.value_bias,
+        "cosine": worth.gradient_cosine,
+        "error": worth.gradient_error,
+        "variance": worth.gradient_variance / plain,
+        "explained": worth.explained,
+        "explained return": explained_return(analysis.values, reading) if history else None,
+        "readable": readable_value(analysis, sees),
+    }
+
+
+def explained_return(values: Values, reading: Reading) -> float:
+    """E[Var(V(h, i) | h)] / E[Var(G | h)]: the share of the return's variance given h that i explains.
+
+    Here G = sum_k gamma^k r_k is the return from h on and V(h, i) = E[G | h, i], so that the total variance splits into
+    Var(G | h) = Var(V(h, i) | h) + E[Var(G | h, i) | h]. Means are over the visits of an episode.
+    """
+    graph = values.graph
+    weight = np.where(graph.acting, graph.mass, 0.0)
+    critic = learn(values, reading, "mc")
+    # Of a mean square the part that i explains: E[V(h, i)^2 | h] - V(h)^2.
+    between = weight @ (reading.share @ critic.table**2) - weight @ values.V_h[graph.node] ** 2
+    square = advantage_moments(values, values.V_h[graph.node], 1.0)[1]
+    total = np.sum(graph.mass[graph.source] * graph.probability * square)
+    return float(between / total)
+
+
+def readable_value(analysis: Analysis, sees: str) -> float:
+    """1 - E[(V(h) - E[V(h) | x])^2] / Var(V(h)), where x is the agent's position and what the critic sees.
+
+    The share of the variance of V(h) over visits that x tells without any memory: how much the input is worth as a
+    feature. It says nothing about the state that the history does not, for the target is V(h).
+    """
+    graph, values = analysis.graph, analysis.values
+    inputs = sees.split("+") if sees else []
+    # The state tells the position already.
+    told = sees if {"state", "position"} & set(inputs) else "+".join(["position", *inputs])
+    reading = read(graph, told, False, analysis.world)
+    V, weight = values.V_h[graph.node], np.where(graph.acting, graph.mass, 0.0)
+    table = reading.mean(V)
+    left = weight @ (reading.share @ table**2 - 2 * (reading.share @ table) * V + V**2)
+    spread = weight @ (V - weight @ V / weight.sum()) ** 2
+    return float(1 - left / spread)
