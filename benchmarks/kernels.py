@@ -23,7 +23,6 @@ from dataclasses import dataclass
 os.environ["JAX_SKIP_CUDA_CONSTRAINTS_CHECK"] = "1"
 os.environ["JAX_PLATFORMS"] = "cpu,cuda"
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import tyro
@@ -69,10 +68,9 @@ def compiled_text(settings: Settings, runs: int) -> str:
     topology = topologies.get_topology_desc(platform="cuda", topology_name="one", target_config=H200, topology="1x1x1")
     place = SingleDeviceSharding(topology.devices[0])
     program = CompiledProgram(settings)
-    given = jax.eval_shape(
-        lambda: (eqx.filter(program.start(range(runs)), eqx.is_array), stack_numbers([settings] * runs), jnp.int32(1))
-    )
-    given = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), given)
+    numbers, one = jax.eval_shape(lambda: (stack_numbers([settings] * runs), jnp.int32(1)))
+    states = jax.tree.map(lambda x: jax.ShapeDtypeStruct((runs, *x.shape), x.dtype), program.shapes)
+    given = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), (states, numbers, one))
     lowered = jax.jit(program.train_lanes, donate_argnums=0).trace(*given).lower(lowering_platforms=("cuda",))
     # There is no device to try alternatives on.
     options = {**compiler_options("gpu"), "xla_gpu_autotune_level": 0}

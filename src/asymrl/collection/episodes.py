@@ -87,6 +87,16 @@ class Lesson(NamedTuple):
         return jnp.max(self.lengths) + 1
 
 
+def staying(states: Any, times: Int[Array, "time episode"], last: Int[Array, "episode"]) -> Any:
+    """The states `[time, episode, ...]`, where each episode stays where it was at its last time.
+
+    A model may compute less if an episode goes nowhere after its end, where nobody asks for its state.
+    """
+    index = jnp.minimum(times, jnp.broadcast_to(jnp.maximum(last, 0)[None], times.shape))
+    rows = jax.vmap(lambda leaf, index: leaf[index], (1, 1), 1)
+    return jax.tree.map(lambda leaf: rows(leaf, index), states)
+
+
 def lesson(env: World, settings: Settings, episodes: Episodes, length: int, key: PRNGKeyArray | None = None) -> Lesson:
     """The first `length` steps of the episodes, and what the critic is told about them.
 
@@ -99,7 +109,8 @@ def lesson(env: World, settings: Settings, episodes: Episodes, length: int, key:
     signal = bootstrap_signal = None
     if "s" in settings.how.reads:
         times = jnp.broadcast_to(jnp.arange(seen)[:, None], (seen, episodes.lengths.shape[0]))
-        whole = times == 0, before, observations, states, times
+        last = episodes.lengths - (0 if settings.bootstrap_truncated else 1)
+        whole = times == 0, before, observations, staying(states, times, last), times
         told = critic_signal(env, settings)
         _, signal, bootstrap_signal = follow_twice(told, settings, key, told.initial(times.shape[1]), *whole)
     return Lesson(

@@ -195,7 +195,8 @@ def values_and_bootstraps(
     history = critic.history
     features = None if history is None else history.sequence(data.before, data.observations, data.longest())
     values, ahead = (
-        critic.read(features, signal, data.before.shape[:2]) for signal in (data.signal, data.bootstrap_signal)
+        critic.read(features, signal, data.before.shape[:2], whole_episodes=True)
+        for signal in (data.signal, data.bootstrap_signal)
     )
     return values, ahead
 

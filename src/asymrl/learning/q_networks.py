@@ -44,7 +44,7 @@ class QNetworks(eqx.Module):
         if self.privileged is None:
             return of_history, None
         if self.privileged.shares:
-            return of_history, self.privileged.read(features, signal, before.shape[:2])
+            return of_history, self.privileged.read(features, signal, before.shape[:2], whole_episodes=True)
         return of_history, self.privileged(before, observations, signal)
 
 

@@ -281,7 +281,7 @@ class Critic(eqx.Module):
         if self.shares and self.history is None:
             raise ValueError("this critic reads the actor's memory; call critic.with_history(actor) first")
         features = None if self.history is None else self.history.sequence(before, observations, inputs)
-        return self.read(features, signal, before.shape[:2])
+        return self.read(features, signal, before.shape[:2], whole_episodes=True)
 
     def with_history(self, actor: Actor) -> Critic:
         """The critic with the history that it reads: its own, or the actor's if that is shared."""
@@ -290,18 +290,23 @@ class Critic(eqx.Module):
         return eqx.tree_at(lambda critic: critic.history, self, actor.history, is_leaf=lambda leaf: leaf is None)
 
     def read(
-        self, features: Float[Array, "*batch size"] | None, signal: Any, batch: tuple[int, ...]
+        self,
+        features: Float[Array, "*batch size"] | None,
+        signal: Any,
+        batch: tuple[int, ...],
+        *,
+        whole_episodes: bool = False,
     ) -> Float[Array, "..."]:
-        """The value or values, given the features of the history if it reads one, and the signal if it is told one."""
+        """The value or values, given the features of the history if it reads one, and the signal if it is told one.
+
+        `whole_episodes`: the batch is `[time, episode]`, and each episode starts at its first time.
+        """
         first, *rest = self.head.layers
-        seen = 0 if features is None else features.shape[-1]
         read = jnp.broadcast_to(first.bias, (*batch, first.bias.shape[0]))
-        # Split, not sliced: the gradient of a split is put together without additions.
-        of_history, of_signal = jnp.split(first.weight, [seen])
-        if features is not None:
-            read = read + product(features, of_history)
         if self.phi_s is not None:
-            read = read + self.phi_s.project(signal, of_signal)
+            read = read + self.phi_s.project_beside(features, signal, first.weight, whole_episodes=whole_episodes)
+        elif features is not None:
+            read = read + product(features, first.weight)
         for layer in rest:
             read = layer(jax.nn.relu(read))
         return read[..., 0] if self.outputs is None else read

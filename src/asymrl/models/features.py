@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from asymrl.models.grid_product import Convolutions, grid_product, layer, visits
 from asymrl.models.layers import Embedding, Features, look_up, product
 from asymrl.worlds.spaces import Box, Discrete, Indices, MultiDiscrete, Place, Record, Simplex, Space
 
@@ -119,42 +120,29 @@ class GridState(Features):
         leading = planes.shape[:-3]
         planes = planes.reshape(-1, *planes.shape[-3:])
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            planes = jax.nn.relu(convolve(planes, kernel) + jnp.broadcast_to(bias, (1, 1, 1, bias.shape[0])))
+            planes = jax.nn.relu(layer(planes, kernel, bias))
         return planes.reshape(*leading, self.size - AGENT_SIZE)
 
-    def project(self, value: dict[str, Any], weight: Float[Array, "size width"]) -> Float[Array, "*batch width"]:
-        """The features of states, `[time, episode]` or otherwise, times a matrix.
-
-        If only the agent moves, an episode has no more different grids than cells; long episodes are looked up.
-        """
+    def project_beside(
+        self,
+        others: Float[Array, "*batch others"] | None,
+        value: dict[str, Any],
+        weight: Float[Array, "inputs width"],
+        *,
+        whole_episodes: bool,
+    ) -> Float[Array, "*batch width"]:
+        """If only the agent moves, an episode has no more different grids than cells that were visited."""
         marked = value["agent_id_grid"]
-        if self.place is None or marked.ndim != 4:
-            return self(value) @ weight
+        if self.place is None or marked.ndim != 4 or not whole_episodes:
+            return super().project_beside(others, value, weight, whole_episodes=whole_episodes)
         T, E, H, W = marked.shape
-        inner = self.place.inner(marked).reshape(T, E, -1)
-        cells = inner.shape[-1]
-        if cells >= T:
-            return self(value) @ weight
-        index = np.arange(H * W).reshape(H, W)
-        places = (self.place.inner(index).reshape(-1, 1, 1) == index).astype(np.uint8)  # [cell, H, W]
-        grids = jnp.broadcast_to(value["grid"][:1], (cells, *value["grid"].shape[1:]))
-        everywhere = self.seen(grids, jnp.broadcast_to(places[:, None], (cells, E, H, W)))
-        table = (everywhere @ weight[AGENT_SIZE:]).reshape(cells * E, -1)
-        rows = jnp.argmax(inner, axis=-1).astype(jnp.int32) * E + jnp.broadcast_to(jnp.arange(E), (T, E))
-        return value["agent"] @ weight[:AGENT_SIZE] + look_up(table, rows)
-
-
-def convolve(
-    planes: Float[Array, "batch H W inputs"], kernel: Float[Array, "taps outputs"]
-) -> Float[Array, "batch H W outputs"]:
-    """A 3 x 3 convolution with zero padding, as a product with the neighbourhoods.
-
-    With weights of its own for each run, a convolution would become a grouped one, which is very slow.
-    """
-    padded = jnp.pad(planes, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    H, W = planes.shape[1:3]
-    taps = [padded[:, i : i + H, j : j + W] for i in range(3) for j in range(3)]
-    return jnp.concatenate(taps, axis=-1) @ kernel
+        inner = self.place.inner(marked).reshape(T, E, -1) > 0
+        cells = self.place.inner(np.arange(H * W).reshape(H, W)).reshape(-1)
+        grids = self.embedding(value["grid"][0].astype(jnp.int32))[..., 0]
+        beside = value["agent"] if others is None else jnp.concatenate([others, value["agent"]], axis=-1)
+        convolutions = Convolutions(self.kernels, self.biases)
+        read = grid_product(convolutions, weight, grids, beside.reshape(T * E, -1), visits(inner, cells))
+        return read.reshape(T, E, -1)
 
 
 class Expected(Features):
@@ -230,10 +218,23 @@ class Parts(Features):
 
     def project(self, value: dict[str, Any], weight: Float[Array, "size width"]) -> Float[Array, "*batch width"]:
         """Part by part, so that each can look up its products."""
-        ends = np.cumsum([part.size for part in self.parts])[:-1].tolist()
-        weights = jnp.split(weight, ends)
-        parts = zip(self.names, self.parts, weights, strict=True)
-        return sum((part.project(value[name], w) for name, part, w in parts), jnp.float32(0))
+        return self.project_beside(None, value, weight, whole_episodes=False)
+
+    def project_beside(
+        self,
+        others: Float[Array, "*batch others"] | None,
+        value: dict[str, Any],
+        weight: Float[Array, "inputs width"],
+        *,
+        whole_episodes: bool,
+    ) -> Float[Array, "*batch width"]:
+        sizes = [0 if others is None else others.shape[-1], *(part.size for part in self.parts)]
+        of_others, *weights = jnp.split(weight, np.cumsum(sizes)[:-1].tolist())
+        projected = [
+            part.project_beside(None, value[name], rows, whole_episodes=whole_episodes)
+            for name, part, rows in zip(self.names, self.parts, weights, strict=True)
+        ]
+        return sum_of(projected if others is None else [product(others, of_others), *projected])
 
 
 def kind_of(observation_space: Space) -> str:

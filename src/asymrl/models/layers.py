@@ -98,6 +98,24 @@ class Features(eqx.Module):
         """The features times a matrix. Cheaper where the features are rows of a table: then so are the products."""
         return self(value) @ weight
 
+    def project_beside(
+        self,
+        others: Float[Array, "*batch others"] | None,
+        value: Any,
+        weight: Float[Array, "inputs width"],
+        *,
+        whole_episodes: bool,
+    ) -> Float[Array, "*batch width"]:
+        """Other numbers, if any, and the features side by side, times a matrix.
+
+        `whole_episodes`: values are `[time, episode]`, and after its end an episode does not matter.
+        """
+        del whole_episodes
+        # Split, not sliced: the gradient of a split is put together without additions.
+        of_others, of_features = jnp.split(weight, [0 if others is None else others.shape[-1]])
+        projected = self.project(value, of_features)
+        return projected if others is None else product(others, of_others) + projected
+
     def prepared(self, weight: Float[Array, "size width"]) -> Features:
         """`project` with this matrix as a function of its own, for many single values in a row."""
         return Product(self, weight)
