@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from asymrl.cli.running import NetworkOptions, Running, print_table, train_to_the_end
-from asymrl.cli.usage import Flag, UsageError, user_errors
+from asymrl.cli.running import NetworkOptions, Running, print_findings, train_to_the_end
+from asymrl.cli.usage import Flag, UsageError, check_folder, user_errors
 from asymrl.paper.parts import Extent, Part, extent, probes_from_json
 
 if TYPE_CHECKING:
@@ -77,17 +77,7 @@ class Reproduce(Running, NetworkOptions):
         """Prints the numbers, and writes them and the figures."""
         from asymrl.paper.reproduced import reproduction
 
-        out = self.out or Path("figures")
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            with user_errors(source):
-                made = reproduction(self.part, source, wanted, until=self.until)
-            files = made.save(out)
-        except OSError as error:
-            raise UsageError(f"{error.filename or out}: cannot be written: {error.strerror}") from error
-        for note in made.notes:
-            print(note)
-        print_table(made.leaders)
-        if made.reading:
-            print(made.reading)
-        print(*files, sep="\n")
+        out = check_folder(self.out or Path("figures"))
+        with user_errors(source):
+            made = reproduction(self.part, source, wanted, until=self.until)
+        print_findings(made, out)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from asymrl.engine.driver import Outcome
     from asymrl.engine.listeners import Listener
+    from asymrl.report.findings import Findings
     from asymrl.stores.store import Store
 
 Tracker = Callable[["Path"], "Listener"]
@@ -169,6 +170,23 @@ def print_results(store: Store) -> None:
     settings = [run.settings for run in store.runs]
     least = next((each for each in settings if getattr(each, "anneal", False)), settings[0])  # longer, all or none are
     print(next_commands(store.path, least, where, has_networks=store.keeps_networks))
+
+
+def print_findings(made: Findings, out: Path) -> None:
+    """Writes tables and figures into a folder, and prints the numbers. Raises UsageError if it cannot be written."""
+    try:
+        files = made.save(out)
+    except OSError as error:
+        raise UsageError(f"{error.filename or out}: cannot be written: {error.strerror}") from error
+    for note in made.notes:
+        print(note)
+    print_table(made.leaders)
+    for table in made.tables.values():
+        print()
+        print_table(table)
+    if made.reading:
+        print(made.reading)
+    print(*files, sep="\n")
 
 
 def print_table(table: pl.DataFrame) -> None:

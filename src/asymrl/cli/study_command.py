@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from asymrl.cli.running import Running, print_table, train_to_the_end
-from asymrl.cli.usage import Flag, user_errors
+from asymrl.cli.running import Running, print_findings, print_table, train_to_the_end
+from asymrl.cli.usage import Flag, check_folder, user_errors
 
 if TYPE_CHECKING:
     from asymrl.studies.study import Study
@@ -65,6 +65,9 @@ class RunStudy(Running):
             _print_question(wanted)
         if self.exact_only:
             return 0
+        if self.from_results is not None:
+            self._report(self.from_results, wanted)
+            return 0
         return self._train(wanted, self.name, options)
 
     def _train(self, wanted: Study, name: str, options: dict) -> int:
@@ -83,7 +86,18 @@ class RunStudy(Running):
                 status = train_to_the_end(store, options, trackers, only=only, again=again)
                 if status > 1 or set(store.unfinished()) & set(only):
                     return status
+        if not self.no_draw and self.phase != "search":
+            self._report(out, wanted)
         return status
+
+    def _report(self, source: Path, wanted: Study) -> None:
+        """Prints the numbers, and writes them and the figures."""
+        from asymrl.studies.answer import answer
+
+        out = check_folder(self.out or Path("figures"))
+        with user_errors(source):
+            made = answer(wanted, source)
+        print_findings(made, out)
 
 
 def _list_studies() -> int:

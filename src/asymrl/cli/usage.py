@@ -129,6 +129,14 @@ def check_writable(path: Path, endings: Sequence[str], otherwise: str = "") -> N
         raise UsageError(f"{path}: cannot be written; choose another place with -o")
 
 
+def check_folder(path: Path) -> Path:
+    """Refuses, before any work is done, a folder that cannot be made or written into. Returns it; makes nothing."""
+    there = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise UsageError(f"{path}: cannot be written: {there} is {'read-only' if there.is_dir() else 'a file'}")
+    return path
+
+
 def require_packages(names: Sequence[str], extra: str, purpose: str) -> None:
     """Refuses, before any work is done, if a package of this extra is missing."""
     for name in names:

@@ -14,7 +14,7 @@ from asymrl.lazy import exports
 
 if TYPE_CHECKING:
     from asymrl.paper.parts import Extent as Extent, extent as extent, runs_of as runs_of
-    from asymrl.paper.reproduced import Reproduction as Reproduction, reproduction as reproduction
+    from asymrl.paper.reproduced import reproduction as reproduction
     from asymrl.paper.results import comparison as comparison, final_values as final_values
     from asymrl.paper.selection import ranking as ranking
     from asymrl.stores.hyperparameters import (
@@ -30,7 +30,7 @@ __getattr__, __dir__ = exports(
     {
         "asymrl.stores.hyperparameters": ["PAPER_WORLDS", "RATES", "budget", "grid", "tuned"],
         "asymrl.paper.parts": ["Extent", "extent", "runs_of"],
-        "asymrl.paper.reproduced": ["Reproduction", "reproduction"],
+        "asymrl.paper.reproduced": ["reproduction"],
         "asymrl.paper.results": ["comparison", "final_values"],
         "asymrl.paper.selection": ["ranking"],
     },

@@ -2,103 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.fork import PAIRS, TITLES, exact_values
 from asymrl.paper.results import in_paper_order, score_matrix, worlds_of_all
 from asymrl.paper.selection import SEARCHED
 from asymrl.render import style
-from asymrl.report.curves import DPI, curves, draw_band, finish, method_colours
+from asymrl.report.curves import curves, draw_band, method_colours
 from asymrl.report.intervals import bootstrap, performance_profile, profile_band
+from asymrl.report.world_panels import CurvePanel, draw_panels, finish_small, legend_above
 from asymrl.stores.hyperparameters import PAPER_WORLDS
 from asymrl.stores.statistics import final_returns
-from asymrl.worlds.reference_scores import scores
 
-# Reference policy -> its label and line.
-REFERENCES = {
-    "best": ("best known", (0, (5, 2))),
-    "random": ("random", (0, (1, 1.5))),
-    "uninformed": ("never gathers information", (0, (4, 2, 1, 2))),
-}
 CRITICS = {"a2c": "V(h)  a2c", "a2c-asym-s": "V(s)  a2c-asym-s", "a2c-asym-hs": "V(h, s)  a2c-asym-hs"}
 
 
 def learning_curves(table: pl.DataFrame, *, columns: int = 4) -> Figure:
     """Figure 3: a panel for each world, the mean of each method with a band of one standard error."""
-    worlds = in_paper_order(table["world"].to_list(), PAPER_WORLDS)
     methods = in_paper_order(table["method"].to_list(), PAPER_METHODS)
-    columns = min(columns, len(worlds))
-    rows = -(-len(worlds) // columns)
-    # A single panel is wider, so that the legend fits above it.
-    figure = Figure(figsize=(max(3.2 * columns + 0.4, 5.4), 2.45 * rows + 0.75), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).flatten()
-    for ax, world in zip(panels, worlds, strict=False):
-        _world_panel(ax, table.filter(pl.col("world") == world), world, methods)
-    for ax in panels[len(worlds) :]:
-        ax.set_axis_off()
-    for ax in panels[::columns]:
-        ax.set_ylabel("return of the last 100 episodes" if rows == 1 else "return", fontsize=9)
-    for ax in panels[max(len(worlds) - columns, 0) : len(worlds)]:
-        ax.set_xlabel("timesteps", fontsize=9)
-    lines = [Line2D([], [], color=c, linewidth=2, label=method) for method, c in method_colours(methods).items()]
-    _legend(figure, [*lines, *_reference_lines(worlds)])
-    return figure
-
-
-def _world_panel(ax: Axes, table: pl.DataFrame, world: str, methods: Sequence[str]) -> None:
-    colours = method_colours(methods)
-    for method in methods:
-        rows = table.filter(pl.col("method") == method)
-        if len(rows):
-            draw_band(ax, curves(rows), colours[method])
-    known = scores(world)
-    for who, (_, dashes) in REFERENCES.items():
-        if known is None or who not in known.undiscounted:
-            continue
-        score = known.undiscounted[who]
-        if who == "best" and score.low < score.high:
-            ax.axhspan(score.low, score.high, color=style.MUTED, alpha=0.18, linewidth=0, zorder=1)
-        else:
-            # Of a policy that is known by an upper bound only, the bound is what must be beaten. The line is drawn over
-            # the curves: those of methods that learn nothing lie on it.
-            ax.axhline(score.high, color=style.INK, linewidth=0.9, linestyle=dashes, zorder=4)
-    _finish(ax, world, float(table["steps"].max()))  # pyright: ignore[reportArgumentType]
-
-
-def _finish(ax: Axes, title: str, end: float) -> None:
-    finish(ax, title, end)
-    ax.xaxis.set_major_locator(MaxNLocator(5))
-    ax.tick_params(labelsize=8)
-
-
-def _reference_lines(worlds: Sequence[str]) -> list[Line2D]:
-    known = [reference.undiscounted for world in worlds if (reference := scores(world)) is not None]
-    return [
-        Line2D([], [], color=style.INK, linewidth=1, linestyle=dashes, label=label)
-        for who, (label, dashes) in REFERENCES.items()
-        if any(who in each for each in known)
-    ]
-
-
-def _legend(figure: Figure, lines: Sequence[Line2D], columns: int | None = None) -> None:
-    wide = figure.get_figwidth() > 8
-    figure.legend(
-        handles=list(lines),
-        loc="outside upper center",
-        ncols=columns or (len(lines) if wide else 3),
-        frameon=False,
-        fontsize=8.5,
-    )
+    panels = []
+    for world in in_paper_order(table["world"].to_list(), PAPER_WORLDS):
+        rows = table.filter(pl.col("world") == world)
+        parts = {method: rows.filter(pl.col("method") == method) for method in methods}
+        lines = {method: curves(part) for method, part in parts.items() if len(part)}
+        panels.append(CurvePanel(world, world, lines, float(rows["steps"].max())))  # pyright: ignore[reportArgumentType]
+    ylabel = "return of the last 100 episodes" if len(panels) <= columns else "return"
+    return draw_panels(panels, method_colours(methods), columns=columns, ylabel=ylabel)
 
 
 def critic_values(probes: pl.DataFrame, *, n: int = 4) -> Figure:
@@ -112,7 +47,7 @@ def critic_values(probes: pl.DataFrame, *, n: int = 4) -> Figure:
         for method in methods:
             draw_band(ax, curves(rows.filter(pl.col("method") == method), "value"), colours[method])
         ax.axhline(exact[pair], color=style.MUTED, linewidth=0.9, linestyle=(0, (5, 2)), zorder=1)
-        _finish(ax, TITLES[pair], float(probes["steps"].max()))  # pyright: ignore[reportArgumentType]
+        finish_small(ax, TITLES[pair], float(probes["steps"].max()))  # pyright: ignore[reportArgumentType]
     for ax in panels[::2]:
         ax.set_ylabel("value", fontsize=9)
     for ax in panels[2:]:
@@ -121,7 +56,7 @@ def critic_values(probes: pl.DataFrame, *, n: int = 4) -> Figure:
         Line2D([], [], color=colours[method], linewidth=2, label=CRITICS.get(method, method)) for method in methods
     ]
     optimal = Line2D([], [], color=style.MUTED, linewidth=1, linestyle=(0, (5, 2)), label="optimal policy")
-    _legend(figure, [*lines, optimal], columns=len(lines) + 1)
+    legend_above(figure, [*lines, optimal], columns=len(lines) + 1)
     return figure
 
 
@@ -203,11 +138,3 @@ def _grid_row(panels: Any, ranks: pl.DataFrame) -> None:
         ax.set_title(f"entropy weight {w:g}", fontsize=8.5, loc="left")
         ax.set_xlabel("critic's rate", fontsize=7.5)
     panels[0].set_ylabel("actor's rate", fontsize=7.5)
-
-
-def save(figure: Figure, path: Path) -> Path:
-    """Writes a figure as PNG and, beside it, as SVG."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path.with_suffix(".png"), dpi=DPI)
-    figure.savefig(path.with_suffix(".svg"))
-    return path.with_suffix(".png")

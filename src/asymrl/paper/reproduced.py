@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
-from matplotlib.figure import Figure
 
 from asymrl.paper import figures
 from asymrl.paper.parts import Extent, Part, extent
@@ -15,41 +13,19 @@ from asymrl.paper.results import (
     chosen,
     comparison,
     final_values,
-    power_statement,
     read_results,
     up_to,
     with_tuned_settings,
 )
 from asymrl.paper.selection import leaders, ranking, searched
+from asymrl.report.findings import Findings
+from asymrl.report.score_rows import power_statement
 from asymrl.stores.wording import thousands
-
-
-class Reproduction(NamedTuple):
-    """A part of the paper."""
-
-    part: str
-    numbers: pl.DataFrame
-    leaders: pl.DataFrame
-    """The rows of the numbers that matter most."""
-    figures: dict[str, Figure]
-    """By the name of their files, without an ending."""
-    notes: list[str]
-    """What a reader should know before the table."""
-    reading: str | None = None
-    """How to read the table, to be printed under it."""
-
-    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Writes the numbers as `PART.csv`, and each figure as .png and .svg. Returns the files to look at."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        table = folder / f"{self.part}.csv"
-        self.numbers.write_csv(table, float_precision=6)
-        return [table, *(figures.save(figure, folder / name) for name, figure in self.figures.items())]
 
 
 def reproduction(
     part: Part, folder: str | os.PathLike[str], wanted: Extent | None = None, *, until: int | None = None
-) -> Reproduction:
+) -> Findings:
     """The table and the figures of a part of the paper, from a store.
 
     Args:
@@ -71,7 +47,7 @@ def reproduction(
     return _grid(metrics) if part == "grid" else _curves(metrics, until)
 
 
-def _curves(metrics: pl.DataFrame, until: int | None) -> Reproduction:
+def _curves(metrics: pl.DataFrame, until: int | None) -> Findings:
     metrics, notes = with_tuned_settings(metrics), []
     if until is not None:
         metrics, short = up_to(metrics, until)
@@ -81,16 +57,16 @@ def _curves(metrics: pl.DataFrame, until: int | None) -> Reproduction:
     drawn = {"curves": figures.learning_curves(metrics)}
     if (together := figures.aggregates(metrics)) is not None:
         drawn["aggregates"] = together
-    return Reproduction("curves", numbers, numbers, drawn, notes, power_statement(numbers))
+    return Findings("curves", numbers, numbers, drawn, notes, power_statement(numbers))
 
 
-def _critics(probes: pl.DataFrame) -> Reproduction:
+def _critics(probes: pl.DataFrame) -> Findings:
     probes = with_tuned_settings(probes)
     numbers = final_values(probes)
-    return Reproduction("critics", numbers, numbers, {"critics": figures.critic_values(probes)}, [])
+    return Findings("critics", numbers, numbers, {"critics": figures.critic_values(probes)}, [])
 
 
-def _grid(metrics: pl.DataFrame) -> Reproduction:
+def _grid(metrics: pl.DataFrame) -> Findings:
     metrics, missing = searched(metrics)
     numbers = ranking(metrics)
-    return Reproduction("grid", numbers, leaders(numbers), {"grid": figures.grid_overview(numbers)}, missing)
+    return Findings("grid", numbers, leaders(numbers), {"grid": figures.grid_overview(numbers)}, missing)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,20 +11,13 @@ from jaxtyping import Float
 
 from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.fork import PAIRS, exact_values
-from asymrl.report.intervals import (
-    bootstrap,
-    detectable_difference,
-    detectable_improvement,
-    improvement_interval,
-    interquartile_mean,
-    mean,
-    normalised,
-)
+from asymrl.report.intervals import bootstrap, mean, normalised
+from asymrl.report.score_rows import improvement_row, score_row
 from asymrl.stores.files import RunError
 from asymrl.stores.hyperparameters import PAPER_WORLDS, tuned
-from asymrl.stores.statistics import final_points, final_returns, mean_and_error, run_columns
+from asymrl.stores.statistics import final_points, final_returns, run_columns
 from asymrl.stores.store import METRICS_FILE, PROBES_FILE, read_table
-from asymrl.stores.wording import plural, thousands
+from asymrl.stores.wording import thousands
 
 
 def read_results(folder: Path, name: str = "metrics") -> pl.DataFrame:
@@ -125,46 +117,10 @@ def comparison(table: pl.DataFrame, against: str = "a2c-asym-hs") -> pl.DataFram
         best = scores_of(finals, world, against)
         for method in in_paper_order(methods, PAPER_METHODS):
             scores = scores_of(finals, world, method)
-            mean, error = mean_and_error(scores)
-            middle = bootstrap(scores, interquartile_mean)
-            scaled = bootstrap(normalised(scores, world), interquartile_mean)
-            better = improvement_interval(best, scores) if len(best) and method != against else None
-            rows.append(
-                {
-                    "world": world,
-                    "method": method,
-                    "steps": steps[world, method],
-                    "runs": len(scores),
-                    "mean": float(mean[0]),
-                    "standard_error": float(error[0]),
-                    "iqm": middle.estimate,
-                    "iqm_low": middle.low,
-                    "iqm_high": middle.high,
-                    "normalised": scaled.estimate,
-                    "normalised_low": scaled.low,
-                    "normalised_high": scaled.high,
-                    "improvement": better and better.estimate,
-                    "improvement_low": better and better.low,
-                    "improvement_high": better and better.high,
-                    "detectable": detectable_difference(best, scores) if better else None,
-                }
-            )
+            better = improvement_row(best if len(best) and method != against else None, scores)
+            labels = {"world": world, "method": method, "steps": steps[world, method]}
+            rows.append({**labels, **score_row(scores, world), **better})
     return pl.DataFrame(rows, infer_schema_length=None).fill_nan(None)
-
-
-def power_statement(numbers: pl.DataFrame) -> str | None:
-    """What the runs of `comparison` can show, in a sentence; None if they compare nothing."""
-    compared = numbers.filter(pl.col("improvement").is_not_null())
-    if compared.is_empty():
-        return None
-    runs = int(min(numbers["runs"]))
-    smallest = detectable_improvement(runs)
-    if math.isnan(smallest):
-        return f"{plural('run', runs)} of each method cannot show a difference; train at least 4"
-    return (
-        f"detectable: the difference of the means that these runs show with 80 % power at the 5 % level, given their "
-        f"spread; of probabilities of improvement, {runs} runs against {runs} show {smallest:.2f} and more"
-    )
 
 
 def worlds_of_all(finals: pl.DataFrame, methods: Sequence[str]) -> list[str]:

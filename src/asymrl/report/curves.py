@@ -51,6 +51,20 @@ def method_colours(methods: Sequence[str]) -> dict[str, str]:
     return {method: colours.setdefault(method, next(free, style.MUTED)) for method in methods}
 
 
+# What a critic reads, as in V(h, s) or Q(h, s), has the colour of the paper's method whose critic reads it.
+_READING_COLOURS: dict[str, str] = dict(zip(("(h)", "(s)", "(h, s)"), SERIES, strict=False))
+
+
+def line_colours(names: Sequence[str]) -> dict[str, str]:
+    """A colour for each line: fixed for V(h), V(s) and V(h, s), else one that is left; shades if they are many."""
+    distinct = list(dict.fromkeys(names))
+    if len(distinct) > len(SERIES):
+        return dict(zip(distinct, _shades(len(distinct)), strict=True))
+    fixed = {name: _READING_COLOURS[name[1:]] for name in distinct if name[1:] in _READING_COLOURS}
+    free = iter([colour for colour in SERIES if colour not in fixed.values()])
+    return {name: fixed[name] if name in fixed else next(free) for name in distinct}
+
+
 class Curves(NamedTuple):
     """The curves of several runs at common timesteps."""
 
@@ -175,7 +189,12 @@ def _colours(groups: Sequence[pl.DataFrame]) -> list[str]:
     methods = [rows["method"][0] for rows in groups]
     if len(set(methods)) == len(methods):
         return list(method_colours(methods).values())
-    return [to_hex(shade) for shade in colormaps["viridis"](np.linspace(0, 0.85, len(groups)))]
+    return _shades(len(groups))
+
+
+def _shades(count: int) -> list[str]:
+    """Colours of one scale, from dark to light."""
+    return [to_hex(shade) for shade in colormaps["viridis"](np.linspace(0, 0.85, count))]
 
 
 def _end(metrics: pl.DataFrame) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -43,42 +42,52 @@ def final_scores(curves: pl.DataFrame, places: Mapping[int, PlannedRun]) -> pl.D
     return pl.concat(parts) if parts else final_returns(curves.clear())
 
 
-def search_table(study: Study, store: Store) -> pl.DataFrame:
-    """The search in numbers: for each setup, arm and combination, its runs and their mean final return.
-
-    Only combinations all of whose runs are over, in the order in which they are tried; `values` numbers them. A run
-    without a return, because it failed before its first point, has the worst one, so its combination is not chosen.
-    """
-    places, results = places_in(store, study.search_runs()), store.results()
-    over = {number: place for number, place in places.items() if number in results and results[number].is_over}
-    finals: dict[int, float] = {}
-    if over:
-        scores = final_scores(placed_curves(store, over), over)
-        finals = dict(zip(scores["run"].to_list(), scores["final"].to_list(), strict=True))
-    groups: dict[tuple[str, str, int], list[float]] = {}
-    for number, place in over.items():
-        value = study.candidates(place.setup, place.arm).index(dict(place.chosen))
-        final = finals.get(number, np.nan)
-        group = groups.setdefault((place.setup.name, place.arm.label, value), [])
-        group.append(final if np.isfinite(final) else -np.inf)
-    seeds = study.search.seeds if study.search else 0
-    rows = [(*group, len(each), float(np.mean(each))) for group, each in groups.items() if len(each) == seeds]
-    schema = {"setup": pl.String, "arm": pl.String, "values": pl.Int64, "runs": pl.Int64, "mean": pl.Float64}
-    return pl.DataFrame(rows, schema, orient="row")
-
-
 def choose(study: Study, store: Store) -> Choices:
     """What the search has chosen, by setup and arm, where all its runs are over: see `Search` for the rule."""
-    scores = {(setup, arm, value): mean for setup, arm, value, _, mean in search_table(study, store).rows()}
-    choices: dict[tuple[str, str], Mapping[str, Any]] = {}
+    scores, choices = _search_means(study, store), {}
     for setup in study.searched_setups():
         for arm in study.arms_in(setup):
             candidates = study.candidates(setup, arm)
-            means = [scores.get((setup.name, arm.label, value)) for value in range(len(candidates))]
-            known = [mean for mean in means if mean is not None]
-            if len(candidates) > 1 and len(known) == len(candidates):
-                choices[setup.name, arm.label] = candidates[known.index(max(known))]
+            means = [scores[place] for i in range(len(candidates)) if (place := (setup.name, arm.label, i)) in scores]
+            if len(candidates) > 1 and len(means) == len(candidates):
+                choices[setup.name, arm.label] = candidates[means.index(max(means))]
     return choices
+
+
+def search_table(study: Study, store: Store) -> pl.DataFrame:
+    """The search in numbers: for each setup and arm what was tried, its mean final return, and what was chosen.
+
+    Only combinations all of whose runs are over.
+    """
+    scores, choices, rows = _search_means(study, store), choose(study, store), []
+    for setup in study.searched_setups():
+        for arm in study.arms_in(setup):
+            chosen = choices.get((setup.name, arm.label))
+            for i, values in enumerate(study.candidates(setup, arm)):
+                if (mean := scores.get((setup.name, arm.label, i))) is not None:
+                    place = {"setup": setup.name, "arm": arm.label, **values}
+                    rows.append({**place, "mean": mean, "chosen": "*" if values == chosen else ""})
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _search_means(study: Study, store: Store) -> dict[tuple[str, str, int], float]:
+    """Mean final returns by setup, arm and number of the combination, where all runs are over.
+
+    A run without a return, because it failed before its first point, has the worst one, so that its combination is not
+    chosen.
+    """
+    places, results = places_in(store, study.search_runs()), store.results()
+    over = {number: place for number, place in places.items() if number in results and results[number].is_over}
+    if study.search is None or not over:
+        return {}
+    scores = final_scores(placed_curves(store, over), over)
+    finals = dict(zip(scores["run"].to_list(), scores["final"].to_list(), strict=True))
+    groups: dict[tuple[str, str, int], list[float]] = {}
+    for number, (_, setup, arm, values) in over.items():
+        group = (setup.name, arm.label, study.candidates(setup, arm).index(dict(values)))
+        final = finals.get(number, np.nan)
+        groups.setdefault(group, []).append(final if np.isfinite(final) else -np.inf)
+    return {group: float(np.mean(each)) for group, each in groups.items() if len(each) == study.search.seeds}
 
 
 def undecided(study: Study, choices: Choices) -> list[str]:

@@ -53,7 +53,7 @@ STUDY = Study(
     "one of Q(h, a)?",
     prediction="PPO with lambda 0.95 hardly bootstraps, so V(s) does no harm there and V(h, s) gains little over V(h); "
     "with lambda 0, as Shopping needs it, the order is that of A2C: V(h, s), V(s), V(h). In the DQN family the "
-    "privileged value is the target itself, so Q(s) fails wherever information has to be gathered (Heaven- "
+    "privileged value is the target itself, so Q(s) fails wherever information has to be gathered (Heaven-"
     "Hell, Shopping, Car-Flag, Memory-Four-Rooms) and Q(h, s) is never worse than Q(h). In Cleaner, where "
     "observations leave little to guess, the three are alike. The runs of heaven-hell-3 and shopping-5 were "
     "known when this was written.",

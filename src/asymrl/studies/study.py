@@ -48,14 +48,21 @@ class Setup:
     """A setting that only some learners have goes to the arms whose learner has it."""
     searched_as: str | None = None
     """The name of the setup whose search decides for this one too. None: it is searched itself."""
-    solved: float = 0.9
-    """A run has solved the world if its normalised score is above this: 0 is a random policy, 1 the best known."""
+    solved: float | None = None
+    """A run has solved the world if its normalised score is above this: 0 is a random policy, 1 the best known. None:
+    0.9, or 0.98 in Shopping, where a random policy is so bad that 0.9 is far from the best."""
     label: str = ""
     """Its name, if it is not that of the world: where two setups share one."""
 
     @property
     def name(self) -> str:
         return self.label or self.world
+
+    @property
+    def threshold(self) -> float:
+        """The normalised score above which a run has solved the world."""
+        usual = 0.98 if self.world.startswith("shopping") else 0.9
+        return usual if self.solved is None else self.solved
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,8 @@ class Study:
     search: Search | None = None
     exact: Callable[[str], pl.DataFrame] | None = None
     """The exact analysis of a world: a row for each arm, its label in the column `arm`, then numbers."""
+    measure: Callable[[pl.DataFrame], pl.DataFrame] | None = None
+    """More numbers from the learning curves, whose first columns are `setup` and `arm`: a row for each of these."""
     comparisons: tuple[tuple[str, str], ...] = ()
     """Labels of two arms: how probable is it that a run of the first beats one of the second?"""
     exact_score: str | None = None

@@ -1,0 +1,71 @@
+"""The figures of a study: learning curves by arm, and final returns against the exact number."""
+
+from __future__ import annotations
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asymrl.render import style
+from asymrl.report.curves import curves as curves_of, line_colours
+from asymrl.report.world_panels import CurvePanel, draw_panels
+from asymrl.studies.study import Arm, Study
+
+COLUMNS = 4
+
+
+def arm_curves(study: Study, curves: pl.DataFrame) -> Figure:
+    """A panel for each setup and group of arms: the mean of each arm with a band of one standard error."""
+    panels, names, groups = [], [], 1
+    for setup in study.setups:
+        arms = study.arms_in(setup)
+        kinds = list(dict.fromkeys(arm.panel for arm in arms))
+        groups = max(groups, len(kinds))
+        for kind in kinds:
+            lines, end = {}, 0
+            for arm in (arm for arm in arms if arm.panel == kind):
+                rows = curves.filter(pl.col("setup") == setup.name, pl.col("arm") == arm.label).drop_nulls(arm.metric)
+                if len(rows):
+                    lines[_line(arm)] = curves_of(rows, arm.metric)
+                    end = max(end, study.settings(setup, arm, {}).steps)
+            if lines:
+                title = f"{setup.name}, {kind}" if kind else setup.name
+                panels.append(CurvePanel(title, setup.world, lines, float(end)))
+                names += lines
+    columns = groups if groups > COLUMNS // 2 else groups * (COLUMNS // groups)
+    return draw_panels(panels, line_colours(names), columns=columns)
+
+
+def against_exact(study: Study, numbers: pl.DataFrame, column: str) -> Figure:
+    """A panel for each setup: the interquartile mean of final returns with its interval, against an exact number."""
+    rows = numbers.drop_nulls(column)
+    setups = [setup for setup in study.setups if setup.name in rows["setup"]]
+    arms = {arm.label: arm for setup in setups for arm in study.arms_in(setup)}
+    colours = line_colours([_line(arm) for arm in arms.values()])
+    figure = Figure(figsize=(3.6 * len(setups) + 0.6, 3.0), layout="constrained")
+    for ax, setup in zip(figure.subplots(1, len(setups), squeeze=False)[0], setups, strict=True):
+        for row in rows.filter(pl.col("setup") == setup.name).to_dicts():
+            arm = arms[row["arm"]]
+            _draw_point(ax, row, column, arm, colours[_line(arm)])
+        ax.set_title(setup.name, fontsize=10, loc="left")
+        ax.set_xlabel(column.replace("_", " "), fontsize=9)
+        ax.tick_params(labelsize=8)
+        ax.margins(x=0.18, y=0.1)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(color=style.GRID, linewidth=0.6)
+        ax.set_axisbelow(True)
+    figure.axes[0].set_ylabel("final return", fontsize=9)
+    return figure
+
+
+def _draw_point(ax: Axes, row: dict, column: str, arm: Arm, colour: str) -> None:
+    x, y = row[column], row["iqm"]
+    ax.plot([x, x], [row["iqm_low"], row["iqm_high"]], color=colour, linewidth=1.2, zorder=2)
+    ax.plot(x, y, "o", color=colour, markersize=4, zorder=3)
+    ax.annotate(
+        arm.label, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=6.5, color=style.MUTED, parse_math=False
+    )
+
+
+def _line(arm: Arm) -> str:
+    return arm.line or arm.label

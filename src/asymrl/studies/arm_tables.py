@@ -1,0 +1,96 @@
+"""The numbers of a study: what the runs of each arm reached, and how arms compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from asymrl.report.intervals import normalised
+from asymrl.report.score_rows import improvement_row, score_row
+from asymrl.stores.statistics import run_columns
+from asymrl.studies.study import Arm, Choices, Setup, Study
+
+
+def arm_table(study: Study, curves: pl.DataFrame, finals: pl.DataFrame, choices: Choices) -> pl.DataFrame:
+    """A row for each setup and arm.
+
+    `mean` with its `standard_error` and `iqm` (interquartile mean, with bounds) are of final returns; `solved` is the
+    share of runs whose final score is above the setup's threshold, and `steps_to_solve` the median of the timesteps at
+    which they first were, if at least half of them ever were. What the search chose stands in front, what the study
+    measures besides and its exact analysis behind.
+
+    Args:
+        study: whose setups and arms these are.
+        curves: as `placed_curves` gives them.
+        finals: as `final_scores` gives them.
+        choices: of the search.
+    """
+    rows = []
+    for setup in study.setups:
+        for arm in study.arms_in(setup):
+            scores = scores_of_arm(finals, setup, arm)
+            if not len(scores):
+                continue
+            labels = {"setup": setup.name, "arm": arm.label, **(study.choice(setup, arm, choices) or {})}
+            steps = study.settings(setup, arm, {}).steps
+            own = curves.filter(pl.col("setup") == setup.name, pl.col("arm") == arm.label)
+            solved = _solved(own, scores, setup, arm)
+            rows.append({**labels, "steps": steps, **score_row(scores, setup.world), **solved})
+    table = pl.DataFrame(rows, infer_schema_length=None).fill_nan(None)
+    if study.measure is not None:
+        table = _joined(table, study.measure(curves))
+    return _joined(table, exact_table(study))
+
+
+def scores_of_arm(finals: pl.DataFrame, setup: Setup, arm: Arm | str) -> Float[np.ndarray, "run 1"]:
+    """The final returns of an arm."""
+    label = arm if isinstance(arm, str) else arm.label
+    return finals.filter(pl.col("setup") == setup.name, pl.col("arm") == label)["final"].to_numpy()[:, None]
+
+
+def _solved(
+    curves: pl.DataFrame, scores: Float[np.ndarray, "run 1"], setup: Setup, arm: Arm
+) -> Mapping[str, float | int | None]:
+    """How many runs solved the world, and after how many steps; None if nobody knows what solving it means."""
+    try:
+        share = float((normalised(scores, setup.world) > setup.threshold).mean())
+        score = normalised(curves[arm.metric].cast(pl.Float64).fill_null(np.nan).to_numpy(), setup.world)
+    except ValueError:
+        return {"solved": None, "steps_to_solve": None}
+    first = pl.col("timestep").filter(pl.col("score") > setup.threshold).min().cast(pl.Float64).fill_null(np.inf)
+    runs = curves.with_columns(score=pl.Series(score)).group_by(run_columns(curves)).agg(first)
+    median = float(np.median(runs["timestep"].to_numpy()))
+    return {"solved": share, "steps_to_solve": round(median) if np.isfinite(median) else None}
+
+
+def comparison_table(study: Study, finals: pl.DataFrame) -> pl.DataFrame:
+    """The study's comparisons: the probability that a run of `arm` does better than one of `than`, with its bounds."""
+    rows = []
+    for setup in study.setups:
+        for arm, than in study.comparisons:
+            mine, theirs = scores_of_arm(finals, setup, arm), scores_of_arm(finals, setup, than)
+            if len(mine) and len(theirs):
+                runs = min(len(mine), len(theirs))
+                labels = {"setup": setup.name, "arm": arm, "than": than, "runs": runs}
+                rows.append({**labels, **improvement_row(mine, theirs)})
+    return pl.DataFrame(rows, infer_schema_length=None).fill_nan(None)
+
+
+def exact_table(study: Study) -> pl.DataFrame:
+    """The exact analysis of all setups, with the columns `setup` and `arm` in front; empty if it is not by arm."""
+    parts = []
+    for setup in study.setups if study.exact is not None else ():
+        table = study.exact(setup.world) if study.exact is not None else pl.DataFrame()
+        if "arm" in table.columns:
+            parts.append(table.select(pl.lit(setup.name).alias("setup"), "arm", pl.exclude("setup", "arm")))
+    return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
+
+
+def _joined(table: pl.DataFrame, more: pl.DataFrame) -> pl.DataFrame:
+    """The table with the columns of another one; where both have one, that is called `NAME_exact`."""
+    if more.is_empty() or table.is_empty():
+        return table
+    return table.join(more, on=["setup", "arm"], how="left", suffix="_exact", maintain_order="left")
