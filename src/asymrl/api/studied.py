@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from asymrl.api.loaded import Runs, train_taken
-from asymrl.api.wanted import store_with
+from asymrl.api.wanted import NETWORKS_KEPT, store_with
 from asymrl.stores.files import RunError
 from asymrl.stores.reuse import reuse as reuse_runs
 from asymrl.stores.store import Store, is_store
@@ -31,7 +31,7 @@ def study_stores(
     out: Path,
     phase: Phase = "all",
     *,
-    keep_networks: bool = False,
+    keep_networks: bool | None = None,
     reuse: Sequence[Path] = (),
 ) -> Iterator[tuple[Store, list[int]]]:
     """The store of a study, taken and with the runs of one phase after the other; and the numbers of these runs.
@@ -44,6 +44,8 @@ def study_stores(
     """
     from asymrl.studies.choosing import choose, undecided
 
+    if keep_networks is None:
+        keep_networks = not reuse and wanted.size() <= NETWORKS_KEPT
     if keep_networks and reuse:
         raise RunError(f"{reuse[0]}: the networks of its runs are not copied, so they cannot be kept")
     others = [Store.open(folder) for folder in reuse]
@@ -82,7 +84,7 @@ def study(
     quick: bool = False,
     phase: Phase = "all",
     out: str | PathLike[str] | None = None,
-    keep_networks: bool = False,
+    keep_networks: bool | None = None,
     listener: Listener | None = None,
     pace: Pace | None = None,
     placement: Placement | None = None,
@@ -97,7 +99,7 @@ def study(
         quick: a version for a quarter of an hour on a laptop.
         phase: "search", "final" or both.
         out: the folder; by default `runs/study-NAME`. Runs that are there are not trained again.
-        keep_networks: whether the networks of finished runs are kept.
+        keep_networks: whether the networks of finished runs are kept; by default if there are at most 300 runs.
         listener: follows the training; by default what suits the terminal.
         pace: how often to look at the runs and to write checkpoints.
         placement: where to train.

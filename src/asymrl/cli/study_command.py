@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from asymrl.cli.running import Running, print_findings, print_table, train_to_the_end
+from asymrl.cli.running import NetworkOptions, Running, print_findings, print_table, train_to_the_end
 from asymrl.cli.usage import Flag, check_folder, user_errors
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ WIDTH = 100
 
 
 @dataclass(frozen=True)
-class RunStudy(Running):
+class RunStudy(Running, NetworkOptions):
     """Answer a question that the paper leaves open: prediction, exact analysis, training, tables and a figure.
 
     Without a name, lists the studies. Runs that are in the folder already are not trained again, so a study can be done
@@ -50,8 +50,6 @@ class RunStudy(Running):
     """Folders with runs that need not be trained again: those that the study has too are copied."""
     no_draw: Flag = False
     """Only train: no exact analysis, tables or figure."""
-    keep_networks: bool = False
-    """Whether the networks of finished runs are kept, to evaluate or extend them: some MB each."""
 
     def run(self) -> int:
         if self.name is None:
@@ -78,7 +76,7 @@ class RunStudy(Running):
         status = 0
         with user_errors():
             for store, only in study_stores(
-                wanted, out, self.phase, keep_networks=self.keep_networks, reuse=self.reuse
+                wanted, out, self.phase, keep_networks=self.networks_wanted(), reuse=self.reuse
             ):
                 if self.minutes is not None:
                     options["minutes"] = max(0.0, self.minutes - (time.monotonic() - begin) / 60)

@@ -183,6 +183,10 @@ class Study:
                     planned += [PlannedRun(Run(settings, seed), setup, arm, chosen) for seed in range(self.seeds)]
         return planned
 
+    def size(self) -> int:
+        """How many runs there are, those of the search included."""
+        return len(self.search_runs()) + self.seeds * sum(len(self.arms_in(setup)) for setup in self.setups)
+
     def choice(self, setup: Setup, arm: Arm, choices: Choices) -> Mapping[str, Any] | None:
         """What was chosen for an arm; None if its search has not decided yet."""
         candidates = self.candidates(setup, arm)
