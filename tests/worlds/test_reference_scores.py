@@ -45,7 +45,10 @@ def random_return(env: FiniteWorld, discount: float) -> float:
     return float(env.start @ value)
 
 
-@pytest.mark.parametrize("name", [name for name in WORLDS if isinstance(make(name), FiniteWorld)])
+SEEING_ROCKS = "rock-sample-3-3:position=true,half_efficiency=0.001"  # of a study
+
+
+@pytest.mark.parametrize("name", [*(name for name in WORLDS if isinstance(make(name), FiniteWorld)), SEEING_ROCKS])
 def test_exact_scores_of_random_policies(name):
     env, known = make(name), scores(name)
     assert isinstance(env, FiniteWorld)

@@ -7,6 +7,7 @@ has converged to the fixed point of its own targets.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ CRITICS = {"h": "a2c", "s": "a2c-asym-s", "hs": "a2c-asym-hs"}
 """What the critic reads, and the method that has it."""
 LAMBDAS = (0.0, 0.5, 0.8, 0.95, 1.0)
 """0 is TD(0), 1 Monte-Carlo. Runs that differ in this number only are trained together."""
+UNLEARNED = "0"  # a critic before it has learned anything
 ENTROPY_WEIGHTS = {"heaven-hell-3": (0.03, 0.1, 0.3), "heaven-hell-4": (0.03, 0.1, 0.3), "shopping-5": (1.0, 3.0, 10.0)}
 """What is searched. Both learning rates stay those that the paper tuned for the world and method."""
 SHORT_SCHEDULE = {"entropy_steps": 1_000_000.0}  # by default the entropy weight falls for two million steps
@@ -54,12 +56,12 @@ class EstimateWorth:
 
 
 def estimate_worths(analysis: Analysis, episodes: int = EPISODES) -> dict[tuple[str, float], EstimateWorth]:
-    """The worth of the estimate for each critic of `CRITICS` and each lambda of `LAMBDAS`.
+    """The worth of the estimate for each critic of `CRITICS`, for one that has learned nothing, and each lambda.
 
     Variances are exact unless there are too many beliefs for a graph of histories; then `episodes` are simulated.
     """
     true = analysis.gradient()
-    critics = {(name, l): _critic(analysis, name, l) for name in CRITICS for l in LAMBDAS}
+    critics = {cell: _critic(analysis, *cell) for cell in _cells((*CRITICS, UNLEARNED))}
     expected = {cell: true if V is None else _expected(analysis, V, cell[1]) for cell, V in critics.items()}
     if analysis.graph.merged == BY_MEMORY:
         norms = {cell: gradient.norm for cell, gradient in expected.items()}
@@ -81,6 +83,8 @@ def _critic(analysis: Analysis, name: str, lambda_: float) -> Float64[np.ndarray
     """
     if name == "h":
         return None
+    if name == UNLEARNED:
+        return np.zeros(analysis.graph.pairs)
     return analysis.critics("hs") if name == "hs" else Critics(analysis.states, lambda_)("td-lambda")
 
 
@@ -92,9 +96,10 @@ def _worth(
     gradient: Gradient, true: Gradient, variance: float, variance_error: float, rounding: float
 ) -> EstimateWorth:
     size = math.sqrt(gradient.norm**2 + variance)
+    error = gradient.relative_error(true, rounding)
     return EstimateWorth(
         cosine=gradient.cosine(true, rounding),
-        error=gradient.relative_error(true, rounding),
+        error=error if error * true.norm > rounding else 0.0,
         variance=variance,
         variance_error=variance_error,
         alignment=float(np.sum(gradient.table * true.table)) / (true.norm * size),
@@ -104,28 +109,30 @@ def _worth(
 def label(critic: str, lambda_: float) -> str:
     """The name of an arm, such as "V(h, s), TD(0.8)"."""
     estimator = {0.0: "TD(0)", 1.0: "MC"}.get(lambda_, f"TD({lambda_:g})")
-    return f"V({', '.join(critic)}), {estimator}"
+    return f"V = 0, {estimator}" if critic == UNLEARNED else f"V({', '.join(critic)}), {estimator}"
 
 
 def exact(world: str) -> pl.DataFrame:
     """A row for each critic and lambda; for each agent of `STAGES` the worth of its estimate.
 
-    A few seconds for Heaven-Hell; some ten for Shopping-5, where the variances are simulated.
+    The last rows are those of a critic that has learned nothing yet, V = 0. A few seconds for Heaven-Hell; some twenty
+    for Shopping-5, where the variances are simulated and have standard errors.
     """
     import polars as pl
 
-    rows = {cell: {"arm": label(*cell), "critic": cell[0], "lambda": cell[1]} for cell in _cells()}
-    merge = BY_MEMORY if isinstance(make(world), Shopping) else None
+    rows = {cell: {"arm": label(*cell)} for cell in _cells((*CRITICS, UNLEARNED))}
+    simulated = isinstance(make(world), Shopping)
+    numbers = ("cosine", "error", "variance", *(["variance_error"] if simulated else []), "alignment")
     for stage, (before, after) in STAGES.items():
+        merge = BY_MEMORY if simulated else None
         worths = estimate_worths(analyse(world, half_expert(world, before, after), merge=merge))
         for cell, worth in worths.items():
-            numbers = ("cosine", "error", "variance", "variance_error", "alignment")
             rows[cell] |= {f"{stage}: {name}": getattr(worth, name) for name in numbers}
     return pl.DataFrame(list(rows.values()))
 
 
-def _cells() -> list[tuple[str, float]]:
-    return [(critic, lambda_) for critic in CRITICS for lambda_ in LAMBDAS]
+def _cells(critics: Iterable[str] = CRITICS) -> list[tuple[str, float]]:
+    return [(critic, lambda_) for critic in critics for lambda_ in LAMBDAS]
 
 
 PREDICTION = """\

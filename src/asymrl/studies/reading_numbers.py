@@ -11,7 +11,7 @@ from asymrl.studies.half_experts import STAGES, half_expert
 from asymrl.theory.analysis import Analysis, analyse
 from asymrl.theory.gradients import advantage_moments
 from asymrl.theory.history_graph import BY_BELIEF
-from asymrl.theory.reading_worth import examine_reading
+from asymrl.theory.reading_worth import explained
 from asymrl.theory.readings import Reading, learn, read
 from asymrl.theory.values import Values
 from asymrl.worlds.registry import make
@@ -59,16 +59,21 @@ def worth_of(analysis: Analysis, sees: str, history: bool, plain: float) -> dict
         plain: the variance of the gradient estimate with V(h). The critic's variance is relative to it; both are for
             one episode and a policy with a row for each history.
     """
-    worth = examine_reading(analysis, sees, history)
-    reading = read(analysis.graph, sees, history, analysis.world)
-    assert worth.gradient_variance is not None  # the graph has beliefs and a horizon
+    graph, values = analysis.graph, analysis.values
+    reading = read(graph, sees, history, analysis.world)
+    critic, true = learn(values, reading), analysis.gradient()
+    expected = analysis.gradient(critic)
+    bias, visits = (
+        np.abs(np.nan_to_num(analysis.value_bias(critic))),
+        np.where(graph.open, 0.0, graph.probability_of_node),
+    )
     return {
-        "value bias": worth.value_bias,
-        "cosine": worth.gradient_cosine,
-        "error": worth.gradient_error,
-        "variance": worth.gradient_variance / plain,
-        "explained": worth.explained,
-        "explained return": explained_return(analysis.values, reading) if history else None,
+        "value bias": float(visits @ bias / visits.sum()),
+        "cosine": expected.cosine(true, analysis.rounding),
+        "error": expected.relative_error(true, analysis.rounding),
+        "variance": analysis.variance(critic) / plain,
+        "explained": explained(values, reading) if history else None,
+        "explained return": explained_return(values, reading) if history else None,
         "readable": readable_value(analysis, sees),
     }
 

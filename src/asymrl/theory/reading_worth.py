@@ -12,7 +12,7 @@ import numpy as np
 from asymrl.theory.analysis import Analysis
 from asymrl.theory.gradients import advantage_moments, at_targets, state_variance
 from asymrl.theory.history_graph import BY_MEMORY
-from asymrl.theory.readings import LearnedCritic, learn
+from asymrl.theory.readings import LearnedCritic, Reading, learn
 from asymrl.theory.values import Values
 from asymrl.worlds.critic_inputs import critic_symbol
 
@@ -108,7 +108,7 @@ def examine_reading(
         gae_variance=several,
         gae_variance_independent=independent,
         gradient_variance=variance,
-        explained=_explained(values, critic) if history else None,
+        explained=explained(values, critic.reading) if history else None,
     )
 
 
@@ -154,11 +154,15 @@ def advantage_variance(
     return float(np.maximum(spread, 0.0).sum() / visits.sum())
 
 
-def _explained(values: Values, critic: LearnedCritic) -> float | None:
-    """1 - E[Var(V(h, s) | h, x)] / E[Var(V(h, s) | h)]."""
+def explained(values: Values, reading: Reading) -> float | None:
+    """1 - E[Var(V(h, s) | h, x)] / E[Var(V(h, s) | h)]: the share of the variance given h that x explains.
+
+    It is 0 if the history tells x, and 1 if x tells everything about V(h, s) that the history does not. Means are over
+    the visits of an episode; None if V(h, s) does not vary given h.
+    """
     graph = values.graph
     weight = np.where(graph.acting, graph.mass, 0.0)
     total = float(weight @ state_variance(values)[graph.node])
-    known = learn(values, critic.reading, "mc")
-    left = weight @ (critic.reading.share @ known.table**2 - 2 * known.V * values.V_hs + values.V_hs**2)
+    known = learn(values, reading, "mc")
+    left = weight @ (reading.share @ known.table**2 - 2 * known.V * values.V_hs + values.V_hs**2)
     return 1 - float(left) / total if total > NO_SPREAD else None
