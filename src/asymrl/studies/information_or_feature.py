@@ -73,7 +73,6 @@ STUDY = Study(
             "shopping-5",
             1_000_000,
             {"actor_rate": 0.001, "critic_rate": 0.0003, "entropy_weight": 3.0, "entropy_steps": 1_000_000.0},
-            solved=0.98,
         ),
         Setup(
             ROCKS,
