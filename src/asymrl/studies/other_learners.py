@@ -68,5 +68,6 @@ STUDY = Study(
         ("dqn Q(h, s)", "dqn Q(s)"),
         ("dqn Q(s)", "dqn Q(h)"),
     ),
+    precision="float32",  # as the runs of heaven-hell-3 and shopping-5, which were there before
     quick_steps=100_000,
 )
