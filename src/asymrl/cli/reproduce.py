@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 class Reproduce(Running, NetworkOptions):
     """Reproduce the paper: curves (figure 3), critics (figure 4), or grid (its search for settings).
 
+    `claims` trains nothing: it judges what the paper claims by the runs of curves and critics, and by those of a grid
+    in a folder beside theirs.
+
     Runs that are in the folder already are not trained again, so a reproduction can be done in pieces; runs that are
     shorter than what is asked for go on from where they ended.
     """
 
-    part: Annotated[tyro.conf.Positional[Part], tyro.conf.arg(metavar="{curves,critics,grid}")] = "curves"
+    part: Annotated[
+        tyro.conf.Positional[Part | Literal["claims"]], tyro.conf.arg(metavar="{curves,critics,grid,claims}")
+    ] = "curves"
     """What to reproduce."""
     env: tuple[str, ...] | None = None
     """Worlds of the paper. None: all; for critics, heaven-hell-4."""
@@ -49,35 +54,52 @@ class Reproduce(Running, NetworkOptions):
 
     def run(self) -> int:
         wanted = self.extent()
-        if self.until is not None and self.part != "curves":
-            raise UsageError(f"--until: for curves only, not for {self.part}")
+        if (part := self.part) == "claims":
+            self._judge(wanted)
+            return 0
+        if self.until is not None and part != "curves":
+            raise UsageError(f"--until: for curves only, not for {part}")
         if self.from_results is not None:
-            self._draw(self.from_results, wanted)
+            self._draw(part, self.from_results, wanted)
             return 0
         from asymrl.api.wanted import reproduction_folder, reproduction_store
 
         options, trackers = self.options(), self.trackers()
-        out = self.out or reproduction_folder(self.part, quick=self.quick)
+        out = self.out or reproduction_folder(part, quick=self.quick)
         with user_errors():
-            store, only = reproduction_store(self.part, wanted, out, keep_networks=self.networks_wanted())
+            store, only = reproduction_store(part, wanted, out, keep_networks=self.networks_wanted())
 
         def report(store: Store) -> None:
             if not self.no_draw:
-                self._draw(store.path, wanted)
+                self._draw(part, store.path, wanted)
 
         probes = probes_from_json(store.probes)
         return train_to_the_end(store, options, trackers, probes=probes, only=only, report=report)
 
     def extent(self) -> Extent:
-        """How much of the part is wanted."""
+        """How much of the part is wanted; claims are about that of curves."""
+        part = "curves" if self.part == "claims" else self.part
         with user_errors():
-            return extent(self.part, self.env, self.methods, self.seeds, self.steps, quick=self.quick)
+            return extent(part, self.env, self.methods, self.seeds, self.steps, quick=self.quick)
 
-    def _draw(self, source: Path, wanted: Extent) -> None:
+    def _judge(self, wanted: Extent) -> None:
+        """Prints what the paper claims and what came out."""
+        from asymrl.api.wanted import reproduction_folder
+        from asymrl.paper.reproduced import claims_reproduction
+
+        if self.methods is not None or self.until is not None:
+            raise UsageError("claims compare all methods at the end of training; --steps looks at an earlier one")
+        source = self.from_results or reproduction_folder("curves", quick=self.quick)
+        out = check_folder(self.out or Path("figures"))
+        with user_errors(source):
+            made = claims_reproduction(source, self.env, wanted.seeds, wanted.steps)
+        print_findings(made, out)
+
+    def _draw(self, part: Part, source: Path, wanted: Extent) -> None:
         """Prints the numbers, and writes them and the figures."""
         from asymrl.paper.reproduced import reproduction
 
         out = check_folder(self.out or Path("figures"))
         with user_errors(source):
-            made = reproduction(self.part, source, wanted, until=self.until)
+            made = reproduction(part, source, wanted, until=self.until)
         print_findings(made, out)

@@ -2,8 +2,9 @@
 
 `tuned(world, method)`, `grid(world)`, `budget(world)` and `PAPER_WORLDS` are the paper's numbers. `extent` says how
 much of a part ("curves", "critics" or "grid") is wanted, and `runs_of` which runs that needs; `asymrl.reproduce` trains
-them. `reproduction` makes the part's table and figures from a folder with runs. The tables themselves are `comparison`
-for curves, `final_values` for critics and `ranking` for a grid search.
+them. `reproduction` makes the part's table and figures from a folder with runs, and `claims_reproduction` judges what
+the paper claims. The tables themselves are `comparison` for curves, `final_values` for critics and `ranking` for a grid
+search.
 """
 
 from __future__ import annotations
@@ -13,8 +14,13 @@ from typing import TYPE_CHECKING
 from asymrl.lazy import exports
 
 if TYPE_CHECKING:
+    from asymrl.paper.claims import CLAIMS as CLAIMS, Claim as Claim, judged as judged
+    from asymrl.paper.evidence import Evidence as Evidence, read_evidence as read_evidence
     from asymrl.paper.parts import Extent as Extent, extent as extent, runs_of as runs_of
-    from asymrl.paper.reproduced import reproduction as reproduction
+    from asymrl.paper.reproduced import (
+        claims_reproduction as claims_reproduction,
+        reproduction as reproduction,
+    )
     from asymrl.paper.results import comparison as comparison, final_values as final_values
     from asymrl.paper.selection import ranking as ranking
     from asymrl.stores.hyperparameters import (
@@ -30,7 +36,9 @@ __getattr__, __dir__ = exports(
     {
         "asymrl.stores.hyperparameters": ["PAPER_WORLDS", "RATES", "budget", "grid", "tuned"],
         "asymrl.paper.parts": ["Extent", "extent", "runs_of"],
-        "asymrl.paper.reproduced": ["reproduction"],
+        "asymrl.paper.claims": ["CLAIMS", "Claim", "judged"],
+        "asymrl.paper.evidence": ["Evidence", "read_evidence"],
+        "asymrl.paper.reproduced": ["claims_reproduction", "reproduction"],
         "asymrl.paper.results": ["comparison", "final_values"],
         "asymrl.paper.selection": ["ranking"],
     },

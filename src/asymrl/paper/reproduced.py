@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
 from asymrl.paper import figures
+from asymrl.paper.claims import judged
+from asymrl.paper.evidence import read_evidence
+from asymrl.paper.markdown_tables import claims_table
 from asymrl.paper.parts import Extent, Part, extent
 from asymrl.paper.results import (
     chosen,
@@ -18,8 +22,10 @@ from asymrl.paper.results import (
     with_tuned_settings,
 )
 from asymrl.paper.selection import leaders, ranking, searched
+from asymrl.paper.world_tables import world_tables
 from asymrl.report.findings import Findings
 from asymrl.report.score_rows import power_statement
+from asymrl.stores.hyperparameters import PAPER_WORLDS
 from asymrl.stores.wording import thousands
 
 
@@ -45,6 +51,34 @@ def reproduction(
         return _critics(chosen(read_results(source, "probes"), *wanted))
     metrics = chosen(read_results(source), *wanted)
     return _grid(metrics) if part == "grid" else _curves(metrics, until)
+
+
+def claims_reproduction(
+    folder: str | os.PathLike[str],
+    worlds: Sequence[str] | None = None,
+    seeds: int | None = None,
+    steps: int | None = None,
+) -> Findings:
+    """What the paper claims and what came out: a verdict for each claim, and a table of each world.
+
+    Args:
+        folder: of the store with the runs of figures 3 and 4; a grid search beside it counts, too.
+        worlds: only these. None: all.
+        seeds: only the first so many.
+        steps: look at the runs as they were after so many.
+
+    Raises:
+        RunError: if there are no such runs in the store.
+    """
+    evidence = read_evidence(Path(folder), worlds or PAPER_WORLDS, seeds, steps)
+    found = [each for each in judged(evidence) if worlds is None or each.claim.where in worlds]
+    numbers = claims_table(found)
+    tables = pl.concat(world_tables(evidence).values(), how="diagonal")
+    missing = numbers.filter(pl.col("verdict") == "no runs").select("where", "claim", "measured").rows()
+    notes = [f"not judged: {where}, {claim}: {reason}" for where, claim, reason in missing]
+    reading = "open: the runs end too early to tell; the rules are in docs/explanation/statistics.md"
+    shown = numbers.filter(pl.col("verdict") != "no runs")
+    return Findings("claims", numbers, shown, {}, notes, reading, {"worlds": tables})
 
 
 def _curves(metrics: pl.DataFrame, until: int | None) -> Findings:

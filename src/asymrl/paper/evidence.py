@@ -1,0 +1,141 @@
+"""What the claims of the paper are judged by: our runs, and numbers of them with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from asymrl.learning.methods import PAPER_METHODS
+from asymrl.paper.results import chosen, read_results, with_tuned_settings
+from asymrl.report.curves import curves
+from asymrl.report.intervals import Interval, bootstrap, difference_interval, mean, normalised
+from asymrl.stores.files import RunError
+from asymrl.stores.hyperparameters import PAPER_WORLDS
+from asymrl.stores.statistics import FINAL_SHARE, final_returns, run_columns
+from asymrl.stores.store import METRICS_FILE, PROBES_FILE
+from asymrl.worlds.reference_scores import scores
+
+STEP_COST, EXIT_REWARD = 0.05, 5.0  # of the memory rooms: what a step costs, and what the good exit gives
+
+
+class Evidence(NamedTuple):
+    """The tables of finished runs."""
+
+    metrics: pl.DataFrame
+    """Learning curves of figure 3: the paper's settings, of each world and method runs of one length."""
+    probes: pl.DataFrame | None
+    """The critics' values at the fork of heaven-hell-4; None if they were not measured."""
+    grid: pl.DataFrame | None
+    """Learning curves of a grid search; None if there is none."""
+
+    def rows(self, world: str, method: str) -> pl.DataFrame:
+        """The learning curves of a method in a world. Raises RunError if there are none."""
+        rows = self.metrics.filter(pl.col("world") == world, pl.col("method") == method)
+        if rows.is_empty():
+            raise RunError(f"no runs of {world} with {method}")
+        return rows
+
+    def steps(self, world: str) -> int:
+        """Of the shortest runs in a world. Raises RunError if there are none."""
+        lengths = self.metrics.filter(pl.col("world") == world)["steps"]
+        if lengths.is_empty():
+            raise RunError(f"no runs of {world}")
+        return int(lengths.to_numpy().min())
+
+    def finals(self, world: str, method: str) -> Float[np.ndarray, "run 1"]:
+        """The final return of each run."""
+        return final_returns(self.rows(world, method))["final"].to_numpy()[:, None]
+
+    def during(self, world: str, method: str) -> Float[np.ndarray, "run 1"]:
+        """The mean return of each run over all of training: the faster it learns, the higher."""
+        rows = self.rows(world, method)
+        means = rows.group_by(run_columns(rows), maintain_order=True).agg(pl.col("return").cast(pl.Float64).mean())
+        return means["return"].to_numpy()[:, None]
+
+    def gains(self, world: str, method: str) -> Float[np.ndarray, "run 1"]:
+        """How much of what can be gained each run gains: 0 is what random actions earn, 1 the best known policy.
+
+        In the memory rooms only what is earned at the exits counts: 0 is chance. Finding some exit sooner is worth
+        something there, but not what the task is about.
+        """
+        if is_rooms(world):
+            return earned(self.rows(world, method))[:, None] / EXIT_REWARD
+        return normalised(self.finals(world, method), world)
+
+    def gain(self, world: str, method: str) -> Interval:
+        """The mean of `gains`."""
+        return bootstrap(self.gains(world, method), mean)
+
+    def difference(self, world: str, method: str, other: str) -> Interval:
+        """By how much the mean final return of a method is above that of another."""
+        return difference_interval(self.finals(world, method), self.finals(world, other))
+
+    def lead(self, world: str, method: str, other: str) -> Interval:
+        """By how much the mean return over all of training of a method is above that of another."""
+        return difference_interval(self.during(world, method), self.during(world, other))
+
+    def fall(self, world: str, method: str) -> Interval:
+        """The mean final return less that of the best tenth of training, which is the best of the mean over runs.
+
+        Zero for a method that is best in the end.
+        """
+        values = curves(self.rows(world, method)).values
+        tenth = max(1, round(FINAL_SHARE * values.shape[1]))
+        smooth = np.lib.stride_tricks.sliding_window_view(values, tenth, axis=1).mean(axis=-1)
+        peak = int(smooth.mean(axis=0).argmax())
+        return bootstrap((smooth[:, -1] - smooth[:, peak])[:, None], mean)
+
+
+def is_rooms(world: str) -> bool:
+    return world.startswith("memory-four-rooms")
+
+
+def earned(rows: pl.DataFrame) -> Float[np.ndarray, "run"]:
+    """What each run in the memory rooms earns at the exits in the last tenth of training: its return without steps."""
+    return final_returns(with_earned(rows), "earned")["final"].to_numpy()
+
+
+def with_earned(rows: pl.DataFrame) -> pl.DataFrame:
+    """Learning curves of the memory rooms with a column `earned`: the return at the exits, without that of steps."""
+    value, length = pl.col("return").cast(pl.Float64), pl.col("length").cast(pl.Float64)
+    return rows.with_columns(earned=value + STEP_COST * length)
+
+
+def scale(world: str) -> float:
+    """How much more the best known policy earns than random actions."""
+    known = scores(world)
+    assert known is not None, world
+    random, best = known.random_and_best
+    return best - random
+
+
+def read_evidence(
+    folder: Path, worlds: Sequence[str] = PAPER_WORLDS, seeds: int | None = None, steps: int | None = None
+) -> Evidence:
+    """The evidence in a store of figures 3 and 4, and in that of the grid beside it, if there is one.
+
+    Args:
+        folder: such as `results/curves`; the grid is then `results/grid`.
+        worlds: that count.
+        seeds: only the first so many.
+        steps: of each run; None: as many as there are.
+
+    Raises:
+        RunError: if there are no runs of the paper in the folder.
+    """
+    wanted = (list(worlds), list(PAPER_METHODS), seeds, steps)
+    metrics = with_tuned_settings(chosen(read_results(folder), *wanted))
+    probes = read_results(folder, "probes") if (folder / PROBES_FILE).is_file() else None
+    if probes is not None:
+        try:
+            probes = with_tuned_settings(chosen(probes, *wanted))
+        except RunError:
+            probes = None
+    beside = folder.absolute().with_name(folder.absolute().name.replace("curves", "grid"))
+    grid = read_results(beside) if beside != folder.absolute() and (beside / METRICS_FILE).is_file() else None
+    return Evidence(metrics, probes, grid)

@@ -1,0 +1,112 @@
+"""The tables of the page about the reproduction, as Markdown."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+
+import polars as pl
+
+from asymrl.paper import claim_rules as rules
+from asymrl.paper.claims import CLAIMS, JudgedClaim
+from asymrl.paper.evidence import is_rooms
+from asymrl.paper.world_tables import MARKS, MILLION
+from asymrl.report.intervals import Interval
+
+SECTIONS = {"five worlds": "the-worlds", "grid": "the-search-for-settings"}  # all others are their own names
+
+
+def claims_table(found: Sequence[JudgedClaim]) -> pl.DataFrame:
+    """The claims with their verdicts, one row each, for people and for CSV."""
+    return pl.DataFrame(
+        [
+            {
+                "where": claim.where,
+                "claim": claim.text,
+                "verdict": finding.verdict,
+                "measured": finding.measure,
+                "number": finding.number and finding.number.estimate,
+                "number_low": finding.number and finding.number.low,
+                "number_high": finding.number and finding.number.high,
+                "steps": finding.steps,
+                "rule": claim.rule,
+            }
+            for claim, finding in found
+        ],
+        infer_schema_length=None,
+    )
+
+
+def claims_markdown(found: Sequence[JudgedClaim]) -> str:
+    """The table of claims, each linked to its section of the page."""
+    lines = []
+    for claim, finding in found:
+        anchor = SECTIONS.get(claim.where, claim.where.replace(" ", "-"))
+        number = "" if finding.number is None else text_of(finding.number)
+        lines.append((f"[{claim.where}](#{anchor})", claim.text, finding.verdict, finding.measure, number))
+    return _table(
+        ("where", "claim of the paper", "verdict", "measured", "95 % interval"), "---|---|---|---|---:", lines
+    )
+
+
+def rules_markdown() -> str:
+    """The rules in words, one line each."""
+    used = dict.fromkeys(claim.rule for claim in CLAIMS)
+    lines = [(name.replace("_", " "), _sentence(getattr(rules, name))) for name in used]
+    return _table(("rule", "the claim"), "---|---", lines)
+
+
+def _sentence(rule: object) -> str:
+    text = " ".join((inspect.getdoc(rule) or "").split("\n\n")[0].split())
+    return text[0].lower() + text[1:].rstrip(".")
+
+
+def world_markdown(table: pl.DataFrame) -> str:
+    """The table of a world, as `world_table` has it."""
+    world, marks = table["world"][0], MARKS[table["world"][0]]
+    runs, steps = table["runs"].to_numpy().min(), table["steps"].to_numpy().min() / MILLION
+    heading = [f"{runs} runs, {steps:g} M steps", "final return", "V(h, s) better"]
+    heading += [f"solved (> {marks.solved:g})", "first, M steps", f"lost (< {marks.lost:g})"]
+    lines = []
+    for row in table.to_dicts():
+        cells = [row["method"], _cell(row, "final"), _cell(row, "improvement", 2)]
+        cells += [str(row["solved"]), _cell(row, "first", 2), str(row["lost"]) if row["solved"] else ""]
+        lines.append((*cells, _cell(row, "earned")) if is_rooms(world) else tuple(cells))
+    if is_rooms(world):
+        heading.append("earned at exits")
+    return _table(tuple(heading), "|".join(["---", *["---:"] * (len(heading) - 1)]), lines)
+
+
+def ranking_markdown(leaders: pl.DataFrame) -> str:
+    """The first settings of a grid search, as `leaders` has them."""
+    heading = ("rank", "actor's rate", "critic's rate", "entropy weight", "final return", "largest fall", "chosen by")
+    lines = [
+        (
+            str(row["rank"]),
+            *(f"{row[name]:g}" for name in ("actor_rate", "critic_rate", "entropy_weight")),
+            f"{row['final']:.3f} ± {row['final_error']:.3f}",
+            f"{row['fall']:.2f} ± {row['fall_error']:.2f}",
+            row["chosen_by"] or "",
+        )
+        for row in leaders.to_dicts()
+    ]
+    return _table(heading, "---:|---:|---:|---:|---:|---:|---", lines)
+
+
+def text_of(interval: Interval) -> str:
+    """An interval with as many decimals as its width needs."""
+    width = interval.high - interval.low
+    return interval.text(3 if width < 0.1 else 2 if width < 10 else 1)
+
+
+def _cell(row: dict[str, float | None], name: str, digits: int | None = None) -> str:
+    estimate, low, high = (row[key] for key in (name, f"{name}_low", f"{name}_high"))
+    if estimate is None or low is None or high is None:
+        return ""
+    interval = Interval(estimate, low, high)
+    return text_of(interval) if digits is None else interval.text(digits)
+
+
+def _table(heading: Sequence[str], under: str, lines: Sequence[Sequence[str]]) -> str:
+    rows = [f"| {' | '.join(heading)} |", f"|{under}|", *(f"| {' | '.join(line)} |" for line in lines)]
+    return "\n".join(row.replace("|  |", "| |").replace("|  |", "| |") for row in rows)
