@@ -1,0 +1,75 @@
+"""How far one gradient moves a parameter: closed forms, and Adam itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.studies.lost_tasks import STUDY, falls_by_arm, kick, kicks
+from tests.oracles.update import Adam
+
+
+def test_what_is_large_and_rare_moves_a_parameter_by_thirty_learning_rates():
+    # However large it is: sum_k 0.1 0.9^k / sqrt(0.001 0.999^k).
+    bound = 0.1 / np.sqrt(0.001) / (1 - 0.9 / np.sqrt(0.999))
+    for gradient in (10.0, 1000.0):
+        assert kick(A2CSettings(), gradient, gradient, 0.0, 1.0) == pytest.approx(bound, rel=1e-3)
+
+
+def test_with_a_large_epsilon_it_is_proportional_to_the_gradient():
+    settings = A2CSettings(adam_eps=100.0)
+    assert kick(settings, 0.3, 1.0, 0.0, 1.0) == pytest.approx(0.3 / 100, rel=1e-3)
+
+
+def moved_by_adam(settings: Settings, gradients: list[float]) -> float:
+    """Where a parameter is after these gradients, in units of the learning rate."""
+    adam, weights = Adam(), {"w": np.zeros(1)}
+    for gradient in gradients:
+        limit = settings.clip_norm or np.inf
+        adam.step(weights, {"w": np.asarray([gradient])}, 1.0, settings.adam_eps, limit, settings.adam_beta2)
+    return float(weights["w"][0])
+
+
+@pytest.mark.parametrize("changed", [{}, {"adam_beta2": 0.9}, {"adam_eps": 1e-3}, {"clip_norm": 0.01}], ids=str)
+def test_adam_moves_a_parameter_as_far(changed: dict[str, Any]):
+    usual, rare = 3e-4, 0.05
+    before, after = [usual, -usual] * 5000, [usual, -usual] * 200
+    settings = A2CSettings(**changed)
+    difference = moved_by_adam(settings, [*before, *after]) - moved_by_adam(settings, [*before, rare, *after])
+    # The parameter is the whole model: its entries are the norms.
+    assert kick(settings, rare, rare, usual, usual) == pytest.approx(difference, rel=0.05)
+
+
+def test_the_study_changes_one_setting_in_each_arm_and_its_runs_share_a_program():
+    runs = [planned.run for planned in STUDY.final_runs()]
+    assert len(runs) == 20 * len(STUDY.labels())
+    assert len({run.settings.shape() for run in runs}) == 1
+    paper = next(each for each in STUDY.final_runs() if each.arm.label == "paper").run.settings
+    assert (paper.actor_rate, paper.critic_rate, paper.entropy_weight) == (0.001, 0.001, 0.1)
+    for planned in STUDY.final_runs():
+        changed = [n for n, value in planned.run.settings.numbers().items() if value != paper.numbers()[n]]
+        own = [name for name in planned.arm.settings if name != "method"]
+        # The share of a new square follows from beta2.
+        assert [name for name in changed if name != "adam_new_square"] == own
+        assert len(own) <= 1
+    assert kicks("heaven-hell-3")["arm"].to_list() == STUDY.labels()
+
+
+def test_falls_of_arms_are_counted_and_compared_with_the_papers():
+    def run(arm: str, seed: int, *returns: float) -> list[tuple[str, int, int, int, int, float]]:
+        return [(arm, seed, 3_000_000, i * 1_000_000, i * 100, value) for i, value in enumerate(returns, 1)]
+
+    rows = [*run("clip 1", 0, 1.0, 1.0, 1.0), *run("paper", 0, 1.0, 0.0, 1.0), *run("paper", 1, 0.0, 0.2, 0.1)]
+    names = ["arm", "seed", "steps", "timestep", "episode", "return"]
+    paper, clipped = falls_by_arm(pl.DataFrame(rows, names, orient="row")).rows(named=True)
+    assert (paper["arm"], paper["runs"], paper["solved"], paper["first"]) == ("paper", 2, 1, 1e6)
+    assert (paper["falls"], paper["fell"], paper["millions"], paper["rate"]) == (1, 1, 1.0, 1.0)
+    assert paper["lost"] == 0.5  # of the two million steps since one of its runs had solved the task
+    assert (clipped["arm"], clipped["falls"], clipped["millions"], clipped["lost"]) == ("clip 1", 0, 2.0, 0.0)
+    # One fall in three million steps: that it is among the paper's million has a probability of a third.
+    assert clipped["p"] == pytest.approx(1 / 3)
+    assert paper["p"] == 1
