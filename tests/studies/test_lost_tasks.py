@@ -60,11 +60,11 @@ def test_the_study_changes_one_setting_in_each_arm_and_its_runs_share_a_program(
 
 
 def test_falls_of_arms_are_counted_and_compared_with_the_papers():
-    def run(arm: str, seed: int, *returns: float) -> list[tuple[str, int, int, int, int, float]]:
-        return [(arm, seed, 3_000_000, i * 1_000_000, i * 100, value) for i, value in enumerate(returns, 1)]
+    def run(arm: str, seed: int, *returns: float) -> list[tuple[str, str, int, int, int, int, float]]:
+        return [("there", arm, seed, 3_000_000, i * 1_000_000, i * 100, value) for i, value in enumerate(returns, 1)]
 
     rows = [*run("clip 1", 0, 1.0, 1.0, 1.0), *run("paper", 0, 1.0, 0.0, 1.0), *run("paper", 1, 0.0, 0.2, 0.1)]
-    names = ["arm", "seed", "steps", "timestep", "episode", "return"]
+    names = ["setup", "arm", "seed", "steps", "timestep", "episode", "return"]
     paper, clipped = falls_by_arm(pl.DataFrame(rows, names, orient="row")).rows(named=True)
     assert (paper["arm"], paper["runs"], paper["solved"], paper["first"]) == ("paper", 2, 1, 1e6)
     assert (paper["falls"], paper["fell"], paper["millions"], paper["rate"]) == (1, 1, 1.0, 1.0)
