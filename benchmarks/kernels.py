@@ -123,8 +123,9 @@ def main(options: Options) -> None:
     module = Module(compiled_text(settings, options.runs))
     ((update,),) = module.inner(module.entry, "while")
     loops = [body for (body,) in module.inner(update, "while")]
+    *loops, _ = loops  # the last copies targets, at most updates of none
     if len(loops) > 1:
-        sys.exit(f"{len(loops)} loops in an update, where at most that of acting was expected; look at them")
+        sys.exit(f"{len(loops)} more loops in an update, where at most that of acting was expected; look at them")
     lengths = lengths_compiled(settings.time_limit)
     critic, actor = (
         [module.kernels(branch) for branch in branches] for branches in module.inner(update, "conditional")

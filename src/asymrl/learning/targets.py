@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -34,8 +34,28 @@ def follow(
     due = active & (timesteps >= next_target)
     # A sum beyond 32 bits would be negative, and every update due.
     following = timesteps + jnp.minimum(numbers.target_period, MOST_STEPS - timesteps)
-    # Not under a condition, which rarely holds: on a GPU both of its sides copy the networks as a whole.
-    return moved(model, target, due.astype(jnp.float32)), jnp.where(due, following, next_target)
+    return copied(model, target, due), jnp.where(due, following, next_target)
+
+
+def copied(model: Model, target: Model, due: Bool[Array, "run"]) -> Model:
+    """The targets with a copy of the model where that is due.
+
+    One run after the other, of which there are few: a choice by run would read and write the networks of all, and
+    under a condition both sides would.
+    """
+    new = eqx.filter(model, eqx.is_array)
+    old, static = eqx.partition(target, eqx.is_array)
+    place = jnp.cumsum(due)
+
+    def copy(i: Int[Array, ""], old: Any) -> Any:
+        run = jnp.sum(place <= i)  # how many come before the one that is due as number i
+
+        def leaf(new: Array, old: Array) -> Array:
+            return jax.lax.dynamic_update_index_in_dim(old, jax.lax.dynamic_index_in_dim(new, run), run, 0)
+
+        return jax.tree.map(leaf, new, old)
+
+    return eqx.combine(jax.lax.fori_loop(0, place[-1], copy, old), static)
 
 
 def moved(model: Model, target: Model, shares: Float[Array, "run"]) -> Model:

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 BLOCK = 8  # rows of one run that are computed together
-HEIGHTS = (16, 32, 48, 64)  # rows of a run that the product with the matrix is compiled for, besides the most possible
+USUAL = (0.3, 0.55)  # shares of all cells that are visited by a run alone, and by the one of hundreds that visits most
 
 
 class Visits(NamedTuple):
@@ -62,10 +62,10 @@ def layer(
 
 def visits(marked: Bool[Array, "time episode cell"], cells: Int[np.ndarray, "cell"]) -> Visits:
     """Which cells are visited, and when. `cells` says where in the whole grid they are."""
-    T, E, C = marked.shape
+    _, E, C = marked.shape
     is_visited = jnp.any(marked, axis=0).reshape(-1)
     rank = jnp.cumsum(is_visited) - 1
-    rows = min(T, C) * E
+    rows = C * E  # though a short episode has fewer: what is the same for all lengths is compiled once
     place = jnp.argmax(is_visited[None] & (rank[None] == jnp.arange(rows)[:, None]), axis=-1)
     at = jnp.arange(E)[None] * C + jnp.argmax(marked, axis=-1)
     # After the end of an episode there may be no cell at all; any will do.
@@ -270,8 +270,9 @@ def _features_gradient(
 
 
 def _heights(rows: int) -> list[int]:
-    """How many rows of a run the large products may be compiled for."""
-    return [height for height in HEIGHTS if rows / 4 <= height <= 0.8 * rows] + [rows]
+    """How many rows of a run the large products are compiled for: as many as there may be, and what is usual."""
+    usual = {16 * round(share * rows / 16) for share in USUAL}
+    return [*sorted(height for height in usual if 0 < height < rows), rows]
 
 
 def _which(counts: Int[Array, "lane"], heights: list[int]) -> Int[Array, ""]:
