@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from asymrl.studies.half_experts import asking_agent
 from asymrl.theory.policies import Controller
 from asymrl.worlds import FiniteWorld, make
-from asymrl.worlds.finite_worlds import EAST, NORTH, WEST
 from asymrl.worlds.pomdp import Pomdp
 
 
@@ -36,21 +36,5 @@ def load_unload(segments: int = 5) -> Pomdp:
 
 
 def heard_the_priest(n: int, expert: float = 0.9) -> Controller:
-    """Heaven-Hell: acts uniformly until it has heard the priest; afterwards as an expert with this probability.
-
-    It remembers its cell and the priest's word: z = word * cells + cell, word 0 for none.
-    """
-    cells, priest = 4 * n + 2, 4 * n + 1
-    pi = np.full((3 * cells, 4), 0.25)
-    for word, side in ((1, WEST), (2, EAST)):
-        best = np.full(cells, side)  # from the fork on
-        best[:n] = best[3 * n + 1] = NORTH
-        best[3 * n + 2 :] = WEST  # back from the priest
-        pi[word * cells + np.arange(cells)] = (1 - expert) / 4
-        pi[word * cells + np.arange(cells), best] += expert
-
-    def follow(z: np.ndarray, a: np.ndarray, o: np.ndarray) -> np.ndarray:
-        word = np.where(o >= priest, o - priest + 1, z // cells)
-        return word * cells + np.minimum(o, priest)
-
-    return Controller(pi, np.zeros(cells + 2, int), follow)
+    """Heaven-Hell: acts uniformly until it has heard the priest; afterwards as an expert with this probability."""
+    return asking_agent(n, 0.0, expert)
