@@ -68,3 +68,10 @@ def test_two_rates_differ_as_the_binomial_distribution_says():
     assert rates_differ((0, 10), (5.0, 5.0)) == pytest.approx(2 / 2**10)
     assert rates_differ((5, 5), (5.0, 5.0)) == 1
     assert rates_differ((0, 0), (1.0, 3.0)) == 1
+
+
+def test_nothing_is_known_about_a_rate_without_steps():
+    found = rate_interval(0, 0.0)
+    assert np.isnan(found.estimate)
+    assert found[1:] == (0, np.inf)
+    assert rates_differ((0, 0), (0.0, 0.0)) == 1

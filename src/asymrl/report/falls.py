@@ -83,12 +83,14 @@ def rate_interval(falls: int, millions: float, *, confidence: float = 0.95) -> I
     """Falls per million steps, with the exact interval of a Poisson rate (Garwood 1936).
 
     It has an upper bound even where nothing fell, unlike a bootstrap of the runs; but it takes the falls of one run to
-    be independent of each other.
+    be independent of each other. Without any steps the rate is NaN, and nothing is known about it.
     """
+    if not millions:
+        return Interval(float("nan"), 0.0, float("inf"))
     tail = (1 - confidence) / 2
     low = chi2.ppf(tail, 2 * falls) / 2 if falls else 0.0
     high = chi2.ppf(1 - tail, 2 * falls + 2) / 2
-    return Interval(*(float(np.divide(each, millions)) for each in (falls, low, high)))
+    return Interval(*(float(each / millions) for each in (falls, low, high)))
 
 
 def rates_differ(
@@ -98,5 +100,5 @@ def rates_differ(
 
     Of all falls together, those of the first are then binomial with its share of the steps.
     """
-    total, share = int(sum(falls)), float(millions[0] / sum(millions))
-    return 1.0 if not total else float(binomtest(int(falls[0]), total, share).pvalue)
+    total = int(sum(falls))
+    return 1.0 if not total else float(binomtest(int(falls[0]), total, float(millions[0] / sum(millions))).pvalue)
