@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Tracker = Callable[["Path"], "Listener"]
 OUT_OF_TIME = 3
+ROUNDING = 1e-12  # numbers of tables below this are 0 but for rounding
 MOST_SHOWN = 3  # runs that failed for the same reason
 
 
@@ -212,5 +213,5 @@ def _shown(row: dict[str, object], name: str) -> str:
         return str(value)
     if name in SETTINGS:
         return f"{value:g}"
-    text = f"{value:.3f}" if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
+    text = f"{value:z.3f}" if abs(value) >= 0.01 or abs(value) < ROUNDING else f"{value:.2g}"
     return text if low is None else f"{text} [{low:.3f}, {high:.3f}]"

@@ -109,11 +109,13 @@ def _list_studies() -> int:
 
 def _print_question(wanted: Study) -> None:
     """The question, the prediction and the exact analysis."""
+    from asymrl.studies.arm_tables import exact_parts
+
     print(wanted.title)
     for word, text in (("question", wanted.question), ("prediction", wanted.prediction)):
         print(f"\n{textwrap.fill(f'{word}: {text}', WIDTH)}")
-    if wanted.exact is not None:
-        for world in dict.fromkeys(setup.world for setup in wanted.setups):
-            print(f"\n{world}, exactly:")
-            print_table(wanted.exact(world))
+    for setup in wanted.setups:
+        for policy, table in exact_parts(wanted, setup).items():
+            print(f"\n{setup.name}, exactly{policy and f', {policy} agent'}:")
+            print_table(table)
     print()

@@ -15,11 +15,11 @@ from asymrl.stores.files import RunError
 from asymrl.stores.store import Store
 from asymrl.stores.wording import plural
 from asymrl.studies.arm_figures import against_exact, arm_curves
-from asymrl.studies.arm_tables import arm_table, comparison_table
+from asymrl.studies.arm_tables import arm_table, comparison_table, exact_table
 from asymrl.studies.choosing import choose, final_scores, placed_curves, places_in, search_table
 from asymrl.studies.study import Choices, PlannedRun, Study
 
-NOT_SHOWN = ("normalised", "normalised_low", "normalised_high", "steps")
+NOT_SHOWN = ("normalised", "normalised_low", "normalised_high", "steps")  # but written
 
 
 def answer(study: Study, folder: str | os.PathLike[str]) -> Findings:
@@ -41,6 +41,7 @@ def answer(study: Study, folder: str | os.PathLike[str]) -> Findings:
     curves = placed_curves(store, places)
     finals = final_scores(curves, places)
     numbers, compared = arm_table(study, curves, finals, choices), comparison_table(study, finals)
+    exact = [name for name in exact_table(study).columns if name not in ("setup", "arm")]
     tables = {f"{study.name}-comparisons": compared, f"{study.name}-search": search_table(study, store)}
     figures: dict[str, Figure] = {study.name: arm_curves(study, curves)}
     if study.exact_score is not None and study.exact_score in numbers.columns:
@@ -48,7 +49,7 @@ def answer(study: Study, folder: str | os.PathLike[str]) -> Findings:
     return Findings(
         study.name,
         numbers,
-        numbers.drop(NOT_SHOWN, strict=False),
+        numbers.drop(*NOT_SHOWN, *(name for name in exact if name != study.exact_score), strict=False),
         figures,
         _missing(study, places.values(), choices),
         power_statement(compared) if len(compared) else None,

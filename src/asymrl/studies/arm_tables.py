@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,8 @@ from asymrl.report.intervals import normalised
 from asymrl.report.score_rows import improvement_row, score_row
 from asymrl.stores.statistics import run_columns
 from asymrl.studies.study import Arm, Choices, Setup, Study
+
+SEPARATOR = ": "  # between a policy and a number, in the columns of an exact analysis
 
 
 def arm_table(study: Study, curves: pl.DataFrame, finals: pl.DataFrame, choices: Choices) -> pl.DataFrame:
@@ -80,13 +83,31 @@ def comparison_table(study: Study, finals: pl.DataFrame) -> pl.DataFrame:
 
 
 def exact_table(study: Study) -> pl.DataFrame:
-    """The exact analysis of all setups, with the columns `setup` and `arm` in front; empty if it is not by arm."""
-    parts = []
-    for setup in study.setups if study.exact is not None else ():
-        table = study.exact(setup.world) if study.exact is not None else pl.DataFrame()
-        if "arm" in table.columns:
-            parts.append(table.select(pl.lit(setup.name).alias("setup"), "arm", pl.exclude("setup", "arm")))
+    """The exact analysis of all setups, with the columns `setup` and `arm` in front; empty if there is none."""
+    tables = [(setup, _exact(study.exact, setup.world)) for setup in study.setups if study.exact is not None]
+    parts = [table.select(pl.lit(setup.name).alias("setup"), pl.exclude("setup")) for setup, table in tables]
     return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
+
+
+def exact_parts(study: Study, setup: Setup) -> dict[str, pl.DataFrame]:
+    """The exact analysis of a setup by policy: columns called `POLICY: NUMBER` have a table for each policy."""
+    if study.exact is None:
+        return {}
+    table = _exact(study.exact, setup.world)
+    labels = [name for name in table.columns if SEPARATOR not in name]
+    policies = dict.fromkeys(name.partition(SEPARATOR)[0] for name in table.columns if SEPARATOR in name)
+    if not policies:
+        return {"": table}
+    own = {policy: [name for name in table.columns if name.startswith(policy + SEPARATOR)] for policy in policies}
+    return {
+        policy: table.select(*labels, pl.col(names).name.map(lambda name: name.partition(SEPARATOR)[2]))
+        for policy, names in own.items()
+    }
+
+
+@functools.cache
+def _exact(analysis: Callable[[str], pl.DataFrame], world: str) -> pl.DataFrame:
+    return analysis(world)
 
 
 def _joined(table: pl.DataFrame, more: pl.DataFrame) -> pl.DataFrame:

@@ -107,8 +107,20 @@ def _worth(
 
 def label(critic: str, lambda_: float) -> str:
     """The name of an arm, such as "V(h, s), TD(0.8)"."""
-    estimator = {0.0: "TD(0)", 1.0: "MC"}.get(lambda_, f"TD({lambda_:g})")
-    return f"V = 0, {estimator}" if critic == UNLEARNED else f"V({', '.join(critic)}), {estimator}"
+    return f"{_critic_label(critic)}, {_estimator_label(lambda_)}"
+
+
+def _critic_label(critic: str) -> str:
+    return "V = 0" if critic == UNLEARNED else f"V({', '.join(critic)})"
+
+
+def _estimator_label(lambda_: float) -> str:
+    return {0.0: "TD(0)", 1.0: "MC"}.get(lambda_, f"TD({lambda_:g})")
+
+
+def _arm(critic: str, lambda_: float) -> Arm:
+    settings = {"method": CRITICS[critic], "estimator": "td-lambda", "td_lambda": lambda_}
+    return Arm(label(critic, lambda_), settings, panel=_estimator_label(lambda_), line=_critic_label(critic))
 
 
 def exact(world: str) -> pl.DataFrame:
@@ -160,10 +172,7 @@ STUDY = Study(
         Setup("shopping-5", 1_000_000, SHORT_SCHEDULE),
         Setup("heaven-hell-4", 3_000_000, searched_as="heaven-hell-3"),
     ),
-    arms=tuple(
-        Arm(label(critic, lambda_), {"method": CRITICS[critic], "estimator": "td-lambda", "td_lambda": lambda_})
-        for critic, lambda_ in _cells()
-    ),
+    arms=tuple(_arm(*cell) for cell in _cells()),
     # The paper tuned entropy weights for TD(0) alone, so that each cell needs a search of its own to be compared.
     search=Search(axes=lambda setup: {"entropy_weight": ENTROPY_WEIGHTS[setup.world]}, seeds=5),
     search_setups=(

@@ -113,7 +113,8 @@ class Study:
     seeds: int = 20
     search: Search | None = None
     exact: Callable[[str], pl.DataFrame] | None = None
-    """The exact analysis of a world: a row for each arm, its label in the column `arm`, then numbers."""
+    """The exact analysis of a world: a row for each arm, its label in the column `arm`, then numbers. Columns called
+    `POLICY: NUMBER` are printed as a table for each policy."""
     measure: Callable[[pl.DataFrame], pl.DataFrame] | None = None
     """More numbers from the learning curves, whose first columns are `setup` and `arm`: a row for each of these."""
     comparisons: tuple[tuple[str, str], ...] = ()
