@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from scripts import reproduction_page
 
 import asymrl
+from asymrl.paper.evidence import read_evidence
 from asymrl.paper.results import comparison, read_results
 from asymrl.report.intervals import detectable_difference, detectable_improvement
 from asymrl.stores.statistics import final_returns, mean_and_error
@@ -83,3 +85,39 @@ def test_the_example_of_a_detectable_difference_is_that_of_the_shipped_runs():
     page = (ROOT / "docs" / "explanation" / "statistics.md").read_text()
     assert f"would have to differ by {rows['a2c-asym-s']['detectable']:.2f} in their final return" in page
     assert f"they differ by {rows['a2c-asym-hs']['mean'] - rows['a2c-asym-s']['mean']:.2f}" in page
+
+
+def test_the_tables_of_the_reproduction_are_those_of_the_shipped_runs():
+    evidence = read_evidence(ROOT / "results" / "curves")
+    text = reproduction_page.page(evidence)
+    assert reproduction_page.PAGE.read_text() == text, "write it again with `python scripts/reproduction_page.py`"
+    assert reproduction_page.RULES.read_text() == reproduction_page.rules_page()
+    # By another way: a row of the page is the mean over the last tenth of training of runs as a reader would take it.
+    late = evidence.metrics.filter(pl.col("timestep") >= 0.9 * pl.col("steps"))
+    runs = late.group_by("world", "method", "seed").agg(pl.col("return").cast(pl.Float64).mean())
+    means = {
+        (world, method): mean
+        for world, method, mean in runs.group_by("world", "method").agg(pl.col("return").mean()).rows()
+    }
+    assert len(means) == 40
+    for section in text.partition("## The worlds")[2].split("### ")[1:]:
+        world = section.partition("\n")[0]
+        for method, shown in re.findall(r"^\| (a2c[\w-]*) \| (-?[\d.]+) \[", section, re.MULTILINE):
+            digits = len(shown.partition(".")[2])
+            assert float(shown) == pytest.approx(means.pop((world, method)), abs=0.51 * 10**-digits)
+    assert not means
+
+
+def test_sections_of_the_reproduction_are_short():
+    page = (ROOT / "docs" / "reproduction.md").read_text()
+    for section in page.partition("## The worlds")[2].split("### ")[1:9]:
+        lines = [line for line in section.partition("\n## ")[0].splitlines()[1:] if line]
+        assert len(lines) <= 10, lines[0]
+
+
+def test_a_table_replaces_the_first_one_under_its_heading():
+    text = "# A\n\n| no |\n\n## B\n\nwords | here\n\n| old |\n|---|\n\n| other |\n\n## C\n\n"
+    found = reproduction_page.with_table(text, "B", "| new |\n|---|\n| 1 |")
+    assert found == text.replace("| old |\n|---|", "| new |\n|---|\n| 1 |")
+    with pytest.raises(ValueError, match="no table under the heading 'C'"):
+        reproduction_page.with_table(text, "C", "")

@@ -42,7 +42,7 @@ def _each(worlds: Iterable[str], text: str, rule: Callable[..., Judgement], **wh
 HEAVEN_HELL, SHOPPING = ("heaven-hell-3", "heaven-hell-4"), ("shopping-5", "shopping-6")
 ROOMS = ("memory-four-rooms-7x7", "memory-four-rooms-9x9")
 
-CLAIMS: tuple[Claim, ...] = (
+_CLAIMS = (
     *_each(HEAVEN_HELL, "only V(h, s) learns", rules.only, method=HS, others=(H, S, *WINDOWS)),
     *_each(SHOPPING, "V(h, s) better or faster than V(h) and V(s)", rules.ahead, method=HS, others=(H, S)),
     *_each(SHOPPING, "V(s) ends up suboptimal", rules.worse, method=S, other=HS),
@@ -64,6 +64,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("figure 4", "V(h, s) higher with the priest", rules.priest_raises),
     Claim("grid", "the tuned settings win", rules.tuned_wins),
 )
+_PLACES = list(dict.fromkeys(claim.where for claim in _CLAIMS))
+CLAIMS: tuple[Claim, ...] = tuple(sorted(_CLAIMS, key=lambda claim: _PLACES.index(claim.where)))
+"""Those about one world beside each other."""
 
 
 class JudgedClaim(NamedTuple):

@@ -79,18 +79,28 @@ def world_markdown(table: pl.DataFrame) -> str:
 
 def ranking_markdown(leaders: pl.DataFrame) -> str:
     """The first settings of a grid search, as `leaders` has them."""
-    heading = ("rank", "actor's rate", "critic's rate", "entropy weight", "final return", "largest fall", "chosen by")
+    heading = (
+        "rank",
+        "actor's rate",
+        "critic's rate",
+        "entropy weight",
+        "final return",
+        "over training",
+        "largest fall",
+        "chosen by",
+    )
     lines = [
         (
             str(row["rank"]),
             *(f"{row[name]:g}" for name in ("actor_rate", "critic_rate", "entropy_weight")),
             f"{row['final']:.3f} ± {row['final_error']:.3f}",
+            f"{row['speed']:.3f}",
             f"{row['fall']:.2f} ± {row['fall_error']:.2f}",
             row["chosen_by"] or "",
         )
         for row in leaders.to_dicts()
     ]
-    return _table(heading, "---:|---:|---:|---:|---:|---:|---", lines)
+    return _table(heading, "---:|---:|---:|---:|---:|---:|---:|---", lines)
 
 
 def text_of(interval: Interval) -> str:
