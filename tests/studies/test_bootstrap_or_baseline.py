@@ -74,7 +74,7 @@ def heaven_hell_3() -> dict[str, dict[str, Any]]:
 
 
 def test_the_page_shows_the_exact_numbers() -> None:
-    """Its rows about Heaven-Hell-3: cosines of V(s) and of a critic that has learned nothing, and relative variances."""
+    """Its rows about Heaven-Hell-3: cosines of V(s) and of a critic that has learned nothing, variances."""
     page = (Path(__file__).parents[2] / "docs" / "studies" / "bootstrap.md").read_text().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in page if ", heaven-hell-3 |" in line]
     shown = {(" ".join(row[0].split(", ")[:-1]), i): row[1:] for i, row in enumerate(cells)}
