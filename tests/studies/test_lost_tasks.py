@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import polars as pl
 import pytest
 
 from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.studies.answer import answer
 from asymrl.studies.lost_tasks import STUDY, falls_by_arm, kick, kicks
 from tests.oracles.update import Adam
+from tests.studies.tiny import fill
 
 
 def test_what_is_large_and_rare_moves_a_parameter_by_thirty_learning_rates():
@@ -66,10 +69,20 @@ def test_falls_of_arms_are_counted_and_compared_with_the_papers():
     rows = [*run("clip 1", 0, 1.0, 1.0, 1.0), *run("paper", 0, 1.0, 0.0, 1.0), *run("paper", 1, 0.0, 0.2, 0.1)]
     names = ["setup", "arm", "seed", "steps", "timestep", "episode", "return"]
     paper, clipped = falls_by_arm(pl.DataFrame(rows, names, orient="row")).rows(named=True)
-    assert (paper["arm"], paper["runs"], paper["solved"], paper["first"]) == ("paper", 2, 1, 1e6)
-    assert (paper["falls"], paper["fell"], paper["millions"], paper["rate"]) == (1, 1, 1.0, 1.0)
+    assert (paper["arm"], paper["ever_solved"], paper["first_solved"]) == ("paper", 1, 1e6)
+    assert (paper["falls"], paper["fallen_runs"], paper["solved_millions"], paper["rate"]) == (1, 1, 1.0, 1.0)
     assert paper["lost"] == 0.5  # of the two million steps since one of its runs had solved the task
-    assert (clipped["arm"], clipped["falls"], clipped["millions"], clipped["lost"]) == ("clip 1", 0, 2.0, 0.0)
+    assert (clipped["arm"], clipped["falls"], clipped["solved_millions"], clipped["lost"]) == ("clip 1", 0, 2.0, 0.0)
     # One fall in three million steps: that it is among the paper's million has a probability of a third.
     assert clipped["p"] == pytest.approx(1 / 3)
     assert paper["p"] == 1
+
+
+def test_the_table_of_the_study_has_the_falls_and_the_kick_of_each_arm(tmp_path: Path):
+    study = STUDY.narrowed(seeds=2, steps=2000)
+    fill(tmp_path, study.final_runs(), lambda planned: float(planned.arm.label != "eps 1e-2"))
+    table = answer(study, tmp_path).numbers
+    assert table["arm"].to_list() == STUDY.labels()
+    assert dict(table.select("arm", "ever_solved").rows())["eps 1e-2"] == 0
+    assert table["falls"].sum() == 0
+    assert table["kick"].to_list() == kicks("heaven-hell-3")["kick"].to_list()

@@ -80,10 +80,10 @@ def kicks(world: str) -> pl.DataFrame:
 def falls_by_arm(curves: pl.DataFrame) -> pl.DataFrame:
     """How often the runs of each arm lost their task, a row per setup and arm, the paper's first.
 
-    Columns: `runs`; `solved`, those that ever solved the task; `first`, the median of the steps until then; `millions`
-    of steps in which a run could fall; `falls`; `fell`, the runs that did; `rate` of falls per million steps with the
-    bounds `low` and `high` of its interval; `p`, how likely a rate so different from the paper's is by chance; `lost`,
-    the share of steps below 0.5 after the task was solved.
+    Columns: `ever_solved`, runs that solved the task at some time; `first_solved`, the median of the steps until then;
+    `solved_millions` of steps in which a run could fall; `falls`; `fallen_runs`; `rate` of falls per million steps with
+    the bounds `rate_low` and `rate_high` of its interval; `lost`, the share of steps below 0.5 after the task was
+    solved; `p`, how likely a rate so different from the paper's is by chance.
 
     Args:
         curves: learning curves with the columns `setup` and `arm` in front.
@@ -101,19 +101,19 @@ def falls_by_arm(curves: pl.DataFrame) -> pl.DataFrame:
         row = {
             "setup": setup,
             "arm": arm,
-            "runs": len(own),
-            "solved": own["solved"].count(),
-            "first": own["solved"].median(),
-            "millions": millions / 1e6,
+            "ever_solved": own["solved"].count(),
+            "first_solved": own["solved"].median(),
+            "solved_millions": millions / 1e6,
             "falls": int(falls),
-            "fell": (own["falls"] > 0).sum(),
+            "fallen_runs": (own["falls"] > 0).sum(),
             "rate": rate.estimate,
-            "low": rate.low,
-            "high": rate.high,
+            "rate_low": rate.low,
+            "rate_high": rate.high,
             "lost": lost / after if after else None,
         }
         paper = next((each for each in rows if each["setup"] == setup), row)
-        row["p"] = rates_differ((row["falls"], paper["falls"]), (row["millions"], paper["millions"]))
+        steps = (row["solved_millions"], paper["solved_millions"])
+        row["p"] = rates_differ((row["falls"], paper["falls"]), steps)
         rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
 
