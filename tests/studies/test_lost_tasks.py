@@ -11,9 +11,11 @@ import pytest
 
 from asymrl.learning.settings import A2CSettings, Settings
 from asymrl.studies.answer import answer
-from asymrl.studies.lost_tasks import STUDY, falls_by_arm, kick, kicks
+from asymrl.studies.lost_tasks import RARE_NORM, STUDY, USUAL_ENTRY, USUAL_NORM, falls_by_arm, kick, kicks
 from tests.oracles.update import Adam
 from tests.studies.tiny import fill
+
+RECORDED = Path(__file__).parents[2] / "results" / "studies" / "lost-updates" / "updates.parquet"
 
 
 def test_what_is_large_and_rare_moves_a_parameter_by_thirty_learning_rates():
@@ -86,3 +88,16 @@ def test_the_table_of_the_study_has_the_falls_and_the_kick_of_each_arm(tmp_path:
     assert dict(table.select("arm", "ever_solved").rows())["eps 1e-2"] == 0
     assert table["falls"].sum() == 0
     assert table["kick"].to_list() == kicks("heaven-hell-3")["kick"].to_list()
+
+
+def test_the_recorded_updates_have_the_norms_that_the_analysis_starts_from():
+    updates = pl.read_parquet(RECORDED)
+    usual = updates.filter(pl.col("sampled"), pl.col("lowest_return") == 1).median()
+    rare = updates.filter(pl.col("lowest_return") == -1)
+    assert len(rare) == 9
+    assert usual["critic_gradient_norm"].item() == pytest.approx(USUAL_NORM, rel=0.02)
+    assert usual["critic_mean_root"].item() == pytest.approx(USUAL_ENTRY, rel=0.02)
+    assert rare["critic_gradient_norm"].median() == pytest.approx(RARE_NORM, rel=0.02)
+    # The most that Adam moves a parameter at once: 0.1 / sqrt(0.001) learning rates.
+    assert rare["critic_largest_step"].median() == pytest.approx(0.1 / 0.001**0.5 * 1e-3, rel=0.001)
+    assert usual["critic_below_eps"].item() > 0.98
