@@ -82,6 +82,18 @@ def test_longer_runs_turn_an_open_claim_into_one_that_holds():
         assert rules.fails(runs, "car-flag", (H,), (HS, S)).verdict == verdict
 
 
+def test_methods_are_compared_after_as_many_steps():
+    """Where one was trained for longer, the others are not compared with what it became later."""
+    short, long = evidence("cleaner", {HS: 40.0, H: 40.0}), evidence("cleaner", {S: 80.0})
+    longer = long.metrics.with_columns(steps=pl.lit(2 * STEPS), timestep=2 * pl.col("timestep"))
+    runs = Evidence(pl.concat([short.metrics, longer], how="vertical_relaxed"), None, None)
+    assert runs.steps("cleaner") == STEPS
+    # After 1000 of 2000 steps V(s) is half way: the last tenth has one point, that at 900 steps.
+    assert runs.finals("cleaner", S).mean() == pytest.approx(40.0)
+    assert runs.rows("cleaner", S, whole=True)["timestep"].to_numpy().max() == 1900
+    assert world_table(runs, "cleaner")["steps"].to_list() == [STEPS] * 3
+
+
 @pytest.mark.parametrize(
     ("ends", "verdict"),
     [

@@ -11,7 +11,7 @@ import polars as pl
 from jaxtyping import Float
 
 from asymrl.learning.methods import PAPER_METHODS
-from asymrl.paper.results import chosen, read_results, with_tuned_settings
+from asymrl.paper.results import chosen, read_results, up_to, with_tuned_settings
 from asymrl.report.curves import curves
 from asymrl.report.intervals import Interval, bootstrap, difference_interval, mean, normalised
 from asymrl.stores.files import RunError
@@ -33,15 +33,21 @@ class Evidence(NamedTuple):
     grid: pl.DataFrame | None
     """Learning curves of a grid search; None if there is none."""
 
-    def rows(self, world: str, method: str) -> pl.DataFrame:
-        """The learning curves of a method in a world. Raises RunError if there are none."""
+    def rows(self, world: str, method: str, *, whole: bool = False) -> pl.DataFrame:
+        """The learning curves of a method in a world, as far as all methods were run there. Raises RunError if there
+        are none.
+
+        `whole`: as far as they go.
+        """
         rows = self.metrics.filter(pl.col("world") == world, pl.col("method") == method)
         if rows.is_empty():
             raise RunError(f"no runs of {world} with {method}")
-        return rows
+        if whole or (steps := self.steps(world)) == rows["steps"].to_numpy().min():
+            return rows
+        return up_to(rows, steps)[0]
 
     def steps(self, world: str) -> int:
-        """Of the shortest runs in a world. Raises RunError if there are none."""
+        """How many all methods in a world were trained for at least. Raises RunError if there are no runs."""
         lengths = self.metrics.filter(pl.col("world") == world)["steps"]
         if lengths.is_empty():
             raise RunError(f"no runs of {world}")
@@ -84,7 +90,7 @@ class Evidence(NamedTuple):
 
         Zero for a method that is best in the end.
         """
-        values = curves(self.rows(world, method)).values
+        values = curves(self.rows(world, method, whole=True)).values
         tenth = max(1, round(FINAL_SHARE * values.shape[1]))
         smooth = np.lib.stride_tricks.sliding_window_view(values, tenth, axis=1).mean(axis=-1)
         peak = int(smooth.mean(axis=0).argmax())
