@@ -90,7 +90,7 @@ class RunStudy(Running, NetworkOptions):
 
     def _report(self, source: Path, wanted: Study) -> None:
         """Prints the numbers, and writes them and the figures."""
-        from asymrl.studies.answer import answer
+        from asymrl.studies.answers import answer
 
         out = check_folder(self.out or Path("figures"))
         with user_errors(source):

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-
+from asymrl.studies import (
+    bootstrap_or_baseline,
+    information_or_feature,
+    lost_tasks,
+    other_learners,
+    partial_knowledge,
+)
 from asymrl.studies.study import Study
 
-# Name -> the file of the study.
-FILES = {
-    "bootstrap": "asymrl.studies.bootstrap_or_baseline",
-    "information": "asymrl.studies.information_or_feature",
-    "knowledge": "asymrl.studies.partial_knowledge",
-    "lost": "asymrl.studies.lost_tasks",
-    "learners": "asymrl.studies.other_learners",
-}
-STUDIES: dict[str, Study] = {
-    name: importlib.import_module(module).STUDY for name, module in FILES.items() if importlib.util.find_spec(module)
-}
+_FILES = (bootstrap_or_baseline, information_or_feature, partial_knowledge, lost_tasks, other_learners)
+STUDIES: dict[str, Study] = {each.STUDY.name: each.STUDY for each in _FILES}
 
 
 def study_named(name: str) -> Study:

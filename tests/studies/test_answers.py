@@ -13,7 +13,7 @@ from asymrl import cli
 from asymrl.stores.files import RunError
 from asymrl.stores.reuse import reuse
 from asymrl.stores.store import Store
-from asymrl.studies.answer import answer
+from asymrl.studies.answers import answer
 from asymrl.studies.arm_tables import exact_parts
 from asymrl.studies.catalogue import STUDIES
 from asymrl.studies.choosing import choose
