@@ -72,7 +72,12 @@ def test_falls_of_arms_are_counted_and_compared_with_the_papers():
     names = ["setup", "arm", "seed", "steps", "timestep", "episode", "return"]
     paper, clipped = falls_by_arm(pl.DataFrame(rows, names, orient="row")).rows(named=True)
     assert (paper["arm"], paper["ever_solved"], paper["first_solved"]) == ("paper", 1, 1e6)
-    assert (paper["falls"], paper["fallen_runs"], paper["solved_millions"], paper["rate"]) == (1, 1, 1.0, 1.0)
+    assert (paper["falls"], paper["fallen_runs"], paper["solved_millions"], paper["falls_per_million"]) == (
+        1,
+        1,
+        1.0,
+        1.0,
+    )
     assert paper["lost"] == 0.5  # of the two million steps since one of its runs had solved the task
     assert (clipped["arm"], clipped["falls"], clipped["solved_millions"], clipped["lost"]) == ("clip 1", 0, 2.0, 0.0)
     # One fall in three million steps: that it is among the paper's million has a probability of a third.
@@ -83,11 +88,14 @@ def test_falls_of_arms_are_counted_and_compared_with_the_papers():
 def test_the_table_of_the_study_has_the_falls_and_the_kick_of_each_arm(tmp_path: Path):
     study = STUDY.narrowed(seeds=2, steps=2000)
     fill(tmp_path, study.final_runs(), lambda planned: float(planned.arm.label != "eps 1e-2"))
-    table = answer(study, tmp_path).numbers
+    findings = answer(study, tmp_path)
+    table = findings.numbers
     assert table["arm"].to_list() == STUDY.labels()
     assert dict(table.select("arm", "ever_solved").rows())["eps 1e-2"] == 0
     assert table["falls"].sum() == 0
     assert table["kick"].to_list() == kicks("heaven-hell-3")["kick"].to_list()
+    axes = findings.figures["lost-exact"].axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("kick", "falls per million")
 
 
 def test_the_recorded_updates_have_the_norms_that_the_analysis_starts_from():

@@ -1,4 +1,4 @@
-"""The figures of a study: learning curves by arm, and final returns against the exact number."""
+"""The figures of a study: learning curves by arm, and results against the exact number."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def arm_curves(study: Study, curves: pl.DataFrame) -> Figure:
 
 
 def against_exact(study: Study, numbers: pl.DataFrame, column: str) -> Figure:
-    """A panel for each setup: the interquartile mean of final returns with its interval, against an exact number."""
+    """A panel for each setup: the `result` of each arm with its interval, against an exact number."""
     rows = numbers.drop_nulls(column)
     setups = [setup for setup in study.setups if setup.name in rows["setup"]]
     arms = {arm.label: arm for setup in setups for arm in study.arms_in(setup)}
@@ -46,7 +46,7 @@ def against_exact(study: Study, numbers: pl.DataFrame, column: str) -> Figure:
     for ax, setup in zip(figure.subplots(1, len(setups), squeeze=False)[0], setups, strict=True):
         for row in rows.filter(pl.col("setup") == setup.name).to_dicts():
             arm = arms[row["arm"]]
-            _draw_point(ax, row, column, arm, colours[_line(arm)])
+            _draw_point(ax, row, (column, study.result), arm, colours[_line(arm)])
         ax.set_title(setup.name, fontsize=10, loc="left")
         ax.set_xlabel(column.replace("_", " "), fontsize=9)
         ax.tick_params(labelsize=8)
@@ -54,13 +54,14 @@ def against_exact(study: Study, numbers: pl.DataFrame, column: str) -> Figure:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color=style.GRID, linewidth=0.6)
         ax.set_axisbelow(True)
-    figure.axes[0].set_ylabel("final return", fontsize=9)
+    label = "final return" if study.result == "iqm" else study.result.replace("_", " ")
+    figure.axes[0].set_ylabel(label, fontsize=9)
     return figure
 
 
-def _draw_point(ax: Axes, row: dict, column: str, arm: Arm, colour: str) -> None:
-    x, y = row[column], row["iqm"]
-    ax.plot([x, x], [row["iqm_low"], row["iqm_high"]], color=colour, linewidth=1.2, zorder=2)
+def _draw_point(ax: Axes, row: dict, columns: tuple[str, str], arm: Arm, colour: str) -> None:
+    x, y = (row[column] for column in columns)
+    ax.plot([x, x], [row[f"{columns[1]}_{bound}"] for bound in ("low", "high")], color=colour, linewidth=1.2, zorder=2)
     ax.plot(x, y, "o", color=colour, markersize=4, zorder=3)
     ax.annotate(
         arm.label, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=6.5, color=style.MUTED, parse_math=False

@@ -81,9 +81,9 @@ def falls_by_arm(curves: pl.DataFrame) -> pl.DataFrame:
     """How often the runs of each arm lost their task, a row per setup and arm, the paper's first.
 
     Columns: `ever_solved`, runs that solved the task at some time; `first_solved`, the median of the steps until then;
-    `solved_millions` of steps in which a run could fall; `falls`; `fallen_runs`; `rate` of falls per million steps with
-    the bounds `rate_low` and `rate_high` of its interval; `lost`, the share of steps below 0.5 after the task was
-    solved; `p`, how likely a rate so different from the paper's is by chance.
+    `solved_millions` of steps in which a run could fall; `falls`; `fallen_runs`; `falls_per_million` of these steps,
+    with the bounds of its interval; `lost`, the share of steps below 0.5 after the task was solved; `p`, how likely a
+    rate so different from the paper's is by chance.
 
     Args:
         curves: learning curves with the columns `setup` and `arm` in front.
@@ -106,9 +106,9 @@ def falls_by_arm(curves: pl.DataFrame) -> pl.DataFrame:
             "solved_millions": millions / 1e6,
             "falls": int(falls),
             "fallen_runs": (own["falls"] > 0).sum(),
-            "rate": rate.estimate,
-            "rate_low": rate.low,
-            "rate_high": rate.high,
+            "falls_per_million": rate.estimate,
+            "falls_per_million_low": rate.low,
+            "falls_per_million_high": rate.high,
             "lost": lost / after if after else None,
         }
         paper = next((each for each in rows if each["setup"] == setup), row)
@@ -146,6 +146,8 @@ STUDY = Study(
     arms=tuple(Arm(label, {"method": METHOD, **changed}) for label, changed in VARIANTS.items()),
     exact=kicks,
     measure=falls_by_arm,
+    exact_score="kick",
+    result="falls_per_million",
     comparisons=tuple((label, "paper") for label in VARIANTS if label != "paper"),
     log_points=450,  # a fall may last no longer than 10 000 steps
 )

@@ -120,7 +120,9 @@ class Study:
     comparisons: tuple[tuple[str, str], ...] = ()
     """Labels of two arms: how probable is it that a run of the first beats one of the second?"""
     exact_score: str | None = None
-    """The column of the exact analysis to draw final returns against."""
+    """The column of the exact analysis to draw results against."""
+    result: str = "iqm"
+    """The column to draw against it, whose bounds have the same name with `_low` and `_high`."""
     search_setups: tuple[Setup, ...] | None = None
     """The setups that are searched. None: all that no other one decides for."""
     log_points: int = 100
