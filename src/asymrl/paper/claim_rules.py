@@ -82,9 +82,13 @@ def as_good(evidence: Evidence, world: str, method: str, other: str) -> Judgemen
 
 
 def worse(evidence: Evidence, world: str, method: str, other: str) -> Judgement:
-    """Holds if the final return is lower by more than the margin; in part if it is lower by less."""
+    """Holds if the method learns but its final return is lower by more than the margin; in part if it is lower by less;
+    open if the method has not learned.
+    """
     number, margin = evidence.difference(world, method, other), MARGIN * scale(world)
     verdict: Verdict = "holds" if number.high < -margin else "in part" if number.high < 0 else "does not hold"
+    if not _learns(evidence.gain(world, method)):
+        verdict = "open"
     return Judgement(verdict, f"{READS[method]} − {READS[other]}", number, evidence.steps(world))
 
 
