@@ -11,21 +11,11 @@ import numpy as np
 import pytest
 
 from asymrl.models.features import GridState
-from asymrl.models.grid_product import BLOCK, Blocks, convolve, visits
+from asymrl.models.grid_product import visits
 from asymrl.worlds.registry import make
 from asymrl.worlds.spaces import Record
 
 T, E, BESIDE, WIDTH = 24, 2, 3, 4
-CELLS = 3 * 5  # where the agent may be in 5 x 7
-
-
-def test_convolutions_as_products():
-    planes, kernel = (jax.random.normal(jax.random.key(i), shape) for i, shape in enumerate([(2, 4, 5, 3), (27, 6)]))
-    dimensions = ("NHWC", "HWIO", "NHWC")
-    expected = jax.lax.conv_general_dilated(
-        planes, kernel.reshape(3, 3, 3, 6), (1, 1), "SAME", dimension_numbers=dimensions
-    )
-    np.testing.assert_allclose(convolve(planes, kernel), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_every_cell_is_a_row_once():
@@ -37,29 +27,6 @@ def test_every_cell_is_a_row_once():
         (0, 10), (0, 12), (0, 14), (1, 11), (1, 13),
     ]  # fmt: skip
     np.testing.assert_array_equal(np.asarray(found.row).reshape(4, 2), [[0, 4], [1, 4], [0, 4], [2, 3]])
-
-
-@pytest.mark.parametrize("counts", [[1], [9, 0, 8, 17], [3, 40, 1, 16, 25]])
-def test_every_row_is_in_one_block(counts: list[int]):
-    rows = 40
-    blocks = Blocks.of(jnp.asarray(counts), rows)
-    chunks = [blocks.lanes_and_rows(jnp.int32(i)) for i in range(int(blocks.chunks))]
-    used = int(blocks.end[-1])
-    assert used == sum(-(-count // BLOCK) for count in counts)
-    pairs = [
-        (int(lane), int(row))
-        for lanes, of_block in chunks
-        for lane, block in zip(lanes, of_block, strict=True)
-        for row in block
-    ][: used * BLOCK]
-    assert [pair for pair in pairs if pair[1] < counts[pair[0]]] == [
-        (i, r) for i, n in enumerate(counts) for r in range(n)
-    ]
-    packed = jnp.asarray([row for _, row in pairs] + [-1] * (len(counts) * rows - len(pairs))).reshape(-1, BLOCK)
-    again = blocks.rows_of_lanes(packed, 5)
-    for count, lane in zip(counts, again, strict=True):
-        np.testing.assert_array_equal(lane[:count], np.arange(min(count, 5)))
-    np.testing.assert_array_equal(blocks.sums(jnp.ones(packed.shape[:1])), [-(-count // BLOCK) for count in counts])
 
 
 class Walks:

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from asymrl.models.grid_product import Convolutions, grid_product, layer, visits
+from asymrl.models.grid_product import grid_product, visits
+from asymrl.models.grid_windows import Convolutions, layer
 from asymrl.models.layers import Embedding, Features, look_up, product
 from asymrl.worlds.spaces import Box, Discrete, Indices, MultiDiscrete, Place, Record, Simplex, Space
 

@@ -1,11 +1,9 @@
-"""Three convolutions over the grids of whole episodes, times a matrix, where only the agent moves.
+"""The features of the grids of whole episodes, times a matrix, where only the agent moves.
 
-An episode then has no more different grids than the agent visits cells. A few dozen steps of two episodes visit a
-dozen cells on average, but some runs many more, and in a batch every run would be computed as the one that needs
-most. The rows to be convolved, one per cell visited, are therefore packed: blocks of a few rows of one run each,
-behind each other without gaps, computed a chunk of blocks at a time until none are left. Only the small kernels must
-be copied to each block. The large matrix stays where it is, also where other features are multiplied with its first
-rows: a part of it would be a copy.
+An episode then has no more different grids than the agent visits cells: a dozen on average in two episodes of a few
+dozen steps, though some runs visit many more. One row is computed per cell visited, shared out as in `lane_blocks`;
+only the small kernels must be copied to each block. The large matrix stays where it is, also where other features are
+multiplied with its first rows: a part of it would be a copy.
 """
 
 from __future__ import annotations
@@ -19,7 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-BLOCK = 8  # rows of one run that are computed together
+from asymrl.models.grid_windows import Convolutions, Windows, agent_changes, agent_stamp, without_agent
+from asymrl.models.lane_blocks import BLOCK, Blocks, over_lanes
+
 USUAL = (0.3, 0.55)  # shares of all cells that are visited by a run alone, and by the one of hundreds that visits most
 
 
@@ -30,34 +30,6 @@ class Visits(NamedTuple):
     cell: Int[Array, "row"]  # in the whole grid, row by row
     used: Int[Array, ""]  # how many rows
     row: Int[Array, "step"]  # the row of each step; steps are those of `[time, episode]`, flattened
-
-
-class Convolutions(NamedTuple):
-    """The parameters of the convolutions."""
-
-    kernels: tuple[Float[Array, "_ _"], ...]  # [9 * inputs, outputs], the 3 x 3 neighbourhood first
-    biases: tuple[Float[Array, "_"], ...]
-
-
-def convolve(
-    planes: Float[Array, "*batch H W inputs"], kernel: Float[Array, "taps outputs"]
-) -> Float[Array, "*batch H W outputs"]:
-    """A 3 x 3 convolution with zero padding, as a product with the neighbourhoods.
-
-    With weights of its own for each run, a convolution would become a grouped one, which is very slow.
-    """
-    H, W = planes.shape[-3:-1]
-    padded = jnp.pad(planes, [(0, 0)] * (planes.ndim - 3) + [(1, 1), (1, 1), (0, 0)])
-    taps = [padded[..., i : i + H, j : j + W, :] for i in range(3) for j in range(3)]
-    return jnp.concatenate(taps, axis=-1) @ kernel
-
-
-def layer(
-    planes: Float[Array, "*batch H W inputs"], kernel: Float[Array, "taps outputs"], bias: Float[Array, "outputs"]
-) -> Float[Array, "*batch H W outputs"]:
-    """A convolution and its bias, before the ReLU."""
-    y = convolve(planes, kernel)
-    return y + jnp.broadcast_to(bias, y.shape)
 
 
 def visits(marked: Bool[Array, "time episode cell"], cells: Int[np.ndarray, "cell"]) -> Visits:
@@ -117,156 +89,97 @@ def _product_backward(saved: Any, gradient: Array) -> tuple[Convolutions, Array,
 grid_product.defvjp(_product_forward, _product_backward)
 
 
-def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of one run, from one of all runs with an axis `lane` in front of each array: `vmap` hands it all of
-    them at once, and it may arrange their work among them.
-    """
+class _Chunk:
+    """Some blocks: whose they are, which rows, and the windows around the agents."""
 
-    @jax.custom_batching.custom_vmap
-    def one(*given: Any) -> Any:
-        return jax.tree.map(lambda leaf: leaf[0], function(*jax.tree.map(lambda leaf: leaf[None], given)))
+    def __init__(self, blocks: Blocks, i: Array, visits: Visits, shape: tuple[int, int], layers: int):
+        self.lane, self.row = blocks.lanes_and_rows(i)
+        self.row = jnp.minimum(self.row, visits.cell.shape[1] - 1)
+        self.episode, cell = (part[self.lane[:, None], self.row] for part in (visits.episode, visits.cell))
+        self.windows = [Windows.around(cell, shape, 1 + k) for k in range(layers)]
 
-    @one.def_vmap
-    def all_lanes(size: int, batched: Any, *given: Any) -> Any:
-        def spread(leaf: Array, is_batched: bool) -> Array:
-            return leaf if is_batched else jnp.broadcast_to(leaf, (size, *leaf.shape))
+    def of_rows(self, values: Float[Array, "lane episode cell channels"]) -> Float[Array, "b r cell channels"]:
+        """What belongs to the episode of each row."""
+        return values[self.lane[:, None], self.episode]
 
-        result = function(*jax.tree.map(spread, given, tuple(batched)))
-        return result, jax.tree.map(lambda _: True, result)
+    def cut(self, values: list[Float[Array, "lane episode cell channels"]]) -> list[Array]:
+        """`Windows.cut` of that, for each convolution, without the rest of it."""
 
-    return one
+        def one(value: Array, window: Windows) -> Float[Array, "b r window channels"]:
+            found = value[self.lane[:, None, None], self.episode[..., None], window.place]
+            return jnp.where(window.inside[..., None], found, 0.0)
 
-
-class Blocks(NamedTuple):
-    """Where the rows of all lanes are when they are packed."""
-
-    first: Int[Array, "lane"]  # block of each lane
-    end: Int[Array, "lane"]  # the block behind its last
-    most: int  # blocks of a lane
-    chunk: int  # blocks that are computed at once
-
-    @classmethod
-    def of(cls, counts: Int[Array, "lane"], rows: int) -> Blocks:
-        lanes = counts.shape[0]
-        blocks = -(-counts // BLOCK)
-        end = jnp.cumsum(blocks)
-        # Small enough that the last, not quite full, is little waste; it must divide what there is room for.
-        return cls(end - blocks, end, -(-rows // BLOCK), lanes // 2 if lanes % 2 == 0 else lanes)
-
-    @property
-    def chunks(self) -> Int[Array, ""]:
-        return -(-self.end[-1] // self.chunk)
-
-    def lanes_and_rows(self, i: Int[Array, ""]) -> tuple[Int[Array, "block"], Int[Array, "block row"]]:
-        """Whose the blocks of a chunk are, and which of its rows they have. Of blocks that nobody needs, anything."""
-        block = i * self.chunk + jnp.arange(self.chunk)
-        lane = jnp.sum(self.end[None, :] <= block[:, None], axis=1)
-        lane = jnp.minimum(lane, self.end.shape[0] - 1)
-        row = (block - self.first[lane])[:, None] * BLOCK + jnp.arange(BLOCK)[None]
-        return lane, jnp.clip(row, 0, self.most * BLOCK - 1)
-
-    def room(self, *shape: int) -> Float[Array, "block ..."]:
-        return jnp.zeros((self.first.shape[0] * self.most, *shape))
-
-    def write(self, packed: Array, chunk: Array, i: Int[Array, ""]) -> Array:
-        return jax.lax.dynamic_update_slice_in_dim(packed, chunk, i * self.chunk, 0)
-
-    def read(self, packed: Array, i: Int[Array, ""]) -> Array:
-        return jax.lax.dynamic_slice_in_dim(packed, i * self.chunk, self.chunk, 0)
-
-    def rows_of_lanes(self, packed: Float[Array, "block row ..."], rows: int) -> Float[Array, "lane row ..."]:
-        """The first rows of each lane. Those that it does not have are anything."""
-        flat = packed.reshape(-1, *packed.shape[2:])
-        at = self.first[:, None] * BLOCK + jnp.arange(rows)[None]
-        return flat[jnp.minimum(at, flat.shape[0] - 1)]
-
-    def sums(self, packed: Float[Array, "block ..."]) -> Float[Array, "lane ..."]:
-        """Over the blocks of each lane, always in the same order."""
-        blocks, total = self.end - self.first, 0
-        for j in range(self.most):
-            part = packed[jnp.minimum(self.first + j, packed.shape[0] - 1)]
-            total += jnp.where((j < blocks).reshape(-1, *[1] * (part.ndim - 1)), part, 0.0)
-        return jnp.asarray(total)
-
-
-def _planes(
-    grids: Float[Array, "lane episode H W planes"], visits: Visits, lane: Int[Array, "b"], row: Int[Array, "b r"]
-) -> Float[Array, "b r H W planes+1"]:
-    H, W = grids.shape[2:4]
-    row = jnp.minimum(row, visits.cell.shape[1] - 1)
-    episode, cell = visits.episode[lane[:, None], row], visits.cell[lane[:, None], row]
-    agent = (cell[..., None] == jnp.arange(H * W)[None, None]).astype(jnp.float32).reshape(*row.shape, H, W, 1)
-    return jnp.concatenate([grids[lane[:, None], episode], agent], axis=-1)
-
-
-def _kernels_of(convolutions: Convolutions, lane: Int[Array, "b"]) -> list[tuple[Array, Array]]:
-    return [(kernel[lane], bias[lane]) for kernel, bias in zip(convolutions.kernels, convolutions.biases, strict=True)]
+        return [one(*pair) for pair in zip(values, self.windows, strict=True)]
 
 
 @over_lanes
-def _features(convolutions: Convolutions, grids: Array, visits: Visits) -> tuple[Array, tuple[Array, ...]]:
-    """The outputs of the last convolution and of those before, packed.
+def _features(convolutions: Convolutions, grids: Array, visits: Visits) -> tuple[Array, list[Array]]:
+    """The outputs of the last convolution, packed, and those of all without the agent.
 
-    The axis of lanes is only there in name: what stands at a lane may be another's.
+    The axis of lanes is only there in name for what is packed: what stands at a lane may be another's.
     """
-    (lanes, rows), (H, W) = visits.cell.shape, grids.shape[2:4]
-    blocks = Blocks.of(visits.used, rows)
-    sizes = [bias.shape[-1] for bias in convolutions.biases]
-    room = tuple(blocks.room(BLOCK, H, W, size) for size in sizes)
+    (lanes, rows), shape = visits.cell.shape, (grids.shape[2], grids.shape[3])
+    blocks, layers = Blocks.of(visits.used, rows), len(convolutions.kernels)
+    without = jax.vmap(without_agent)(convolutions, grids)
+    stamps = jax.vmap(agent_stamp)(convolutions.kernels[0])
 
-    def compute(i: Array, packed: tuple[Array, ...]) -> tuple[Array, ...]:
-        lane, row = blocks.lanes_and_rows(i)
-        planes, outputs = _planes(grids, visits, lane, row), []
-        for kernel, bias in _kernels_of(convolutions, lane):
-            planes = jax.nn.relu(jax.vmap(layer)(planes, kernel, bias))
-            outputs.append(planes)
-        return tuple(blocks.write(*pair, i) for pair in zip(packed, outputs, strict=True))
+    def compute(i: Array, packed: Array) -> Array:
+        chunk = _Chunk(blocks, i, visits, shape, layers)
+        *before, last = chunk.cut(without)
+        kernels = [kernel[chunk.lane] for kernel in convolutions.kernels[1:]]
+        changes = jax.vmap(agent_changes)(stamps[chunk.lane], kernels, before, chunk.windows[:-1])
+        window, everywhere = chunk.windows[-1], jax.nn.relu(chunk.of_rows(without[-1]))
+        features = jnp.where(window.near[..., None], window.paste(jax.nn.relu(last + changes)), everywhere)
+        return blocks.write(packed, features, i)
 
-    *hidden, last = jax.lax.fori_loop(0, blocks.chunks, compute, room)
-    return jax.tree.map(lambda leaf: leaf.reshape(lanes, -1, *leaf.shape[1:]), (last, tuple(hidden)))
+    packed = jax.lax.fori_loop(0, blocks.chunks, compute, blocks.room(BLOCK, *without[-1].shape[2:]))
+    return packed.reshape(lanes, -1, *packed.shape[1:]), without
 
 
 @over_lanes
 def _features_gradient(
-    convolutions: Convolutions, grids: Array, visits: Visits, last: Array, hidden: tuple[Array, ...], of_rows: Array
+    convolutions: Convolutions, grids: Array, visits: Visits, last: Array, without: list[Array], of_rows: Array
 ) -> tuple[Convolutions, Array]:
     """The gradients of the convolutions and grids, from those of the features, `[lane, row, ...]`."""
-    lanes, rows = visits.cell.shape
-    blocks = Blocks.of(visits.used, rows)
-    packed = [leaf.reshape(-1, *leaf.shape[2:]) for leaf in (*hidden, last)]
-    shapes = [leaf.shape[1:] for leaf in (*convolutions.kernels, *convolutions.biases)]
-    room = [blocks.room(*shape) for shape in shapes], blocks.room(BLOCK, *grids.shape[2:])
+    rows, episodes, shape = visits.cell.shape[1], grids.shape[1], (grids.shape[2], grids.shape[3])
+    blocks, layers = Blocks.of(visits.used, rows), len(convolutions.kernels)
+    packed = last.reshape(-1, *last.shape[2:])
+    stamps = jax.vmap(agent_stamp)(convolutions.kernels[0])
+    parameters = [stamps, *convolutions.kernels[1:]]
+    room = [blocks.room(*leaf.shape[1:]) for leaf in parameters], [blocks.room(*leaf.shape[1:]) for leaf in without]
 
     def compute(i: Array, found: Any) -> Any:
-        lane, row = blocks.lanes_and_rows(i)
-        outputs = [blocks.read(each, i) for each in packed]
-        inputs = [_planes(grids, visits, lane, row), *outputs[:-1]]
-        flow = of_rows[lane[:, None], jnp.minimum(row, rows - 1)].reshape(outputs[-1].shape)
-        # The last block of a lane is not quite full.
-        is_used = row < visits.used[lane][:, None]
-        flow = jnp.where(is_used.reshape(*row.shape, 1, 1, 1), flow, 0.0)
-        of_kernels, of_biases = [], []
-        layers = zip(inputs, outputs, _kernels_of(convolutions, lane), strict=True)
-        for planes, output, (kernel, bias) in reversed(list(layers)):
-            flow = jnp.where(output > 0, flow, 0.0)
-            _, back = jax.vjp(jax.vmap(layer), planes, kernel, bias)
-            flow, of_kernel, of_bias = back(flow)
-            of_kernels.insert(0, of_kernel)
-            of_biases.insert(0, of_bias)
-        of_grids = flow[..., :-1]
-        return jax.tree.map(
-            lambda room, part: blocks.write(room, part, i), found, ([*of_kernels, *of_biases], of_grids)
-        )
+        chunk = _Chunk(blocks, i, visits, shape, layers)
+        output = blocks.read(packed, i)
+        flow = of_rows[chunk.lane[:, None], chunk.row].reshape(output.shape)
+        is_used = chunk.row < visits.used[chunk.lane][:, None]  # the last block of a lane is not quite full
+        # Also right where the agent is far away: there the outputs are those without it.
+        flow = jnp.where((output > 0) & is_used[..., None, None], flow, 0.0)
+        *before, _ = chunk.cut(without)
+        *windows, window = chunk.windows
+        kernels = [kernel[chunk.lane] for kernel in convolutions.kernels[1:]]
 
-    of_parameters, of_planes = jax.lax.fori_loop(0, blocks.chunks, compute, room)
-    sums = [blocks.sums(each) for each in of_parameters]
-    layers = len(convolutions.kernels)
-    is_used = jnp.arange(rows)[None] < visits.used[:, None]
-    of_planes = blocks.rows_of_lanes(of_planes, rows).reshape(lanes, rows, -1)
-    of_planes = jnp.where(is_used[..., None], of_planes, 0.0)
-    is_of = visits.episode[:, None, :] == jnp.arange(grids.shape[1])[None, :, None]
-    of_grids = (is_of.astype(jnp.float32) @ of_planes).reshape(grids.shape)
-    return Convolutions(tuple(sums[:layers]), tuple(sums[layers:])), of_grids
+        def changes(stamp: Array, kernels: list[Array], before: list[Array]) -> Array:
+            return jax.vmap(agent_changes)(stamp, kernels, before, windows)
+
+        _, back = jax.vjp(changes, stamps[chunk.lane], kernels, before)
+        of_stamp, of_kernels, of_before = back(window.cut(flow))
+        of_without = [each.paste(part) for each, part in zip(windows, of_before, strict=True)] + [flow]
+        is_of = (chunk.episode[:, None] == jnp.arange(episodes)[None, :, None]).astype(flow.dtype)
+        of_episodes = [
+            (is_of @ part.reshape(*chunk.row.shape, -1)).reshape(-1, episodes, *part.shape[2:]) for part in of_without
+        ]
+        parts = [of_stamp, *of_kernels], of_episodes
+        return jax.tree.map(lambda room, part: blocks.write(room, part, i), found, parts)
+
+    found = jax.lax.fori_loop(0, blocks.chunks, compute, room)
+    (of_stamps, *of_changes), of_without = jax.tree.map(blocks.sums, found)
+    _, back = jax.vjp(jax.vmap(without_agent), convolutions, grids)
+    of_convolutions, of_grids = back(of_without)
+    _, back = jax.vjp(jax.vmap(agent_stamp), convolutions.kernels[0])
+    parts = zip(of_convolutions.kernels, [*back(of_stamps), *of_changes], strict=True)
+    of_kernels = [part + more for part, more in parts]
+    return Convolutions(tuple(of_kernels), of_convolutions.biases), of_grids
 
 
 def _heights(rows: int) -> list[int]:

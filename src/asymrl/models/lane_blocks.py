@@ -1,0 +1,89 @@
+"""Work that runs share out among themselves, where some need much and most little.
+
+In a batch every run is computed as the one that needs most. Rows of work are therefore packed: blocks of a few rows of
+one run each, behind each other without gaps, computed a chunk of blocks at a time until none are left. The axis of runs
+is called `lane` here, as it is there in each array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+BLOCK = 8  # rows of one run that are computed together
+
+
+def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of one run, from one of all runs with an axis `lane` in front of each array: `vmap` hands it all of
+    them at once, and it may arrange their work among them.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def one(*given: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf[0], function(*jax.tree.map(lambda leaf: leaf[None], given)))
+
+    @one.def_vmap
+    def all_lanes(size: int, batched: Any, *given: Any) -> Any:
+        def spread(leaf: Array, is_batched: bool) -> Array:
+            return leaf if is_batched else jnp.broadcast_to(leaf, (size, *leaf.shape))
+
+        result = function(*jax.tree.map(spread, given, tuple(batched)))
+        return result, jax.tree.map(lambda _: True, result)
+
+    return one
+
+
+class Blocks(NamedTuple):
+    """Where the rows of all lanes are when they are packed."""
+
+    first: Int[Array, "lane"]  # block of each lane
+    end: Int[Array, "lane"]  # the block behind its last
+    most: int  # blocks of a lane
+    chunk: int  # blocks that are computed at once
+
+    @classmethod
+    def of(cls, counts: Int[Array, "lane"], rows: int) -> Blocks:
+        lanes = counts.shape[0]
+        blocks = -(-counts // BLOCK)
+        end = jnp.cumsum(blocks)
+        # Small enough that the last, not quite full, is little waste; it must divide what there is room for.
+        return cls(end - blocks, end, -(-rows // BLOCK), lanes // 2 if lanes % 2 == 0 else lanes)
+
+    @property
+    def chunks(self) -> Int[Array, ""]:
+        return -(-self.end[-1] // self.chunk)
+
+    def lanes_and_rows(self, i: Int[Array, ""]) -> tuple[Int[Array, "block"], Int[Array, "block row"]]:
+        """Whose the blocks of a chunk are, and which of its rows they have. Of blocks that nobody needs, anything."""
+        block = i * self.chunk + jnp.arange(self.chunk)
+        lane = jnp.sum(self.end[None, :] <= block[:, None], axis=1)
+        lane = jnp.minimum(lane, self.end.shape[0] - 1)
+        row = (block - self.first[lane])[:, None] * BLOCK + jnp.arange(BLOCK)[None]
+        return lane, jnp.clip(row, 0, self.most * BLOCK - 1)
+
+    def room(self, *shape: int) -> Float[Array, "block ..."]:
+        return jnp.zeros((self.first.shape[0] * self.most, *shape))
+
+    def write(self, packed: Array, chunk: Array, i: Int[Array, ""]) -> Array:
+        return jax.lax.dynamic_update_slice_in_dim(packed, chunk, i * self.chunk, 0)
+
+    def read(self, packed: Array, i: Int[Array, ""]) -> Array:
+        return jax.lax.dynamic_slice_in_dim(packed, i * self.chunk, self.chunk, 0)
+
+    def rows_of_lanes(self, packed: Float[Array, "block row ..."], rows: int) -> Float[Array, "lane row ..."]:
+        """The first rows of each lane. Those that it does not have are anything."""
+        flat = packed.reshape(-1, *packed.shape[2:])
+        at = self.first[:, None] * BLOCK + jnp.arange(rows)[None]
+        return flat[jnp.minimum(at, flat.shape[0] - 1)]
+
+    def sums(self, packed: Float[Array, "block ..."]) -> Float[Array, "lane ..."]:
+        """Over the blocks of each lane, always in the same order."""
+        blocks, total = self.end - self.first, 0
+        for j in range(self.most):
+            part = packed[jnp.minimum(self.first + j, packed.shape[0] - 1)]
+            total += jnp.where((j < blocks).reshape(-1, *[1] * (part.ndim - 1)), part, 0.0)
+        return jnp.asarray(total)

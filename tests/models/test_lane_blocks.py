@@ -1,0 +1,41 @@
+"""Rows of several runs, packed."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from asymrl.models.lane_blocks import BLOCK, Blocks, over_lanes
+
+
+@pytest.mark.parametrize("counts", [[1], [9, 0, 8, 17], [3, 40, 1, 16, 25]])
+def test_every_row_is_in_one_block(counts: list[int]):
+    rows = 40
+    blocks = Blocks.of(jnp.asarray(counts), rows)
+    chunks = [blocks.lanes_and_rows(jnp.int32(i)) for i in range(int(blocks.chunks))]
+    used = int(blocks.end[-1])
+    assert used == sum(-(-count // BLOCK) for count in counts)
+    pairs = [
+        (int(lane), int(row))
+        for lanes, of_block in chunks
+        for lane, block in zip(lanes, of_block, strict=True)
+        for row in block
+    ][: used * BLOCK]
+    assert [pair for pair in pairs if pair[1] < counts[pair[0]]] == [
+        (i, r) for i, n in enumerate(counts) for r in range(n)
+    ]
+    packed = jnp.asarray([row for _, row in pairs] + [-1] * (len(counts) * rows - len(pairs))).reshape(-1, BLOCK)
+    again = blocks.rows_of_lanes(packed, 5)
+    for count, lane in zip(counts, again, strict=True):
+        np.testing.assert_array_equal(lane[:count], np.arange(min(count, 5)))
+    np.testing.assert_array_equal(blocks.sums(jnp.ones(packed.shape[:1])), [-(-count // BLOCK) for count in counts])
+
+
+def test_vmap_hands_over_all_lanes():
+    """Each lane gets its share of the sum over all; what all share is the same for each of them."""
+    share = over_lanes(lambda x, scale: scale * x / jnp.sum(x))
+    assert share(jnp.float32(3), jnp.float32(2)) == 2
+    shares = jax.jit(jax.vmap(share, (0, None)))(jnp.array([1.0, 3.0]), jnp.float32(8))
+    np.testing.assert_array_equal(shares, [2, 6])
