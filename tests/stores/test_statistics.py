@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from asymrl.stores.statistics import final_points, final_returns, mean_and_error
+from asymrl.stores.statistics import final_points, final_returns, mean_and_error, tenth_means
 
 
 def test_mean_and_standard_error():
@@ -40,3 +40,10 @@ def test_the_final_return_is_that_of_the_last_tenth_or_of_the_last_point():
 def test_other_measurements_are_averaged_over_the_same_points():
     table = curves().with_columns(length=2 * pl.col("timestep"))
     np.testing.assert_allclose(final_returns(table, "length")["final"], 2 * final_returns(table)["final"].to_numpy())
+
+
+def test_means_over_tenths_end_with_the_last_one():
+    curves = np.stack([np.arange(20.0), np.full(20, 3.0)])
+    found = tenth_means(curves)
+    np.testing.assert_array_equal(found, [np.arange(19) + 0.5, np.full(19, 3.0)])
+    np.testing.assert_array_equal(tenth_means(curves[:, :4]), curves[:, :4])  # a tenth has at least one point

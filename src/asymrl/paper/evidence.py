@@ -16,7 +16,7 @@ from asymrl.report.curves import curves
 from asymrl.report.intervals import Interval, bootstrap, difference_interval, mean, normalised
 from asymrl.stores.files import RunError
 from asymrl.stores.hyperparameters import PAPER_WORLDS
-from asymrl.stores.statistics import FINAL_SHARE, final_returns, run_columns
+from asymrl.stores.statistics import final_returns, run_columns, tenth_means
 from asymrl.stores.store import METRICS_FILE, PROBES_FILE
 from asymrl.worlds.reference_scores import scores
 
@@ -90,9 +90,7 @@ class Evidence(NamedTuple):
 
         Zero for a method that is best in the end.
         """
-        values = curves(self.rows(world, method, whole=True)).values
-        tenth = max(1, round(FINAL_SHARE * values.shape[1]))
-        smooth = np.lib.stride_tricks.sliding_window_view(values, tenth, axis=1).mean(axis=-1)
+        smooth = tenth_means(curves(self.rows(world, method, whole=True)).values)
         peak = int(smooth.mean(axis=0).argmax())
         return bootstrap((smooth[:, -1] - smooth[:, peak])[:, None], mean)
 

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from asymrl.report.curves import curves
 from asymrl.stores.files import RunError
 from asymrl.stores.hyperparameters import grid, tuned
-from asymrl.stores.statistics import FINAL_SHARE, final_returns, mean_and_error
+from asymrl.stores.statistics import final_returns, mean_and_error, tenth_means
 
 SEARCHED = ("actor_rate", "critic_rate", "entropy_weight")
 
@@ -37,8 +37,7 @@ def candidate(
     setting: tuple[float, ...], returns: Float[np.ndarray, "run point"], finals: Float[np.ndarray, "run"]
 ) -> Candidate:
     """The summary of learning curves at common, equally spaced timesteps, and of what each run reached in the end."""
-    tenth = max(1, round(FINAL_SHARE * returns.shape[1]))
-    smooth = np.lib.stride_tricks.sliding_window_view(returns, tenth, axis=1).mean(axis=-1)
+    smooth = tenth_means(returns)
     final, final_error = mean_and_error(finals)
     fall, fall_error = mean_and_error((np.maximum.accumulate(smooth, axis=1) - smooth).max(axis=1))
     # A single run tells nothing about the spread; then only exact equals are as good.
