@@ -20,7 +20,8 @@ from jaxtyping import Array, Bool, Float, Int
 from asymrl.models.grid_windows import Convolutions, Windows, agent_changes, agent_stamp, without_agent
 from asymrl.models.lane_blocks import BLOCK, Blocks, over_lanes
 
-USUAL = (0.3, 0.55)  # shares of all cells that are visited by a run alone, and by the one of hundreds that visits most
+USUAL = 0.55  # share of all cells that is visited by the run that visits most, among some hundreds
+MANY = 16  # runs
 
 
 class Visits(NamedTuple):
@@ -182,10 +183,11 @@ def _features_gradient(
     return Convolutions(tuple(of_kernels), of_convolutions.biases), of_grids
 
 
-def _heights(rows: int) -> list[int]:
+def _heights(lanes: int, rows: int) -> list[int]:
     """How many rows of a run the large products are compiled for: as many as there may be, and what is usual."""
-    usual = {16 * round(share * rows / 16) for share in USUAL}
-    return [*sorted(height for height in usual if 0 < height < rows), rows]
+    usual = 16 * round(USUAL * rows / 16)
+    # For few runs, copying the matrix to where it is chosen takes longer than all rows.
+    return [usual, rows] if lanes >= MANY and 0 < usual < rows else [rows]
 
 
 def _which(counts: Int[Array, "lane"], heights: list[int]) -> Int[Array, ""]:
@@ -203,7 +205,7 @@ def _padded_rows(last: Array, visits: Visits, height: int, others: int) -> Float
 
 @over_lanes
 def _product(weight: Array, beside: Array, last: Array, visits: Visits) -> Array:
-    others, heights = beside.shape[-1], _heights(visits.cell.shape[1])
+    others, heights = beside.shape[-1], _heights(*visits.cell.shape)
 
     def looked_up(height: int) -> Callable[..., Array]:
         def product(weight: Array, last: Array, visits: Visits) -> Array:
@@ -223,7 +225,7 @@ def _product_gradient(
 ) -> tuple[Array, Array, Array]:
     """The gradients of the matrix, of the other inputs, and of the features of each row."""
     others, rows = beside.shape[-1], visits.cell.shape[1]
-    heights = _heights(rows)
+    heights = _heights(*visits.cell.shape)
 
     def at_height(height: int) -> Callable[..., tuple[Array, Array]]:
         def products(weight: Array, last: Array, visits: Visits, gradient: Array) -> tuple[Array, Array]:
