@@ -182,9 +182,9 @@ def print_findings(made: Findings, out: Path) -> None:
     for note in made.notes:
         print(note)
     print_table(made.leaders)
-    for table in made.tables.values():
+    for name in made.shown:
         print()
-        print_table(table)
+        print_table(made.tables[name])
     if made.reading:
         print(made.reading)
     print(*files, sep="\n")

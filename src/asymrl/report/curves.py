@@ -61,7 +61,8 @@ def line_colours(names: Sequence[str]) -> dict[str, str]:
     if len(distinct) > len(SERIES):
         return dict(zip(distinct, _shades(len(distinct)), strict=True))
     fixed = {name: _READING_COLOURS[name[1:]] for name in distinct if name[1:] in _READING_COLOURS}
-    free = iter([colour for colour in SERIES if colour not in fixed.values()])
+    others = [colour for colour in SERIES if colour not in _READING_COLOURS.values()]
+    free = iter([*others, *(colour for colour in _READING_COLOURS.values() if colour not in fixed.values())])
     return {name: fixed[name] if name in fixed else next(free) for name in distinct}
 
 

@@ -29,6 +29,8 @@ class Findings(NamedTuple):
     """How to read the table, to be printed under it."""
     tables: Mapping[str, pl.DataFrame] = MappingProxyType({})
     """Further tables, by the name of their files, without an ending."""
+    shown: tuple[str, ...] = ()
+    """The names of those that are printed, too."""
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Writes the numbers as `NAME.csv`, and each figure as .png and .svg. Returns the files to look at."""

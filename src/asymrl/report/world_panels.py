@@ -60,11 +60,11 @@ def draw_panels(
         ax.set_ylabel(ylabel, fontsize=9)
     for ax in places[max(len(panels) - columns, 0) : len(panels)]:
         ax.set_xlabel("timesteps", fontsize=9)
-    legend_above(figure, [*_line_handles(colours), *_reference_handles([panel.world for panel in panels])])
+    legend_above(figure, [*line_handles(colours), *_reference_handles([panel.world for panel in panels])])
     return figure
 
 
-def _line_handles(colours: Mapping[str, str]) -> list[Line2D]:
+def line_handles(colours: Mapping[str, str]) -> list[Line2D]:
     """A line for each colour, with the names of all that have it."""
     names: dict[str, list[str]] = {}
     for name, colour in colours.items():

@@ -42,7 +42,8 @@ def answer(study: Study, folder: str | os.PathLike[str]) -> Findings:
     finals = final_scores(curves, places)
     numbers, compared = arm_table(study, curves, finals, choices), comparison_table(study, finals)
     exact = [name for name in exact_table(study).columns if name not in ("setup", "arm")]
-    tables = {f"{study.name}-comparisons": compared, f"{study.name}-search": search_table(study, store)}
+    comparisons = f"{study.name}-comparisons"
+    tables = {comparisons: compared, f"{study.name}-search": search_table(study, store)}
     figures: dict[str, Figure] = {study.name: arm_curves(study, curves)}
     if study.exact_score is not None and study.exact_score in numbers.columns:
         figures[f"{study.name}-exact"] = against_exact(study, numbers, study.exact_score)
@@ -54,6 +55,7 @@ def answer(study: Study, folder: str | os.PathLike[str]) -> Findings:
         _missing(study, places.values(), choices),
         power_statement(compared) if len(compared) else None,
         {name: table for name, table in tables.items() if len(table)},
+        (comparisons,) if len(compared) else (),
     )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asymrl.render import style
 from asymrl.report.curves import curves as curves_of, line_colours
-from asymrl.report.world_panels import CurvePanel, draw_panels
+from asymrl.report.world_panels import CurvePanel, draw_panels, legend_above, line_handles
+from asymrl.studies.arm_tables import SEPARATOR
 from asymrl.studies.study import Arm, Study
 
 COLUMNS = 4
@@ -37,35 +41,46 @@ def arm_curves(study: Study, curves: pl.DataFrame) -> Figure:
 
 
 def against_exact(study: Study, numbers: pl.DataFrame, column: str) -> Figure:
-    """A panel for each setup: the `result` of each arm with its interval, against an exact number."""
+    """A panel for each setup: the `result` of each arm with its interval, against an exact number.
+
+    A point is named by the panel that its arm has in the learning curves, and has the colour of its line there.
+    """
     rows = numbers.drop_nulls(column)
     setups = [setup for setup in study.setups if setup.name in rows["setup"]]
     arms = {arm.label: arm for setup in setups for arm in study.arms_in(setup)}
     colours = line_colours([_line(arm) for arm in arms.values()])
-    figure = Figure(figsize=(3.6 * len(setups) + 0.6, 3.0), layout="constrained")
+    figure = Figure(figsize=(max(3.2 * len(setups) + 0.4, 5.4), 3.2), layout="constrained")
     for ax, setup in zip(figure.subplots(1, len(setups), squeeze=False)[0], setups, strict=True):
         for row in rows.filter(pl.col("setup") == setup.name).to_dicts():
             arm = arms[row["arm"]]
-            _draw_point(ax, row, (column, study.result), arm, colours[_line(arm)])
+            _draw_point(ax, row, (column, study.result), arm.panel, colours[_line(arm)])
         ax.set_title(setup.name, fontsize=10, loc="left")
-        ax.set_xlabel(column.replace("_", " "), fontsize=9)
+        ax.set_xlabel(_axis_label(column), fontsize=9)
         ax.tick_params(labelsize=8)
-        ax.margins(x=0.18, y=0.1)
+        ax.margins(x=0.12, y=0.1)
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color=style.GRID, linewidth=0.6)
         ax.set_axisbelow(True)
     label = "final return" if study.result == "iqm" else study.result.replace("_", " ")
     figure.axes[0].set_ylabel(label, fontsize=9)
+    legend_above(figure, line_handles(colours))
     return figure
 
 
-def _draw_point(ax: Axes, row: dict, columns: tuple[str, str], arm: Arm, colour: str) -> None:
+def _draw_point(ax: Axes, row: Mapping[str, Any], columns: tuple[str, str], name: str, colour: str) -> None:
     x, y = (row[column] for column in columns)
     ax.plot([x, x], [row[f"{columns[1]}_{bound}"] for bound in ("low", "high")], color=colour, linewidth=1.2, zorder=2)
     ax.plot(x, y, "o", color=colour, markersize=4, zorder=3)
     ax.annotate(
-        arm.label, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=6.5, color=style.MUTED, parse_math=False
+        name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=6.5, color=style.MUTED, parse_math=False
     )
+
+
+def _axis_label(column: str) -> str:
+    """The name of an exact number; `POLICY: NUMBER` says for which agent it was computed."""
+    policy, separator, number = column.rpartition(SEPARATOR)
+    text = number.replace("_", " ")
+    return f"{text}, {policy} agent (exact)" if separator else f"{text} (exact)"
 
 
 def _line(arm: Arm) -> str:
