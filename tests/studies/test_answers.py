@@ -17,7 +17,7 @@ from asymrl.studies.answers import answer
 from asymrl.studies.arm_tables import exact_parts
 from asymrl.studies.catalogue import STUDIES
 from asymrl.studies.choosing import choose
-from asymrl.studies.study import Arm, PlannedRun, Setup, Study
+from asymrl.studies.study import EVERY_PANEL, Arm, PlannedRun, Setup, Study
 from tests.engine.stores import store_with_curves
 from tests.studies.tiny import TINY, fill
 
@@ -96,6 +96,20 @@ def test_an_arm_is_judged_by_its_own_metric(tmp_path: Path):
     made = answer(study, tmp_path / "store").numbers
     # Returns are the seed plus the share of training that is over, lengths 10 more than the seed.
     assert made["mean"].to_list() == pytest.approx([0.5 + 0.925, 10.5])
+
+
+def test_arms_are_drawn_in_their_panels(tmp_path: Path):
+    arms = (
+        Arm("paper", {"method": "a2c"}, panel=EVERY_PANEL),
+        Arm("clip 1", {"method": "a2c", "clip_norm": 1.0}, panel="clip"),
+        Arm("eps 1e-3", {"method": "a2c", "adam_eps": 1e-3}, panel="eps"),
+    )
+    study = Study("t", "t", "t", "t", setups=(Setup("cleaner", 100),), arms=arms, seeds=1)
+    store_with_curves(tmp_path / "store", [each.run for each in study.final_runs()])
+    panels = [ax for ax in answer(study, tmp_path / "store").figures["t"].axes if ax.axison]
+    assert [ax.get_title(loc="left") for ax in panels] == ["cleaner, clip", "cleaner, eps"]
+    # Each has a band for its own arm and for the one of every panel.
+    assert [len(ax.collections) for ax in panels] == [2, 2]
 
 
 def test_a_study_may_measure_more(folder: Path):

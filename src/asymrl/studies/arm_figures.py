@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asymrl.render import style
-from asymrl.report.curves import curves as curves_of, line_colours
+from asymrl.report.curves import SERIES, curves as curves_of, line_colours
 from asymrl.report.world_panels import CurvePanel, draw_panels, legend_above, line_handles
 from asymrl.studies.arm_tables import SEPARATOR
-from asymrl.studies.study import Arm, Study
+from asymrl.studies.study import EVERY_PANEL, Arm, Study
 
 COLUMNS = 4
 
@@ -23,11 +23,11 @@ def arm_curves(study: Study, curves: pl.DataFrame) -> Figure:
     panels, names, groups = [], [], 1
     for setup in study.setups:
         arms = study.arms_in(setup)
-        kinds = list(dict.fromkeys(arm.panel for arm in arms))
+        kinds = list(dict.fromkeys(arm.panel for arm in arms if arm.panel != EVERY_PANEL)) or [""]
         groups = max(groups, len(kinds))
         for kind in kinds:
             lines, end = {}, 0
-            for arm in (arm for arm in arms if arm.panel == kind):
+            for arm in (arm for arm in arms if arm.panel in (kind, EVERY_PANEL)):
                 rows = curves.filter(pl.col("setup") == setup.name, pl.col("arm") == arm.label).drop_nulls(arm.metric)
                 if len(rows):
                     lines[_line(arm)] = curves_of(rows, arm.metric)
@@ -43,17 +43,20 @@ def arm_curves(study: Study, curves: pl.DataFrame) -> Figure:
 def against_exact(study: Study, numbers: pl.DataFrame, column: str) -> Figure:
     """A panel for each setup: the `result` of each arm with its interval, against an exact number.
 
-    A point is named by the panel that its arm has in the learning curves, and has the colour of its line there.
+    A point is named by the panel that its arm has in the learning curves, and has the colour of its line there; with
+    more lines than colours, by its arm.
     """
     rows = numbers.drop_nulls(column)
     setups = [setup for setup in study.setups if setup.name in rows["setup"]]
     arms = {arm.label: arm for setup in setups for arm in study.arms_in(setup)}
     colours = line_colours([_line(arm) for arm in arms.values()])
+    is_crowded = len(colours) > len(SERIES)  # then colours alone do not tell them apart
     figure = Figure(figsize=(max(3.2 * len(setups) + 0.4, 5.4), 3.2), layout="constrained")
     for ax, setup in zip(figure.subplots(1, len(setups), squeeze=False)[0], setups, strict=True):
         for row in rows.filter(pl.col("setup") == setup.name).to_dicts():
             arm = arms[row["arm"]]
-            _draw_point(ax, row, (column, study.result), arm.panel, colours[_line(arm)])
+            name = arm.label if is_crowded or arm.panel == EVERY_PANEL else arm.panel
+            _draw_point(ax, row, (column, study.result), name, colours[_line(arm)])
         ax.set_title(setup.name, fontsize=10, loc="left")
         ax.set_xlabel(_axis_label(column), fontsize=9)
         ax.tick_params(labelsize=8)

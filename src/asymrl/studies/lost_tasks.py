@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from asymrl.learning.optimiser import BETA1
 from asymrl.learning.settings import Settings, new_settings
 from asymrl.report.falls import falls_table, rate_interval, rates_differ
-from asymrl.studies.study import Arm, Setup, Study
+from asymrl.studies.study import EVERY_PANEL, Arm, Setup, Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -143,7 +143,10 @@ STUDY = Study(
     ),
     prediction=PREDICTION,
     setups=(Setup("heaven-hell-3", 4_500_000),),
-    arms=tuple(Arm(label, {"method": METHOD, **changed}) for label, changed in VARIANTS.items()),
+    arms=tuple(
+        Arm(label, {"method": METHOD, **changed}, panel=label.split()[0] if changed else EVERY_PANEL)
+        for label, changed in VARIANTS.items()
+    ),
     exact=kicks,
     measure=falls_by_arm,
     exact_score="kick",

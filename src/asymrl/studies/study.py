@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 FIRST_SEARCH_SEED = 1000  # runs of a search have seeds from here on, the final runs those below
 QUICK_SEEDS = 2
+EVERY_PANEL = "*"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Arm:
     metric: str = "return"
     """The column of the learning curves that counts; `evaluation_return` where training explores much."""
     panel: str = ""
-    """Arms of one panel are drawn together; those without one are in the panel of their setup."""
+    """Arms of one panel are drawn together, those of `EVERY_PANEL` in each; without one, in the panel of the setup."""
     line: str = ""
     """What the line is called in the legend, and decides its colour, such as V(h, s). Empty: the label."""
 
