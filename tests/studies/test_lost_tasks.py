@@ -95,7 +95,7 @@ def test_the_table_of_the_study_has_the_falls_and_the_kick_of_each_arm(tmp_path:
     assert table["falls"].sum() == 0
     assert table["kick"].to_list() == kicks("heaven-hell-3")["kick"].to_list()
     axes = findings.figures["lost-exact"].axes[0]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("kick", "falls per million")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("kick (exact)", "falls per million")
 
 
 def test_the_recorded_updates_have_the_norms_that_the_analysis_starts_from():
