@@ -32,7 +32,8 @@ def test_lists_the_studies(capsys: pytest.CaptureFixture[str]):
         (["tiny", "--env", "tiger"], "tiger: the study tiny has heaven-hell-3, heaven-hell-4"),
         (["tiny", "--seeds", "0"], "0 seeds: choose 1 to 1000"),
         (["tiny", "--phase", "final"], "the search is not over for heaven-hell-3 V(h) and 3 more"),
-        (["tiny", "--no-draw", "--reuse", "nowhere"], "nowhere"),
+        (["tiny", "--reuse", "nowhere"], "nowhere: no runs here"),
+        (["tiny", "--from-results", "nowhere"], "nowhere: no runs here"),
     ],
 )
 def test_errors_are_one_line_and_nothing_is_trained(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from asymrl.cli.running import NetworkOptions, Running, print_findings, print_table, train_to_the_end
-from asymrl.cli.usage import Flag, check_folder, user_errors
+from asymrl.cli.usage import Flag, check_folder, open_runs, user_errors
 
 if TYPE_CHECKING:
     from asymrl.studies.study import Study
@@ -59,7 +59,9 @@ class RunStudy(Running, NetworkOptions):
         with user_errors():
             wanted = wanted_study(self.name, self.env, self.seeds, self.steps, quick=self.quick)
         options = self.options()
-        if not self.no_draw:
+        for folder in filter(None, (self.from_results, *self.reuse)):
+            open_runs(folder)  # a mistake is told before the exact analysis, which takes a while
+        if self.exact_only or not self.no_draw:
             _print_question(wanted)
         if self.exact_only:
             return 0
