@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from asymrl.report.falls import falls_of, falls_table, rate_interval, rates_differ
+from asymrl.report.falls import falls_of, falls_table, rate_interval, rates_differ, shares_differ
 
 
 def curve(*returns: float) -> tuple[np.ndarray, np.ndarray]:
@@ -75,3 +75,9 @@ def test_nothing_is_known_about_a_rate_without_steps():
     assert np.isnan(found.estimate)
     assert found[1:] == (0, np.inf)
     assert rates_differ((0, 0), (0.0, 0.0)) == 1
+
+
+def test_many_falls_of_one_run_count_once_among_runs():
+    # All three of one kind and none of the other: 2 of the 20 ways to choose three of six.
+    assert shares_differ((3, 0), (3, 3)) == pytest.approx(0.1)
+    assert shares_differ((0, 0), (0, 20)) == 1

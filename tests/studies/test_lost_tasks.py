@@ -15,7 +15,8 @@ from asymrl.studies.lost_tasks import RARE_NORM, STUDY, USUAL_ENTRY, USUAL_NORM,
 from tests.oracles.update import Adam
 from tests.studies.tiny import fill
 
-RECORDED = Path(__file__).parents[2] / "results" / "studies" / "lost-updates" / "updates.parquet"
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "results" / "studies" / "lost-updates" / "updates.parquet"
 
 
 def test_what_is_large_and_rare_moves_a_parameter_by_thirty_learning_rates():
@@ -82,7 +83,7 @@ def test_falls_of_arms_are_counted_and_compared_with_the_papers():
     assert (clipped["arm"], clipped["falls"], clipped["solved_millions"], clipped["lost"]) == ("clip 1", 0, 2.0, 0.0)
     # One fall in three million steps: that it is among the paper's million has a probability of a third.
     assert clipped["p"] == pytest.approx(1 / 3)
-    assert paper["p"] == 1
+    assert paper["p"] == paper["p_runs"] == 1
 
 
 def test_the_table_of_the_study_has_the_falls_and_the_kick_of_each_arm(tmp_path: Path):
@@ -109,3 +110,16 @@ def test_the_recorded_updates_have_the_norms_that_the_analysis_starts_from():
     # The most that Adam moves a parameter at once: 0.1 / sqrt(0.001) learning rates.
     assert rare["critic_largest_step"].median() == pytest.approx(0.1 / 0.001**0.5 * 1e-3, rel=0.001)
     assert usual["critic_below_eps"].item() > 0.98
+
+
+def test_the_page_has_the_numbers_of_the_runs_that_ship():
+    table = answer(STUDY, ROOT / "results" / "studies" / "lost").numbers
+    rows = []
+    for row in table.to_dicts():
+        low, high = row["falls_per_million_low"], row["falls_per_million_high"]
+        cells = [f"{row['ever_solved']}", f"{row['first_solved'] / 1e6:.2f}", f"{row['solved_millions']:.0f}"]
+        cells += [f"{row['falls']}", f"{row['fallen_runs']}", f"{row['falls_per_million']:.2f} [{low:.2f}, {high:.2f}]"]
+        compared = (f"{row['p']:.2g}", f"{row['p_runs']:.2g}") if row["arm"] != "paper" else ("", "")
+        rows.append("| " + " | ".join([row["arm"], *cells, *compared, f"{row['kick']:.1f}"]) + " |")
+    page = (ROOT / "docs" / "studies" / "lost.md").read_text()
+    assert "\n".join(rows).replace("|  |  |", "| | |") in page

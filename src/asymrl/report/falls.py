@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Num, Shaped
-from scipy.stats import binomtest, chi2
+from scipy.stats import binomtest, chi2, fisher_exact
 
 from asymrl.learning.state import RECENT
 from asymrl.report.intervals import Interval
@@ -98,7 +98,17 @@ def rates_differ(
 ) -> float:
     """How likely falls so unevenly divided, or more so, are if both rates are the same: an exact test, two-sided.
 
-    Of all falls together, those of the first are then binomial with its share of the steps.
+    Of all falls together, those of the first are then binomial with its share of the steps. Falls of one run count as
+    independent; see `shares_differ` for a test that does not need this.
     """
     total = int(sum(falls))
     return 1.0 if not total else float(binomtest(int(falls[0]), total, float(millions[0] / sum(millions))).pvalue)
+
+
+def shares_differ(fallen: tuple[int, int], runs: tuple[int, int]) -> float:
+    """How likely shares of fallen runs so different, or more so, are by chance: Fisher's exact test, two-sided.
+
+    Runs are independent of each other, even if falls of one run are not. How long each run could fall does not count.
+    """
+    table = np.asarray([[fell, all_ - fell] for fell, all_ in zip(fallen, runs, strict=True)])
+    return float(np.asarray(fisher_exact(table))[1])

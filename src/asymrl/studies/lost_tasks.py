@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from asymrl.learning.optimiser import BETA1
 from asymrl.learning.settings import Settings, new_settings
-from asymrl.report.falls import falls_table, rate_interval, rates_differ
+from asymrl.report.falls import falls_table, rate_interval, rates_differ, shares_differ
 from asymrl.studies.study import EVERY_PANEL, Arm, Setup, Study
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def falls_by_arm(curves: pl.DataFrame) -> pl.DataFrame:
     Columns: `ever_solved`, runs that solved the task at some time; `first_solved`, the median of the steps until then;
     `solved_millions` of steps in which a run could fall; `falls`; `fallen_runs`; `falls_per_million` of these steps,
     with the bounds of its interval; `lost`, the share of steps below 0.5 after the task was solved; `p`, how likely a
-    rate so different from the paper's is by chance.
+    rate so different from the paper's is by chance, and `p_runs` the same for the share of solved runs that fell.
 
     Args:
         curves: learning curves with the columns `setup` and `arm` in front.
@@ -114,6 +114,8 @@ def falls_by_arm(curves: pl.DataFrame) -> pl.DataFrame:
         paper = next((each for each in rows if each["setup"] == setup), row)
         steps = (row["solved_millions"], paper["solved_millions"])
         row["p"] = rates_differ((row["falls"], paper["falls"]), steps)
+        fallen, solved = ((row[name], paper[name]) for name in ("fallen_runs", "ever_solved"))
+        row["p_runs"] = shares_differ(fallen, solved)
         rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
 
