@@ -76,7 +76,7 @@ def test_the_configuration_file_of_train_is_one():
 
 
 def test_the_options_of_train_exist():
-    named = set(re.findall(r"`--([a-z-]+)", (PAGES / "how-to/train.md").read_text()))
+    named = set(re.findall(r"`--([a-z0-9-]+)", (PAGES / "how-to/train.md").read_text()))
     known = {each.name.replace("_", "-") for each in fields(Train)}
     assert named - {"help"} <= known
     assert len(named) > 8
