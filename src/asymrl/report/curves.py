@@ -78,18 +78,25 @@ class Curves(NamedTuple):
         return mean, np.nan_to_num(error)
 
 
-def curves(metrics: pl.DataFrame, metric: str = "return") -> Curves:
+def curves(
+    metrics: pl.DataFrame, metric: str = "return", timesteps: Float[np.ndarray, "point"] | None = None
+) -> Curves:
     """The curves of all runs in a table of metrics, up to where the shortest ends.
 
     The points of runs are at slightly different timesteps, as they are at the ends of episodes; curves are interpolated
     linearly.
+
+    Args:
+        metrics: columns that say which run a row belongs to, then `timestep`, then metrics.
+        metric: which of them.
+        timesteps: where; those after the end of the shortest run are left out. None: `GRID` points from 0 on.
     """
     runs = [
         run.select("timestep", metric).to_numpy()
         for run in metrics.partition_by(run_columns(metrics), maintain_order=True)
     ]
     end = min(run[-1, 0] for run in runs)
-    timesteps = np.linspace(0, end, GRID)
+    timesteps = np.linspace(0, end, GRID) if timesteps is None else timesteps[timesteps <= end]
     return Curves(timesteps, np.stack([np.interp(timesteps, run[:, 0], run[:, 1]) for run in runs]))
 
 
@@ -147,7 +154,7 @@ def learning_curve(metrics: pl.DataFrame, metric: str = "return", *, references:
 
 
 def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, metric: str, references: bool) -> None:
-    world, kinds = metrics["world"][0], _kinds(metrics)
+    world, kinds = metrics["world"][0], kinds_in(metrics)
     groups = metrics.partition_by("method", *kinds, maintain_order=True)
     for rows, colour in zip(groups, _colours(groups), strict=True):
         lines = curves(rows, metric)
@@ -173,16 +180,21 @@ def finish(axes: Axes, title: str, end: float) -> None:
     axes.set_axisbelow(True)
 
 
-def _kinds(metrics: pl.DataFrame) -> list[str]:
-    """The settings in which runs of one method differ."""
-    settings = [name for name in run_columns(metrics) if name not in ("run", "world", "method", "seed")]
-    counts = metrics.group_by("method").agg(pl.col(settings).n_unique()).select(pl.col(settings).max())
+def kinds_in(table: pl.DataFrame) -> list[str]:
+    """The settings in which runs of one method differ, in a table of runs or of their metrics, of one world."""
+    end = table.columns.index("timestep" if "timestep" in table.columns else "status")
+    settings = [name for name in table.columns[:end] if name not in ("run", "world", "method", "seed")]
+    counts = table.group_by("method").agg(pl.col(settings).n_unique()).select(pl.col(settings).max())
     return [name for name in settings if counts[name][0] > 1]
 
 
 def _label(rows: pl.DataFrame, kinds: Sequence[str], runs: int) -> str:
-    settings = [f"{name} {rows[name][0]}" for name in kinds]
-    return ", ".join([rows["method"][0], *settings, *([plural("run", runs)] if runs > 1 else [])])
+    return ", ".join([kind_label(rows, kinds), *([plural("run", runs)] if runs > 1 else [])])
+
+
+def kind_label(rows: pl.DataFrame, kinds: Sequence[str]) -> str:
+    """What runs of one kind have in common and others have not: their method, and the settings `kinds`."""
+    return ", ".join([rows["method"][0], *(f"{name} {rows[name][0]}" for name in kinds)])
 
 
 def _colours(groups: Sequence[pl.DataFrame]) -> list[str]:

@@ -1,0 +1,23 @@
+"""The report of a store as one HTML file: learning curves to look into, tables, settings, hardware and times.
+
+`report_page(store)` gives the page as text. It needs no network and no other file. A `Section` is a part of it; others
+than those of every store can be added.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asymrl.lazy import exports
+
+if TYPE_CHECKING:
+    from asymrl.pages.page import Section as Section, page_of as page_of
+    from asymrl.pages.store_report import report_page as report_page, save_report as save_report
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "asymrl.pages.page": ["Section", "page_of"],
+        "asymrl.pages.store_report": ["report_page", "save_report"],
+    },
+)

@@ -1,0 +1,162 @@
+"""Learning curves as data of a page: small enough for 800 runs, and still the numbers of the table.
+
+Runs of a world share their timesteps, since a chart has one axis. A run has a point in every period of its learning
+curve, at the end of an update, so at slightly other timesteps than its neighbours; on the page it stands at the median
+of all runs. Values have `DIGITS` significant digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int
+
+from asymrl.learning.settings import Settings
+from asymrl.pages.run_groups import RunGroup, group_colours, groups_of
+from asymrl.report.curves import MEANINGS, curves
+from asymrl.report.summary import comparable
+from asymrl.stores.store import RUNS_FILE, Store, read_table
+
+DIGITS = 4
+MOST_POINTS = 450_000  # numbers of single runs on a page, about seven bytes each
+MOST_RUNS = 3_000  # with more, there are means only
+FEWEST_POINTS = 60  # of a curve, however many runs there are
+# In the order in which they are left out if there is no room, the last one first.
+METRICS = ("return", "evaluation_return", "length", "critic_loss", "policy_loss", "negentropy_loss")
+LABELS = {**MEANINGS, "length": "length of the last 100 episodes"}
+
+
+class Axis(NamedTuple):
+    """The points of runs that have equally long periods."""
+
+    period: int
+    slots: Int[np.ndarray, "point"]
+    """Numbers of the periods that are shown."""
+    timesteps: Float[np.ndarray, "point"]
+
+
+def curve_data(store: Store) -> dict[str, Any]:
+    """The learning curves of a store for `startCurves` in curves.js.
+
+    `metrics`: their names and labels. `worlds`: each with a `name`, `references`, `axes` (lists of timesteps) and
+    `lines`, which are groups of runs that differ in the seed only: `label`, `colour`, number of its `axis`, the numbers
+    and `seeds` of its `runs`, and by metric the `mean` over runs, its standard `error`, and the `values` of each run.
+    """
+    metrics, table = store.metrics(), read_table(store.path, RUNS_FILE)
+    groups = groups_of(table.filter(pl.col("run").is_in(metrics["run"].unique().implode())))
+    colours = group_colours([group for each in groups.values() for group in each])
+    names, stride = _plan(metrics)
+    settings = [run.settings for run in store.runs]
+    in_world = {frame["world"][0]: frame for frame in metrics.partition_by("world", maintain_order=True)}
+    return {
+        "metrics": [{"name": name, "label": LABELS.get(name, name.replace("_", " "))} for name in names],
+        "worlds": [
+            _world(world, in_world[world], lines, settings, names, stride, colours) for world, lines in groups.items()
+        ],
+    }
+
+
+def _plan(metrics: pl.DataFrame) -> tuple[list[str], int]:
+    """Which metrics are shown, and every how many points."""
+    there = [name for name in METRICS if name in metrics.columns and metrics[name].null_count() < len(metrics)]
+    longest = int(metrics.group_by("run").len()["len"].max() or 1)  # type: ignore[arg-type]
+    stride = max(1, math.ceil(len(metrics) / MOST_POINTS))
+    stride = min(stride, max(1, longest // FEWEST_POINTS))
+    room = max(1, MOST_POINTS // max(1, len(metrics) // stride))
+    return there[:room], stride
+
+
+def _world(
+    world: str,
+    metrics: pl.DataFrame,
+    groups: Sequence[RunGroup],
+    settings: Sequence[Settings],
+    names: Sequence[str],
+    stride: int,
+    colours: Mapping[str, str],
+) -> dict[str, Any]:
+    periods = pl.col("run").replace_strict({run: settings[run].log_period for run in metrics["run"].unique()})
+    metrics = metrics.with_columns(period=periods).with_columns(slot=pl.col("timestep") // pl.col("period"))
+    axes = [_axis(rows, stride) for rows in metrics.partition_by("period", maintain_order=True)]
+    number = {axis.period: i for i, axis in enumerate(axes)}
+    by_run = {rows["run"][0]: rows for rows in metrics.partition_by("run", maintain_order=True)}
+    with_runs = sum(len(group.runs) for group in groups) <= MOST_RUNS and len(settings) <= MOST_RUNS
+    lines = []
+    for group in groups:
+        numbers = group.runs["run"].to_list()
+        rows = [by_run[run] for run in numbers]
+        which = number[rows[0]["period"][0]]
+        line = {
+            "label": group.label,
+            "colour": colours[group.label],
+            "axis": which,
+            "runs": numbers,
+            "seeds": group.runs["seed"].to_list(),
+            "failed": (group.runs["status"] == "failed").to_list(),
+            "mean": {},
+            "error": {},
+            "values": {},
+        }
+        for name in names:
+            own = [each.drop_nulls(name) for each in rows]
+            if not any(map(len, own)):
+                continue
+            line["mean"][name], line["error"][name] = _band([each for each in own if len(each)], name, axes[which])
+            if with_runs:
+                line["values"][name] = [_at_slots(each, name, axes[which]) for each in own]
+        lines.append(line)
+    return {
+        "name": world,
+        "references": _references(world) if comparable(metrics) else [],
+        "axes": [axis.timesteps.tolist() for axis in axes],
+        "lines": lines,
+    }
+
+
+def _axis(rows: pl.DataFrame, stride: int) -> Axis:
+    points = rows.group_by("slot").agg(pl.col("timestep").median()).sort("slot")
+    kept = points.gather(sorted({*range(stride - 1, len(points), stride), len(points) - 1}))
+    return Axis(rows["period"][0], kept["slot"].to_numpy(), np.round(kept["timestep"].to_numpy()))
+
+
+def _band(runs: Sequence[pl.DataFrame], name: str, axis: Axis) -> tuple[list[float | None], list[float | None]]:
+    """The mean over runs and its standard error, as in the figures, up to where the shortest run ends."""
+    together = curves(pl.concat(runs).drop("period", "slot"), name, axis.timesteps)
+    mean, error = together.band()
+    rest: list[float | None] = [None] * (len(axis.timesteps) - len(mean))
+    return rounded(mean) + rest, rounded(error) + rest
+
+
+def _at_slots(run: pl.DataFrame, name: str, axis: Axis) -> list[float | None]:
+    """The points of a run in the periods that are shown; None where it has none."""
+    values = np.full(int(max(axis.slots[-1], run["slot"].max() or 0)) + 1, np.nan)  # type: ignore[type-var]
+    values[run["slot"].to_numpy()] = run[name].to_numpy()
+    return rounded(values[axis.slots])
+
+
+def rounded(values: Float[np.ndarray, "number"]) -> list[float | None]:
+    """Numbers with `DIGITS` significant digits; None for those that are not finite."""
+    values = np.asarray(values, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        decimals = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
+    decimals = np.where(np.isfinite(decimals), np.clip(decimals, 0, 12), 0)
+    scale = 10.0**decimals
+    return [
+        None if not np.isfinite(value) else int(value) if value == int(value) else value
+        for value in (np.round(values * scale) / scale).tolist()
+    ]
+
+
+def _references(world: str) -> list[dict[str, Any]]:
+    """The returns of a random and of the best known policy, with bounds where only those are known."""
+    from asymrl.solvers.references import known_returns  # its solvers take a while to load
+
+    known = known_returns(world)
+    if known is None:
+        return []
+    both = (("random policy", known.undiscounted["random"]), ("best known", known.undiscounted["best"]))
+    return [{"label": label, "low": score.low, "high": score.high} for label, score in both]

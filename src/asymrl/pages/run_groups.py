@@ -1,0 +1,50 @@
+"""The runs of a store in groups that differ in the seed only, with the names and colours that they have on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from asymrl.report.curves import kind_label, kinds_in, line_colours, method_colours
+
+
+class RunGroup(NamedTuple):
+    """Runs of one world that differ in their seed only."""
+
+    world: str
+    label: str
+    """The method, and the settings in which it appears more than once in this world."""
+    runs: pl.DataFrame
+    """Their rows in `runs.parquet`."""
+
+    @property
+    def method(self) -> str:
+        return self.runs["method"][0]
+
+    @property
+    def sound(self) -> pl.DataFrame:
+        """The runs that did not fail and have reached something."""
+        return self.runs.filter(pl.col("status") != "failed", pl.col("final_return").is_not_null())
+
+
+def groups_of(table: pl.DataFrame) -> dict[str, list[RunGroup]]:
+    """The groups of runs in each world, from the table of runs."""
+    groups: dict[str, list[RunGroup]] = {}
+    for runs in table.partition_by("world", maintain_order=True):
+        world, kinds = runs["world"][0], kinds_in(runs)
+        groups[world] = [
+            RunGroup(world, kind_label(rows, kinds), rows)
+            for rows in runs.partition_by("method", *kinds, maintain_order=True)
+        ]
+    return groups
+
+
+def group_colours(groups: Sequence[RunGroup]) -> dict[str, str]:
+    """A colour for each label: that of its method in all figures, where the method says enough."""
+    methods = {group.label: group.method for group in groups}
+    if len(set(methods.values())) == len(methods):
+        colours = method_colours(list(methods.values()))
+        return {label: colours[method] for label, method in methods.items()}
+    return line_colours(list(methods))

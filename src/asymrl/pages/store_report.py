@@ -1,0 +1,45 @@
+"""The report of a store: the sections that every store has, and those that only some have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from asymrl.pages.curve_data import curve_data
+from asymrl.pages.page import LIBRARY, Section, page_of
+from asymrl.stores.files import write_whole
+from asymrl.stores.store import Store
+
+CONTROLS = """<p class="hint">Move over a chart for values; drag to zoom, double-click to go back.</p>
+<div class="controls"></div>
+<div class="charts"></div>
+<noscript><p>The charts need JavaScript; the tables below do not.</p></noscript>"""
+
+
+def report_page(store: Store, more: Sequence[Section] = ()) -> str:
+    """The report of the runs in a store as one HTML file.
+
+    Args:
+        store: to read.
+        more: sections for after the learning curves.
+
+    Raises:
+        RunError: if the runs have not begun.
+    """
+    title = store.path.resolve().name or str(store.path)
+    return page_of(title, [curves_section(store), *more])
+
+
+def save_report(store: Store, path: str | os.PathLike[str], more: Sequence[Section] = ()) -> Path:
+    """Writes the report into a file. Raises StorageError if that is not possible."""
+    path = Path(path)
+    write_whole(path, report_page(store, more).encode())
+    return path
+
+
+def curves_section(store: Store) -> Section:
+    """Learning curves to look into."""
+    return Section(
+        "Learning curves", "curves", CONTROLS, curve_data(store), "startCurves", (*LIBRARY, "curves.css", "curves.js")
+    )
