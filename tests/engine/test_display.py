@@ -11,7 +11,7 @@ from rich.console import Console
 
 from asymrl.engine.display import LivePanel, PlainLines, display, line, percent, sparkline, title
 from asymrl.engine.lanes import Lane, Snapshot
-from asymrl.engine.progress import Clock, Progress
+from asymrl.engine.progress import Clock, Compilation, Compilations, Progress
 from asymrl.learning.settings import new_settings
 from asymrl.learning.state import METRICS, RECENT
 from asymrl.stores.runs import Run
@@ -143,14 +143,34 @@ def test_what_still_trains_is_shown():
     assert "1 failed" in line(progress(broken={0: "why"}))
 
 
-def test_a_compilation_is_said_once():
-    """Every core opens its pool, but they share one program."""
+def test_a_compilation_is_said_at_once_and_then_with_its_age():
+    """Every core opens its pool, but they share one program; runs of two shapes need two."""
+    compilations, other = Compilations(), tiny(method="a2c")
+    compilations.expected = 3
+    compilations.begin("core 0", tiny(), 100.0)
+    compilations.begin("core 1", tiny(), 101.0)
+    now = compilations.at(112.5)
+    assert now == (Compilation(tiny(), 1, 3, 12.5),)
+    world = "tiger:episodic=true"
+    assert line(progress(results={}, compilations=now)) == f"compiling 1 of 3 ({world} a2c-asym-s), 12 s"
+    compilations.end("core 0")
+    compilations.begin("core 0", other, 112.5)
+    both = compilations.at(113.0)
+    assert [(each.shape, each.number, each.seconds) for each in both] == [(tiny(), 1, 12.0), (other, 2, 0.5)]
+    said = f"compiling 1 and 2 of 3 ({world} a2c-asym-s, {world} a2c), 12 s"
+    assert line(progress(results={}, compilations=both)) == said
+    # Beside runs that train, it stands at the end of their line.
+    assert line(progress(compilations=both)).endswith(f"length 7.0  {said}")
+    alone = (Compilation(other, 1, 1, 0.2),)
+    assert line(progress(results={}, compilations=alone)) == f"compiling {world} a2c"
+
+
+def test_each_program_has_its_line():
     out = io.StringIO()
     lines = PlainLines(Console(file=out, width=200))
-    for lanes in (1, 1, 4, 1):
-        lines.compiling(tiny(), lanes)
-    said = "compiling tiger:episodic=true a2c-asym-s for {} at a time; only the first time takes long"
-    assert out.getvalue().splitlines() == [said.format("1 run"), said.format("4 runs")]
+    for number in (1, 1, 2, 2, 1):
+        lines.progress(progress(results={}, compilations=(Compilation(tiny(), number, 2, 0.0),)))
+    assert [row.split()[1] for row in out.getvalue().splitlines()] == ["1", "2"]
 
 
 def test_the_live_panel_tells_the_same():
@@ -159,12 +179,13 @@ def test_the_live_panel_tells_the_same():
     panel = display(console)
     assert isinstance(panel, LivePanel)
     panel.begin(RUNS)
-    panel.compiling(tiny(), 2)
+    panel.progress(progress(results={}, compilations=(Compilation(tiny(), 1, 4, 3.0),)))
     panel.progress(progress({"status": FAILED}, speed=1234.5))
     panel.say("[something] happened")
     panel.end()
     shown = out.getvalue()
     for part in (
+        "compiling 1 of 4 (tiger:episodic=true a2c-asym-s), 3 s",
         "12 000 / 24 000 steps",
         "3.50 ± 1.50",
         "[something] happened",

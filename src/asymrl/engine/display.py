@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -18,10 +17,7 @@ from asymrl.engine.listeners import Listener, Silent
 from asymrl.engine.progress import Progress
 from asymrl.stores.runs import Run, differing_by_choice
 from asymrl.stores.statistics import mean_and_error
-from asymrl.stores.wording import duration, plural, plus_minus, thousands
-
-if TYPE_CHECKING:
-    from asymrl.learning.settings import Settings
+from asymrl.stores.wording import duration, listed, plural, plus_minus, thousands
 
 LINE_SECONDS, LINE_SHARE = 10.0, 0.05  # a plain line is printed after either
 BARS = "▁▂▃▄▅▆▇█"
@@ -36,24 +32,21 @@ def display(console: Console | None = None) -> Listener:
 
 
 class PlainLines(Silent):
-    """A line every ten seconds or every twentieth of the way."""
+    """A line every ten seconds, every twentieth of the way, and for every program that is compiled."""
 
     def __init__(self, console: Console):
         self.console = console
-        self.printed_at, self.printed_share, self.compiled = -LINE_SECONDS, 0.0, set[str]()
+        self.printed_at, self.printed_share, self.compiled = -LINE_SECONDS, 0.0, set[int]()
 
     def begin(self, runs: Sequence[Run]) -> None:
         self.console.print(title(runs), soft_wrap=True)
 
-    def compiling(self, shape: Settings, lanes: int) -> None:
-        if (said := compilation(shape, lanes)) not in self.compiled:
-            self.compiled.add(said)
-            self.console.print(said, soft_wrap=True)
-
     def progress(self, progress: Progress) -> None:
         now = time.monotonic()
         is_due = now - self.printed_at >= LINE_SECONDS or progress.share - self.printed_share >= LINE_SHARE
-        if is_due or (progress.share == 1 and self.printed_share < 1):
+        is_new = not {each.number for each in progress.compilations} <= self.compiled
+        if is_due or is_new or (progress.share == 1 and self.printed_share < 1):
+            self.compiled |= {each.number for each in progress.compilations}
             self.printed_at, self.printed_share = now, progress.share
             self.console.print(line(progress), soft_wrap=True)
 
@@ -67,19 +60,13 @@ class LivePanel(Silent):
     def __init__(self, console: Console):
         self.console = console
         self.live = Live(console=console, auto_refresh=False, transient=True)
-        self._is_training = False
 
     def begin(self, runs: Sequence[Run]) -> None:
         self.console.print(title(runs), style="bold")
         self.live = Live(Spinner("dots", "loading", style="dim"), console=self.console, refresh_per_second=8)
         self.live.start()
 
-    def compiling(self, shape: Settings, lanes: int) -> None:
-        if not self._is_training:
-            self.live.update(Spinner("dots", compilation(shape, lanes), style="dim"), refresh=True)
-
     def progress(self, progress: Progress) -> None:
-        self._is_training = True
         self.live.update(panel(progress), refresh=True)
 
     def say(self, message: str) -> None:
@@ -118,14 +105,21 @@ def _first_few(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds[:8])) + (" ..." if len(seeds) > 8 else "")
 
 
-def compilation(shape: Settings, lanes: int) -> str:
-    return (
-        f"compiling {shape.world} {shape.method} for {plural('run', lanes)} at a time; only the first time takes long"
-    )
+def compilation(progress: Progress) -> str:
+    """What is being compiled and for how long, or nothing: `compiling 2 of 5 (tiger a2c-asym-s), 12 s`."""
+    if not (now := progress.compilations):
+        return ""
+    what = ", ".join(dict.fromkeys(f"{each.shape.world} {each.shape.method}" for each in now))
+    if now[0].of > 1:
+        what = f"{listed([str(each.number) for each in now])} of {now[0].of} ({what})"
+    seconds = int(max(each.seconds for each in now))
+    return f"compiling {what}" + (f", {seconds} s" if seconds else "")
 
 
 def line(progress: Progress) -> str:
     """Where the training stands, in a line without markup."""
+    if not progress.results or (progress.compilations and not progress.training and not progress.over):
+        return compilation(progress)
     several = len(progress.runs) > 1
     values = [
         f"{percent(progress):>4}",
@@ -136,6 +130,7 @@ def line(progress: Progress) -> str:
         *(_returns(progress) if is_uniform(progress.runs) else ()),
         _speed(progress),
         _left(progress),
+        compilation(progress),
     ]
     return "  ".join(filter(None, values))
 
@@ -151,6 +146,9 @@ def _returns(progress: Progress) -> tuple[str, str]:
 
 def panel(progress: Progress) -> RenderableType:
     """Where the training stands, with a bar, and the learning curve so far or a row for each world and method."""
+    busy = Spinner("dots", compilation(progress), style="dim") if progress.compilations else ""
+    if not progress.results:
+        return busy
     bar = Table.grid(padding=(0, 2))
     bar.add_row(
         ProgressBar(total=1.0, completed=progress.share, width=36, complete_style="cyan", finished_style="green"),
@@ -165,7 +163,7 @@ def panel(progress: Progress) -> RenderableType:
     if progress.failed:
         count.append(f", {progress.failed} failed", style="red")
     if not is_uniform(progress.runs):
-        return Group(bar, count, "", _groups(progress))
+        return Group(bar, count, busy, _groups(progress))
     over = f"mean ± standard error of {len(progress.results)} runs" if len(progress.results) > 1 else ""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
@@ -174,7 +172,7 @@ def panel(progress: Progress) -> RenderableType:
     returns = Text(plus_minus(progress.returns()), style="bold")
     table.add_row("return", returns, f"of the last 100 episodes{over and ', ' + over}")
     table.add_row("episode length", f"{float(mean_and_error(progress.lengths())[0]):.1f}", "steps")
-    return Group(bar, count, "", table, "", Text(sparkline(progress), style="cyan"))
+    return Group(bar, count, busy, table, "", Text(sparkline(progress), style="cyan"))
 
 
 def _groups(progress: Progress) -> Table:

@@ -17,7 +17,7 @@ from asymrl.engine.events import Advanced, Broken, Checkpointed, Noted, Opened, 
 from asymrl.engine.interrupts import StopRequests
 from asymrl.engine.listeners import Listener
 from asymrl.engine.placement import Pace, Placement
-from asymrl.engine.progress import BROKEN, Clock, Progress
+from asymrl.engine.progress import BROKEN, Clock, Compilations, Progress
 from asymrl.learning.settings import Settings
 from asymrl.stores.files import StorageError
 from asymrl.stores.runs import full_label, label
@@ -127,6 +127,7 @@ class _Driver:
         self.steps_before: dict[int, int] = {}
         self.training: dict[str, frozenset[int]] = {}  # the runs in the lanes of each pool
         self.broken: dict[int, str] = {}
+        self.compilations = Compilations()
         self.points_told = {n: len(r.curve) for n, r in self.results.items() if r.curve is not None}
         self.is_changed, self.written_at, self.writing = False, -float("inf"), 0.0
         self.clock, self.shown_at = Clock(), -float("inf")
@@ -163,6 +164,7 @@ class _Driver:
 
         workers = self._workers()
         possible = self._possible(numbers, workers.plan)
+        self.compilations.expected = len({self.store.runs[number].settings.shape() for number in possible})
         assignments = self._assignments(possible)
         lanes_of = lanes_for(workers.platform, self.placement.lanes, workers.places)
         self._say_what_fits(possible, workers.plan, lanes_of)
@@ -274,8 +276,11 @@ class _Driver:
         """Writes and shows what happened."""
         match told.event:
             case Opened(shape, lanes):
+                self.compilations.begin(told.pool, shape, time.monotonic())
                 self.listener.compiling(shape, lanes)
+                self._show(now=True)
             case Advanced(results):
+                self.compilations.end(told.pool)
                 self.training[told.pool] = frozenset(results)
                 self._take_in(results)
             case Retired(number, result, saved):
@@ -287,13 +292,18 @@ class _Driver:
             case Checkpointed(saved):
                 self.store.save(saved, told.pool)
             case Broken(numbers, reason):
-                self.training.pop(told.pool, None)
+                self._forget(told.pool)
                 self._break(numbers, reason)
                 self.listener.say(f"{self._labels(numbers)} failed: {reason}")
             case Noted(message):
-                self.training.pop(told.pool, None)
+                self._forget(told.pool)
                 self.listener.say(message)
         self._show()
+
+    def _forget(self, pool: str) -> None:
+        """The pool does nothing any more."""
+        self.training.pop(pool, None)
+        self.compilations.end(pool)
 
     def _take_in(self, results: Mapping[int, RunResult]) -> None:
         self.results.update(results)
@@ -347,10 +357,13 @@ class _Driver:
             return
         self.shown_at = time.monotonic()
         training = frozenset().union(*self.training.values())
-        progress = Progress(self.store.runs, self.results, training, self.broken, None)
+        compilations = self.compilations.at(self.shown_at)
+        progress = Progress(self.store.runs, self.results, training, self.broken, None, compilations)
         if training or self.clock.looks:
             self.clock.look(self.shown_at, progress.trained)
-            self.listener.progress(progress._replace(speed=self.clock.steps_per_second()))
+            progress = progress._replace(speed=self.clock.steps_per_second())
+        if self.clock.looks or progress.compilations:
+            self.listener.progress(progress)
 
     def _label(self, number: int) -> str:
         run = self.store.runs[number]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from asymrl.learning.settings import Settings
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import FAILED, RunResult
 
@@ -34,6 +35,44 @@ class Clock:
         return (after - before) / (now - then) if now > then else None
 
 
+class Compilation(NamedTuple):
+    """A program that is being compiled, for the runs of one shape."""
+
+    shape: Settings
+    number: int
+    """Which of the programs of this training it is, from 1."""
+    of: int
+    """How many programs the training needs."""
+    seconds: float
+    """Since the compilation began."""
+
+
+class Compilations:
+    """Which programs are compiled, by which pools."""
+
+    def __init__(self) -> None:
+        self.expected = 0  # programs in all
+        self._numbers: dict[Settings, int] = {}
+        self._begun: dict[str, tuple[Settings, float]] = {}  # what each pool compiles, and since when
+
+    def begin(self, pool: str, shape: Settings, now: float) -> None:
+        """A pool compiles a program for this shape."""
+        self._numbers.setdefault(shape, len(self._numbers) + 1)
+        self._begun[pool] = shape, now
+
+    def end(self, pool: str) -> None:
+        """The pool trains, or could not be opened."""
+        self._begun.pop(pool, None)
+
+    def at(self, now: float) -> tuple[Compilation, ...]:
+        """What is being compiled, each program once: cores share them."""
+        since: dict[Settings, float] = {}
+        for shape, begun in self._begun.values():
+            since[shape] = min(begun, since.get(shape, begun))
+        shapes = sorted(since, key=self._numbers.__getitem__)
+        return tuple(Compilation(each, self._numbers[each], self.expected, now - since[each]) for each in shapes)
+
+
 class Progress(NamedTuple):
     """What a display shows."""
 
@@ -46,6 +85,8 @@ class Progress(NamedTuple):
     """Why runs could not be trained, by number."""
     speed: float | None
     """Environment steps per second of all runs together, or None before that is known."""
+    compilations: tuple[Compilation, ...] = ()
+    """The programs that are being compiled now."""
 
     @property
     def steps(self) -> int:
