@@ -5,9 +5,9 @@
     >>> runs.evaluate()
 
 `train`, `sweep`, `compare`, `reproduce` and `study` train runs and keep them in a folder; `load(folder)` gives them as
-`Runs`, `resume(folder)` goes on with them. `make` gives a world by its name, `from_gymnasium` and `from_gymnax` make
-worlds of other environments, and `register` names a world of your own. Every subpackage lists its public names in its
-docstring.
+`Runs`, `resume(folder)` goes on with them, and `zoo.load(name)` gives a trained agent that ships with the package.
+`make` gives a world by its name, `from_gymnasium` and `from_gymnax` make worlds of other environments, and `register`
+names a world of your own. Every subpackage lists its public names in its docstring.
 
 Importing this package is cheap and registers the worlds with Gymnasium; JAX is imported when it is first needed.
 """
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         studies as studies,
         theory as theory,
         worlds as worlds,
+        zoo as zoo,
     )
     from asymrl.adapters import gym as gym
     from asymrl.adapters.gym.gymnasium_world import from_gymnasium as from_gymnasium
@@ -78,6 +79,6 @@ __getattr__, __dir__ = exports(
     },
     modules=[
         *("agents", "audit", "engine", "export", "learning", "models", "paper", "render", "report", "solvers"),
-        *("studies", "theory", "worlds"),
+        *("studies", "theory", "worlds", "zoo"),
     ],
 )

@@ -91,7 +91,7 @@ def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] |
         parts.sort(key=lambda part: part[0])
         made, saved = program(shape), joined([each for _, each in parts])
         try:
-            states = from_saved(made, saved)
+            states = from_saved(made, saved, to_train=False)
         except ValueError as error:
             raise RunError(f"{store.checkpoints.folder}: does not fit these settings: {error}") from error
         loaded.append(TrainedRuns(tuple(number for number, _ in parts), saved.runs, states, made.world))

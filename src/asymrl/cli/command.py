@@ -17,6 +17,7 @@ from asymrl.cli.doctor import Doctor
 from asymrl.cli.envs import Check, Envs
 from asymrl.cli.evaluate import Evaluate
 from asymrl.cli.export import Convert, Export
+from asymrl.cli.play import Play
 from asymrl.cli.render import Render
 from asymrl.cli.reproduce import Reproduce
 from asymrl.cli.study_command import RunStudy
@@ -33,6 +34,7 @@ COMMANDS = {
     "compare": Compare,
     "reproduce": Reproduce,
     "study": RunStudy,
+    "play": Play,
     "evaluate": Evaluate,
     "render": Render,
     "export": Export,

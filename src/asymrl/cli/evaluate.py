@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.cli.usage import AsJson, Flag, RunFolder, UsageError, Where, load_runs
+from asymrl.cli.usage import AgentFolder, AsJson, Flag, UsageError, Where, load_runs
 from asymrl.stores.runs import differing, label
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ NARROWEST = 80  # columns that the table needs
 class Evaluate:
     """Play episodes with the policies of trained runs: returns, lengths, how the episodes ended."""
 
-    folder: RunFolder
+    folder: AgentFolder
 
     episodes: Annotated[int, tyro.conf.arg(metavar="N")] = 1000
     """Episodes of each seed."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from asymrl.cli.usage import (
-    RunFolder,
+    AgentFolder,
     RunSeed,
     UsageError,
     Where,
@@ -27,7 +27,7 @@ ENDINGS = (".onnx", ".npz")
 class Export:
     """Write the policy of a run, with its memory, for programs without JAX."""
 
-    folder: RunFolder
+    folder: AgentFolder
 
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")]
     """An .onnx model of one step, or .npz arrays for asymrl.export.numpy_policy.NumpyPolicy."""

@@ -34,7 +34,8 @@ class Render:
     """
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|FOLDER")]
-    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7, a .pomdp file, or a folder with runs."""
+    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7, a .pomdp file, a folder with runs, or
+    zoo:NAME for an agent that ships with asymrl."""
 
     policy: str = "random"
     """Who acts in a world: 'random', or actions to replay, by name or index, such as S,E,E,E; the episode stops after

@@ -26,6 +26,10 @@ WorldName = Annotated[
     ),
 ]
 RunFolder = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER", help="Folder of the runs.")]
+AgentFolder = Annotated[
+    tyro.conf.Positional[Path],
+    tyro.conf.arg(metavar="FOLDER", help="Folder of the runs, or zoo:NAME for an agent that ships with asymrl."),
+]
 Where = Annotated[
     tuple[str, ...],
     tyro.conf.arg(
@@ -41,6 +45,7 @@ RunSeed = Annotated[
     ),
 ]
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+ZOO = "zoo:"  # in front of the name of an agent that ships with asymrl, in place of a folder
 AsJson = Annotated[Flag, tyro.conf.arg(help="Print JSON for other programs instead of text.")]
 
 
@@ -80,9 +85,19 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"--config {path}: not TOML: {error}") from error
 
 
+def run_folder(name: str | Path) -> Path:
+    """The folder that the user named, where `zoo:NAME` means an agent that ships with asymrl."""
+    if not str(name).startswith(ZOO):
+        return Path(name)
+    from asymrl.zoo import load
+
+    with user_errors():
+        return load(str(name).removeprefix(ZOO)).folder
+
+
 def holds_runs(path: str | Path) -> bool:
-    """Whether this is a folder with runs."""
-    return (Path(path) / "settings.json").is_file()
+    """Whether this is a folder with runs, or a shipped agent."""
+    return (run_folder(path) / "settings.json").is_file()
 
 
 def open_runs(folder: str | Path) -> Runs:
@@ -93,7 +108,7 @@ def open_runs(folder: str | Path) -> Runs:
         what = "there is no such folder" if not Path(folder).is_dir() else "it holds no settings.json"
         raise UsageError(f"{folder}: no runs here, {what}; `asymrl train` makes some")
     with user_errors(folder):
-        return Runs(folder)
+        return Runs(run_folder(folder))
 
 
 def load_runs(folder: str | Path, where: Sequence[str] = ()) -> list[TrainedRuns]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import equinox as eqx
@@ -28,10 +29,21 @@ def key_kind(states: RunState) -> str:
     return str(jax.random.key_impl(states.key))
 
 
-def from_saved(program: Program, saved: SavedRuns) -> RunState:
+def without_training_state(saved: SavedRuns) -> SavedRuns:
+    """Saved runs without what only further training needs: optimisers, target networks, replays."""
+    return saved._replace(arrays={name: array for name, array in saved.arrays.items() if not _is_for_training(name)})
+
+
+def from_saved(program: Program, saved: SavedRuns, *, to_train: bool = True) -> RunState:
     """The states that were saved, `[run, ...]`.
 
     Curves with fewer points than the settings ask for, from before a run was made longer, are filled up.
+
+    Args:
+        program: of the runs.
+        saved: their arrays.
+        to_train: False where the runs are only looked at: then what `without_training_state` leaves out may be missing,
+            and its shapes stand in its place.
 
     Raises:
         ValueError: naming the first array that is missing, superfluous or of another shape or type.
@@ -39,13 +51,20 @@ def from_saved(program: Program, saved: SavedRuns) -> RunState:
     shapes, static = eqx.partition(program.template(), lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
     paths, structure = jax.tree_util.tree_flatten_with_path(shapes)
     expected, arrays = {_name(path): leaf for path, leaf in paths}, saved.states()
+    left_out = {name for name in expected if _is_for_training(name)}
+    if left_out and not left_out & set(arrays):
+        if to_train:
+            raise ValueError("only its networks were kept, not the state of its optimisers, so it cannot be trained on")
+        arrays = {**arrays, **{name: expected[name] for name in left_out}}
     if odd := sorted(set(expected) ^ set(arrays)):
         raise ValueError(f"array {odd[0]} is {'missing' if odd[0] in expected else 'not one of these networks'}")
     arrays = _with_room(arrays, expected["curve"].shape[0])
     leaves = []
     for name, leaf in expected.items():
         found, shape = arrays[name], (len(saved.runs), *leaf.shape)
-        if name == KEY:
+        if found is leaf:
+            leaves.append(leaf)
+        elif name == KEY:
             leaves.append(_keys(found, len(saved.runs), saved.key_kind))
         elif found.shape != shape or found.dtype != leaf.dtype:
             raise ValueError(f"array {name} is {found.dtype}{list(found.shape)}, expected {leaf.dtype}{list(shape)}")
@@ -72,6 +91,11 @@ def _with_room(arrays: dict[str, np.ndarray], points: int) -> dict[str, np.ndarr
     # A curve that had no room left has counted points that it could not keep.
     logged = np.minimum(arrays["logged"], curve.shape[1]).astype(arrays["logged"].dtype)
     return {**arrays, "curve": filled_up(curve, points), "logged": logged}
+
+
+def _is_for_training(name: str) -> bool:
+    """Whether an array belongs to a learner's own part of the state, which acting and judging do not need."""
+    return name.split(".")[0] not in {field.name for field in fields(RunState)}
 
 
 def _name(path: tuple[Any, ...]) -> str:

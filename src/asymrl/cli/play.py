@@ -1,0 +1,161 @@
+"""`asymrl play`: an episode of a trained agent in the terminal, step by step."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from asymrl.cli.usage import (
+    ZOO,
+    Flag,
+    RunSeed,
+    UsageError,
+    Where,
+    check_writable,
+    holds_runs,
+    select_run,
+)
+
+if TYPE_CHECKING:
+    from asymrl.agents.trained import TrainedRun
+    from asymrl.report.films import Film
+
+ENDINGS = (".gif", ".png")
+
+
+@dataclass(frozen=True)
+class Play:
+    """Watch a trained agent act, step by step: one that ships with asymrl, or one of your own runs.
+
+    Without a name, lists the agents that ship with asymrl.
+    """
+
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME|FOLDER", help_behavior_hint="")] = ""
+    """Name of a shipped agent, such as heaven-hell-3, or a folder with runs."""
+
+    output: Annotated[str, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = "-"
+    """A .gif film of the whole episode, a .png picture of its last moment, or - for text on the terminal."""
+
+    seed: int = 0
+    """Seed of the episode: another one gives another episode."""
+
+    steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: to its end)")] = None
+    """Stop the episode after this many steps; 0 shows the start."""
+
+    greedy: Flag = False
+    """Take the most likely actions instead of sampling them."""
+
+    fast: Flag = False
+    """Print all steps at once, one below the other, instead of one after the other in the same place."""
+
+    seconds: float = 0.6
+    """How long each step is shown."""
+
+    run_seed: RunSeed = None
+
+    where: Where = ()
+
+    def run(self) -> int:
+        if not self.name:
+            return _print_agents()
+        if self.steps is not None and self.steps < 0:
+            raise UsageError(f"--steps {self.steps}: cannot be negative; 0 shows the start")
+        if not 0.02 <= self.seconds <= 60:
+            raise UsageError(f"--seconds {self.seconds:g}: choose between 0.02 and 60 per step")
+        if self.output != "-":
+            check_writable(Path(self.output), ENDINGS, ", or - for text")
+        name = _agent_named(self.name)
+        chosen = select_run(name, self.run_seed, self.where)
+
+        from asymrl.report.films import film_of_run
+
+        film = film_of_run(chosen, seed=self.seed, greedy=self.greedy, steps=self.steps)
+        if self.output == "-":
+            _show(film.lines(), None if self.fast or not sys.stdout.isatty() else self.seconds)
+        else:
+            self._save(film)
+        print(f"\n{_described(name, chosen)}")
+        return 0
+
+    def _save(self, film: Film) -> None:
+        try:
+            last = film.save(Path(self.output), self.seconds)
+        except OSError as error:
+            raise UsageError(f"{self.output}: cannot be written: {error.strerror or error}") from error
+        print(f"{self.output}: {last.step} steps, return {round(last.total, 6):g}")
+
+
+def _agent_named(name: str) -> str:
+    """The user's folder with runs, or `zoo:NAME` for a shipped agent, which comes first."""
+    from asymrl.zoo import names
+
+    if name in names():
+        return ZOO + name
+    if holds_runs(name):
+        return name
+    raise UsageError(
+        f"{name}: neither a shipped agent nor a folder with runs. Shipped agents: {', '.join(names())}. "
+        "`asymrl train WORLD` trains others"
+    )
+
+
+def _show(frames: Iterator[str], seconds: float | None) -> None:
+    """Prints frames in the same place for so many seconds each, or without seconds one below the other."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    if seconds is None:
+        for frame in frames:
+            print(frame)
+        return
+    with Live(console=Console(highlight=False), auto_refresh=False) as live:
+        for frame in frames:
+            live.update(Text(frame.strip("\n")), refresh=True)
+            time.sleep(seconds)
+
+
+def _described(name: str, chosen: TrainedRun) -> str:
+    """What was shown: of a shipped agent how good it is and how to train it, of a run what it reached in training."""
+    from asymrl.stores.wording import estimate, thousands
+    from asymrl.zoo import load
+
+    settings = chosen.settings
+    what = f"{settings.world}, {settings.method}, seed {chosen.seed}"
+    if not name.startswith(ZOO):
+        return f"{what}: return {chosen.recent_return:.3g} in the last 100 episodes of training"
+    card = load(name.removeprefix(ZOO)).card
+    mean = estimate(card.returns, card.error, 3)
+    return f"{what}: return {mean} in {thousands(card.episodes)} episodes\nTrained by: {card.command}"
+
+
+def _print_agents() -> int:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from asymrl.agents.evaluation import yardstick
+    from asymrl.stores.wording import estimate, size_text, thousands
+    from asymrl.zoo.shipped import folder_size, load, names
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for column in ("agent", "method", "return", "best known", "steps", "size"):
+        table.add_column(column, justify="left" if column in ("agent", "method") else "right", no_wrap=True)
+    for name in names():
+        agent = load(name)
+        settings, card = agent.runs[0].settings, agent.card
+        reference = yardstick(settings)
+        best = f"{reference.best:.4g}" if reference else ""
+        sizes = thousands(settings.steps), size_text(folder_size(agent.folder))
+        table.add_row(name, settings.method, estimate(card.returns, card.error, 3), best, *sizes)
+    console = Console(highlight=False)
+    console.width = max(console.width, 80)
+    console.print(table)
+    console.print("\nreturn: mean of 1000 episodes ± standard error. See one: `asymrl play NAME`", style="dim")
+    return 0

@@ -1,0 +1,127 @@
+"""Makes entries of the zoo from stores with trained runs."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from asymrl.agents.evaluation import evaluate
+from asymrl.agents.trained import load_trained
+from asymrl.api.wanted import settings_for
+from asymrl.learning.settings import names_of
+from asymrl.stores.files import RunError, write_whole
+from asymrl.stores.runs import Run
+from asymrl.stores.sessions import sessions
+from asymrl.stores.states import without_training_state
+from asymrl.stores.store import Store
+from asymrl.stores.tables import COMPLETE, SOLVED
+from asymrl.zoo.shipped import AGENTS, CARD_FILE, Card, card_json
+
+EPISODES, SEED = 1000, 0  # of the evaluation whose result an entry states
+
+
+class Finalist(NamedTuple):
+    """A finished run of a store."""
+
+    store: Store
+    number: int
+    score: tuple[float, float]
+    """The return of its last 100 episodes, and minus their length: of equal returns, the sooner one is better."""
+
+    @property
+    def run(self) -> Run:
+        return self.store.runs[self.number]
+
+
+def best_by_world(folders: Sequence[Path], method: str) -> dict[str, Finalist]:
+    """The best finished run of a method in each world of some stores.
+
+    Raises:
+        RunError: if a folder holds no runs, or there is no finished run of the method.
+    """
+    best: dict[str, Finalist] = {}
+    for store in map(Store.open, folders):
+        for number, result in store.results().items():
+            settings = store.runs[number].settings
+            if result.status not in (COMPLETE, SOLVED) or settings.method != method:
+                continue
+            finalist = Finalist(store, number, (result.recent_return, -result.recent_length))
+            if settings.world not in best or finalist.score > best[settings.world].score:
+                best[settings.world] = finalist
+    if not best:
+        raise RunError(f"{', '.join(map(str, folders))}: no finished run of {method}")
+    return best
+
+
+def pack(
+    folders: Sequence[Path], out: Path = AGENTS, method: str = "a2c-asym-hs", episodes: int = EPISODES
+) -> dict[str, Card]:
+    """Writes an entry for each world of some stores: the best finished run, evaluated, without its training state.
+
+    An entry that is there already is replaced.
+
+    Args:
+        folders: of the stores, which have kept the networks of their runs.
+        out: the folder of the entries.
+        method: of the runs.
+        episodes: of the evaluation.
+
+    Returns:
+        The cards of the new entries, by world.
+    """
+    cards = {}
+    for world, chosen in best_by_world(folders, method).items():
+        cards[world] = _card(chosen, episodes)
+        _write(chosen, cards[world], out / world)
+    return cards
+
+
+def train_command(run: Run) -> str:
+    """The command that trains a run."""
+    settings = run.settings
+    usual = settings_for(settings.world, settings.method)
+    words = ["asymrl", "train", settings.world, "--method", settings.method]
+    for name in names_of(type(settings)):
+        if (value := getattr(settings, name)) == getattr(usual, name):
+            continue
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            words += [f"--{option}", *map(str, value if isinstance(value, tuple) else [value])]
+    return shlex.join([*words, "--seed-list", str(run.seed)])
+
+
+def _card(chosen: Finalist, episodes: int) -> Card:
+    (trained,) = load_trained(chosen.store, [chosen.number])
+    (evaluation,) = evaluate(trained, episodes=episodes, seed=SEED)
+    result, recorded = chosen.store.results()[chosen.number], sessions(chosen.store.path)
+    return Card(
+        returns=evaluation.returns.mean,
+        error=evaluation.returns.error,
+        length=evaluation.length.mean,
+        episodes=episodes,
+        seed=SEED,
+        command=train_command(chosen.run),
+        seconds=round(result.seconds, 1),
+        device=result.device or "unknown",
+        versions=recorded[-1]["versions"] if recorded else {},
+    )
+
+
+def _write(chosen: Finalist, card: Card, folder: Path) -> None:
+    (saved,) = (saved for _, saved in chosen.store.saved([chosen.number]))
+    result = chosen.store.results()[chosen.number]._replace(probe_timesteps=None, probe_values=None)
+    if folder.exists():
+        shutil.rmtree(folder)
+    entry = Store.create(folder, [chosen.run])
+    try:
+        entry.write_tables({0: result})
+        entry.save(without_training_state(saved), "zoo")
+        write_whole(folder / CARD_FILE, card_json(card))
+    finally:
+        entry.release()
+    (folder / ".lock").unlink()

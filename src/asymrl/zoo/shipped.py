@@ -1,0 +1,97 @@
+"""Trained agents that ship with the package, to look at and to use."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from asymrl.api.loaded import Runs
+from asymrl.stores.files import RunError
+from asymrl.stores.store import is_store
+
+if TYPE_CHECKING:
+    from asymrl.engine.listeners import Listener
+    from asymrl.engine.placement import Pace, Placement
+
+AGENTS = Path(__file__).parent / "agents"
+CARD_FILE = "card.json"
+
+
+class Card(NamedTuple):
+    """How good an agent is, and how it was trained."""
+
+    returns: float
+    """Mean return over the episodes of its evaluation, without discount, with sampled actions."""
+    error: float
+    """Standard error of that mean."""
+    length: float
+    """Mean number of steps of these episodes."""
+    episodes: int
+    """Of the evaluation, which took place after training."""
+    seed: int
+    """Of the evaluation."""
+    command: str
+    """Trains this agent again."""
+    seconds: float
+    """Time that its training took."""
+    device: str
+    """Where it was trained."""
+    versions: dict[str, str]
+    """Of asymrl and JAX, when it was trained."""
+
+
+class ShippedAgent(Runs):
+    """A trained agent that ships with the package. It can do what `Runs` can, but cannot be trained on."""
+
+    def __init__(self, name: str, folder: Path):
+        super().__init__(folder)
+        self.name = name
+        try:
+            self.card = Card(**json.loads((folder / CARD_FILE).read_text()))
+        except (OSError, ValueError, TypeError) as error:
+            raise RunError(f"{folder / CARD_FILE}: damaged: {error}; install asymrl again") from error
+
+    def plot(self, path: str | PathLike[str] | None = None, metric: str = "return") -> Path:
+        """Draws the learning curve into a file, by default `NAME.png` in the current folder."""
+        return super().plot(f"{self.name}.png" if path is None else path, metric)
+
+    def resume(
+        self,
+        *,
+        steps: int | None = None,
+        listener: Listener | None = None,
+        pace: Pace | None = None,
+        placement: Placement | None = None,
+    ) -> NoReturn:
+        """Not possible: raises RunError, which says how to train such an agent."""
+        del steps, listener, pace, placement
+        raise RunError(f"{self.name}: a shipped agent cannot be trained on; `{self.card.command}` trains it again")
+
+
+def names() -> list[str]:
+    """The names of the shipped agents, which are those of their worlds."""
+    return sorted(folder.name for folder in AGENTS.iterdir() if is_store(folder))
+
+
+def load(name: str) -> ShippedAgent:
+    """The shipped agent of this world.
+
+    Raises:
+        RunError: if there is none; the message says which there are.
+    """
+    if name not in (known := names()):
+        raise RunError(f"there is no shipped agent {name!r}; there are {', '.join(known)}")
+    return ShippedAgent(name, AGENTS / name)
+
+
+def folder_size(folder: Path) -> int:
+    """The bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def card_json(card: Card) -> bytes:
+    """The contents of an agent's `card.json`."""
+    data: dict[str, Any] = card._asdict()
+    return (json.dumps(data, indent=1) + "\n").encode()
