@@ -34,7 +34,7 @@ def test_methods_are_compared_and_the_command_goes_on_where_it_was(tmp_path: Pat
     assert told["use"] in ("a2c", "a2c-asym-s")
     assert "Why, exactly" in told["advice"]
     assert f"asymrl export {tmp_path} --where method={told['use']} -o policy.npz" in out
-    assert (tmp_path / "curves.png").stat().st_size > 10_000
+    assert (tmp_path / "curve.png").stat().st_size > 10_000
     # Once more: nothing is left to train, and the numbers are the same.
     before = (tmp_path / "metrics.parquet").read_bytes()
     assert compare(tmp_path, "--steps", "200", *methods) == 0
@@ -76,7 +76,7 @@ def test_the_best_method_is_recommended(
     assert [each["critic"] for each in told["readings"]][:2] == ["V(h)", "V(h, s)"]
     assert "critic, by TD(0)" in out
     assert f"asymrl export {tmp_path} --where method=a2c-asym-hs -o policy.npz" in out
-    assert (tmp_path / "curves.png").stat().st_size > 10_000
+    assert (tmp_path / "curve.png").stat().st_size > 10_000
     # More steps make the same runs longer; other seeds are other runs.
     assert compare(tmp_path, "--steps", "200", *methods) == 0
     assert trained.steps == [100, 200]

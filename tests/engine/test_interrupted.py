@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from asymrl.engine.interrupts import StopRequests
 from tests.engine.conftest import OPTIONS, PACE, WORLD, Commands, Uninterrupted, assert_same_result
@@ -121,7 +122,9 @@ def test_a_signal_makes_a_checkpoint_and_says_how_to_go_on(
     assert f"{which.name}: will stop with a checkpoint" in out
     assert f"To go on: asymrl resume {folder}" in out
     assert list(folder.glob("checkpoint/*.json"))
-    assert not (folder / "curve.png").exists()
+    with Image.open(folder / "curve.png") as picture:
+        assert picture.size == (1120, 700)
+    assert f"learning curve so far  {folder / 'curve.png'}" in out
     if which == signal.SIGINT:  # how it was stopped makes no difference any more
         status, out, err = asymrl("resume", str(folder))
         assert (status, err) == (0, "")

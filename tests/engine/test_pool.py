@@ -196,6 +196,12 @@ def test_how_runs_end():
     }
     assert [ended[number].status for number in range(3)] == [SOLVED, FAILED, COMPLETE]
     assert ended[0].timesteps < 2000
+    # The last point of its curve is what it was stopped for, though none was due there.
+    assert ended[0].curve is not None
+    last = dict(zip(METRICS, ended[0].curve[-1], strict=True))
+    assert (last["episode"], last["return"]) == (ended[0].episodes, np.float32(ended[0].recent_return))
+    assert last["timestep"] % 200
+    assert (np.diff(ended[0].curve[:, 0]) > 0).all()
     assert ended[1].failure is not None
     assert ended[1].failure.startswith(f"a loss, a gradient or a parameter was not finite at update {ended[1].updates}")
     assert (ended[0].failure, ended[2].failure) == (None, None)

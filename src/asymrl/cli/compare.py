@@ -71,7 +71,7 @@ class Compare(Running):
         from asymrl.stores.wording import thousands
 
         answer = compared(self.world, Runs(store.path))
-        picture, numbers = answer.runs.plot(store.path / "curves.png"), store.path / "comparison.json"
+        picture, numbers = answer.runs.plot(), store.path / "comparison.json"
         rows = [_plain(row) for row in answer.rows]
         data = {"world": self.world, "use": answer.method, "advice": answer.advice, "methods": rows}
         data["readings"] = [reading.to_json() for reading in answer.readings]

@@ -101,15 +101,15 @@ def train_to_the_end(
     interrupted by signal n. `report` is called once all runs are over, unless none of them could be trained. `again`:
     the command that goes on; by default `asymrl resume`.
     """
+    from asymrl.cli.curve_file import CurveFile
     from asymrl.engine.display import display
     from asymrl.engine.driver import train_store
     from asymrl.engine.listeners import Everyone
     from asymrl.stores.files import RunError, StorageError
 
-    listener = Everyone([display(), *(tracker(store.path) for tracker in trackers)])
+    listener = Everyone([display(), CurveFile(store.path), *(tracker(store.path) for tracker in trackers)])
     try:
-        if not set(store.unfinished()) & set(range(len(store)) if only is None else only):
-            print(f"{store.path}: already complete")
+        _say_what_is_complete(store, only)
         outcome = train_store(store, listener, **options, probes=probes, only=only)
     except RunError as error:
         raise UsageError(str(error)) from error
@@ -126,16 +126,28 @@ def train_to_the_end(
     return 1 if outcome.failures else 0
 
 
+def _say_what_is_complete(store: Store, only: Sequence[int] | None) -> None:
+    """Says how many of the runs that are wanted need no training, if there are any."""
+    from asymrl.stores.wording import plural, thousands
+
+    wanted = set(range(len(store)) if only is None else only)
+    left = len(wanted & set(store.unfinished()))
+    if left < len(wanted):
+        share = "" if not left else f"{thousands(len(wanted) - left)} of {plural('run', len(wanted))} "
+        print(f"{store.path}: {share}already complete")
+
+
 def _status_of_the_rest(store: Store, outcome: Outcome, again: str) -> int:
     """Says how to go on if runs are left. Returns the exit status, or 0 if all are over."""
-    how = f"To go on: {again}"
-    if outcome.interrupted is not None:
-        print(f"Stopped; everything so far is in {store.path}. {how}")
-        return 128 + outcome.interrupted
-    if outcome.is_out_of_time:
-        print(f"Out of time; everything so far is in {store.path}. {how}")
-        return OUT_OF_TIME
-    return 0
+    from asymrl.cli.curve_file import CURVE_FILE
+
+    if outcome.interrupted is None and not outcome.is_out_of_time:
+        return 0
+    why = "Out of time" if outcome.interrupted is None else "Stopped"
+    print(f"{why}; everything so far is in {store.path}. To go on: {again}")
+    if (curve := store.path / CURVE_FILE).exists():
+        print(f"learning curve so far  {curve}")
+    return OUT_OF_TIME if outcome.interrupted is None else 128 + outcome.interrupted
 
 
 def print_failures(failures: Mapping[str, str]) -> None:

@@ -100,17 +100,20 @@ def write_point(
     due: Bool[Array, "run"],
     numbers: Numbers,
 ) -> States:
-    """Writes a point of the curve for the runs where one is due. `timesteps` are those before this update."""
+    """Writes a point of the curve for the runs where one is due or that are solved now.
+
+    `timesteps` are those before this update.
+    """
     returns, episode_lengths = recent_means(runs)
     counters = [timesteps, runs.episodes, runs.updates]
     columns = [*counters, returns, episode_lengths, *losses, evaluated[:, 0], evaluated[:, 1]]
     point = jnp.stack([column.astype(jnp.float32) for column in columns], axis=-1)
     row = jnp.arange(runs.curve.shape[1])[None] == jnp.minimum(runs.logged, runs.curve.shape[1] - 1)[:, None]
+    solved = (runs.episodes >= RECENT) & (returns >= numbers.stop_return)
     # A failed run's last point would show what broke it; the message says that better.
-    due = due & ~runs.failed
+    due = (due | (solved & ~runs.solved)) & ~runs.failed
     written = jnp.where((row & due[:, None])[..., None], point[:, None], runs.curve)
     next_log = jnp.where(due, timesteps + numbers.log_period, runs.next_log)
-    solved = (runs.episodes >= RECENT) & (returns >= numbers.stop_return)
     return eqx.tree_at(
         lambda r: (r.curve, r.logged, r.next_log, r.solved), runs, (written, runs.logged + due, next_log, solved)
     )

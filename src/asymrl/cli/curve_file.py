@@ -1,0 +1,62 @@
+"""The picture of the learning curves in a store, kept up to date while it trains."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asymrl.engine.listeners import Silent
+from asymrl.engine.progress import Progress
+from asymrl.stores.runs import Run
+
+if TYPE_CHECKING:
+    import polars as pl
+
+CURVE_FILE = "curve.png"
+DRAWING_SECONDS, DRAWING_SHARE = (
+    30.0,
+    0.02,
+)  # between two pictures; of the time, for drawing them
+MOST_RUNS = 100  # more are drawn when the training stops only
+
+
+class CurveFile(Silent):
+    """Draws `curve.png` every now and then, and whenever a training stops before its end."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.drawn_at, self.took = time.monotonic(), 0.0
+        self.is_changed = self.is_complete = self.has_many = False
+
+    def begin(self, runs: Sequence[Run]) -> None:
+        self.has_many = len(runs) > MOST_RUNS
+
+    def points(self, run: int, table: pl.DataFrame) -> None:
+        del run, table
+        self.is_changed = True
+
+    def progress(self, progress: Progress) -> None:
+        self.is_complete = progress.share == 1
+        is_due = time.monotonic() - self.drawn_at >= max(DRAWING_SECONDS, self.took / DRAWING_SHARE)
+        if is_due and not self.has_many:
+            self.draw()
+
+    def end(self) -> None:
+        if not self.is_complete:  # the report on complete runs draws, too
+            self.draw()
+
+    def draw(self) -> None:
+        """Draws the curves if there are new points."""
+        from asymrl.api import Runs
+
+        if not self.is_changed:
+            return
+        begin, unfinished = time.monotonic(), self.folder / f".{CURVE_FILE}"
+        try:
+            Runs(self.folder).plot(unfinished).replace(self.folder / CURVE_FILE)
+        except Exception:  # a picture must not end a training: its packages or its place may be missing
+            unfinished.unlink(missing_ok=True)
+        self.is_changed, self.drawn_at = False, time.monotonic()
+        self.took = self.drawn_at - begin
