@@ -38,6 +38,12 @@ class Runs:
 
         return f"Runs({str(self.folder)!r}: {title(self.runs)})"
 
+    def _repr_html_(self) -> str:
+        """The runs in a notebook: what they are, and what each kind has reached."""
+        from asymrl.pages.run_facts import runs_html
+
+        return runs_html(self._store)
+
     @property
     def runs(self) -> tuple[Run, ...]:
         """The settings and the seed of each run."""
@@ -125,6 +131,12 @@ class Runs:
         except OSError as error:
             raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
         return path
+
+    def report(self, path: str | PathLike[str]) -> Path:
+        """Writes a page about the runs, one HTML file: curves to look into, tables, settings, hardware, times."""
+        from asymrl.pages import save_report
+
+        return save_report(self._store, path)
 
     def render(
         self,

@@ -19,6 +19,7 @@ from asymrl.cli.evaluate import Evaluate
 from asymrl.cli.export import Convert, Export
 from asymrl.cli.play import Play
 from asymrl.cli.render import Render
+from asymrl.cli.report_command import WriteReport
 from asymrl.cli.reproduce import Reproduce
 from asymrl.cli.study_command import RunStudy
 from asymrl.cli.sweep import Sweep
@@ -35,6 +36,7 @@ COMMANDS = {
     "reproduce": Reproduce,
     "study": RunStudy,
     "play": Play,
+    "report": WriteReport,
     "evaluate": Evaluate,
     "render": Render,
     "export": Export,

@@ -83,6 +83,10 @@ class Compare(Running):
         print(f"learning curves {picture}\nnumbers         {numbers}\n\nnext:")
         chosen = f"--where method={answer.method}"
         print(f"asymrl evaluate {store.path} {chosen}\nasymrl export {store.path} {chosen} -o policy.npz")
+        if self.report is not None:
+            from asymrl.pages import advice_section
+
+            self.write_page(store.path, [advice_section(self.world, answer.method, answer.advice, answer.rows)])
 
 
 def _plain(row: MethodRow) -> dict[str, Any]:

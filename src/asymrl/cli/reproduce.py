@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from asymrl.cli.running import NetworkOptions, Running, print_findings, train_to_the_end
+from asymrl.cli.running import NetworkOptions, Running, train_to_the_end
 from asymrl.cli.usage import Flag, UsageError, check_folder, user_errors
 from asymrl.paper.parts import Extent, Part, extent, probes_from_json
 
@@ -54,6 +54,7 @@ class Reproduce(Running, NetworkOptions):
 
     def run(self) -> int:
         wanted = self.extent()
+        options = self.options()
         if (part := self.part) == "claims":
             self._judge(wanted)
             return 0
@@ -64,7 +65,7 @@ class Reproduce(Running, NetworkOptions):
             return 0
         from asymrl.api.wanted import reproduction_folder, reproduction_store
 
-        options, trackers = self.options(), self.trackers()
+        trackers = self.trackers()
         out = self.out or reproduction_folder(part, quick=self.quick)
         with user_errors():
             store, only = reproduction_store(part, wanted, out, keep_networks=self.networks_wanted())
@@ -72,6 +73,8 @@ class Reproduce(Running, NetworkOptions):
         def report(store: Store) -> None:
             if not self.no_draw:
                 self._draw(part, store.path, wanted)
+            else:
+                self.write_page(store.path)
 
         probes = probes_from_json(store.probes)
         return train_to_the_end(store, options, trackers, probes=probes, only=only, report=report)
@@ -93,7 +96,7 @@ class Reproduce(Running, NetworkOptions):
         out = check_folder(self.out or Path("figures"))
         with user_errors(source):
             made = claims_reproduction(source, self.env, wanted.seeds, wanted.steps)
-        print_findings(made, out)
+        self.show_findings(made, out, source)
 
     def _draw(self, part: Part, source: Path, wanted: Extent) -> None:
         """Prints the numbers, and writes them and the figures."""
@@ -102,4 +105,4 @@ class Reproduce(Running, NetworkOptions):
         out = check_folder(self.out or Path("figures"))
         with user_errors(source):
             made = reproduction(part, source, wanted, until=self.until)
-        print_findings(made, out)
+        self.show_findings(made, out, source)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from asymrl.cli.report_command import check_page, save_page
 from asymrl.cli.usage import Flag, UsageError, user_errors
 from asymrl.engine.placement import Pace, Placement
 from asymrl.learning.settings import SETTINGS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import polars as pl
 
     from asymrl.engine.driver import Outcome
     from asymrl.engine.listeners import Listener
+    from asymrl.pages import Section
     from asymrl.report.findings import Findings
     from asymrl.stores.store import Store
 
@@ -43,12 +44,16 @@ class Running(Placement):
     """Also write for TensorBoard, into the folder of the runs."""
     wandb: Flag = False
     """Also report to Weights & Biases."""
+    report: Path | None = None
+    """At the end, write an HTML page about the runs into this file; see `asymrl report`."""
 
     def __post_init__(self) -> None:
         pass  # checked when they are used, so that the message is that of a command
 
     def options(self) -> dict[str, Any]:
         """As arguments of `train_store`. Raises UsageError if something is not possible."""
+        if self.report is not None:
+            check_page(self.report)
         values = {each.name: getattr(self, each.name) for each in fields(Placement)}
         with user_errors():
             placement = Placement(**values)
@@ -66,6 +71,25 @@ class Running(Placement):
             with user_errors():
                 kind.package()
         return [*wanted]
+
+    def print_results(self, store: Store) -> None:
+        """What the runs have reached, what to do next, and the page about them if it is asked for."""
+        print_results(store)
+        self.write_page(store.path)
+
+    def show_findings(self, made: Findings, out: Path, folder: Path) -> None:
+        """Prints and writes tables and figures of the runs in a folder, and the page about them if it is asked for."""
+        print_findings(made, out)
+        if self.report is not None:
+            from asymrl.pages import findings_section
+
+            self.write_page(folder, [findings_section(made)])
+
+    def write_page(self, folder: Path, more: Sequence[Section] = ()) -> None:
+        """The page about the runs in a folder, with more sections, if it is asked for."""
+        if self.report is not None:
+            print()
+            save_page(folder, self.report, more)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from asymrl.cli.running import NetworkOptions, Running, print_findings, print_table, train_to_the_end
+from asymrl.cli.running import NetworkOptions, Running, print_table, train_to_the_end
 from asymrl.cli.usage import Flag, check_folder, open_runs, user_errors
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class RunStudy(Running, NetworkOptions):
                     return status
         if not self.no_draw and self.phase != "search":
             self._report(out, wanted)
+        else:
+            self.write_page(out)
         return status
 
     def _report(self, source: Path, wanted: Study) -> None:
@@ -97,7 +99,7 @@ class RunStudy(Running, NetworkOptions):
         out = check_folder(self.out or Path("figures"))
         with user_errors(source):
             made = answer(wanted, source)
-        print_findings(made, out)
+        self.show_findings(made, out, source)
 
 
 def _list_studies() -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.cli.running import NetworkOptions, Running, print_results, train_to_the_end
+from asymrl.cli.running import NetworkOptions, Running, train_to_the_end
 from asymrl.cli.usage import UsageError, read_toml, user_errors
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Sweep(Running, NetworkOptions):
             store = Store.take_or_create(
                 wanted.out, runs, keeps_networks=keeps_networks(runs, wanted.networks_wanted())
             )
-        return train_to_the_end(store, options, trackers, report=print_results)
+        return train_to_the_end(store, options, trackers, report=wanted.print_results)
 
     def runs(self) -> list[Run]:
         """The runs that are asked for. Raises ValueError if they are not possible."""

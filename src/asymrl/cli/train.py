@@ -9,7 +9,7 @@ from typing import Any
 
 import tyro
 
-from asymrl.cli.running import Running, print_results, train_to_the_end
+from asymrl.cli.running import Running, train_to_the_end
 from asymrl.cli.usage import RunFolder, UsageError, WorldName, read_toml, user_errors
 from asymrl.learning.methods import method
 from asymrl.learning.settings import (
@@ -74,7 +74,7 @@ class TrainOptions(Running):
             settings = self.settings()
             store = new_store([Run(settings, seed) for seed in seeds], self.out)
         print(f"{store.path}: {_origin(settings)}")
-        return train_to_the_end(store, options, trackers, report=print_results)
+        return train_to_the_end(store, options, trackers, report=self.print_results)
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Resume(Running):
         with user_errors():
             store = take_store(self.folder, self.steps)
         probes = probes_from_json(store.probes)
-        return train_to_the_end(store, options, trackers, probes=probes, report=print_results)
+        return train_to_the_end(store, options, trackers, probes=probes, report=self.print_results)
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -12,12 +12,14 @@ from asymrl.lazy import exports
 
 if TYPE_CHECKING:
     from asymrl.pages.page import Section as Section, page_of as page_of
+    from asymrl.pages.result_sections import advice_section as advice_section, findings_section as findings_section
     from asymrl.pages.store_report import report_page as report_page, save_report as save_report
 
 __getattr__, __dir__ = exports(
     __name__,
     {
         "asymrl.pages.page": ["Section", "page_of"],
+        "asymrl.pages.result_sections": ["advice_section", "findings_section"],
         "asymrl.pages.store_report": ["report_page", "save_report"],
     },
 )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
-from asymrl.pages.markup import escape
 from asymrl.render import style
+from asymrl.report.markup import escape
 
 LIBRARY = ("uplot/uPlot.min.css", "uplot/uPlot.iife.min.js")
 # Nothing is fetched and no text becomes code, whatever a name in a store says.

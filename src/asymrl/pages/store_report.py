@@ -8,8 +8,11 @@ from pathlib import Path
 
 from asymrl.pages.curve_data import curve_data
 from asymrl.pages.page import LIBRARY, Section, page_of
+from asymrl.pages.return_tables import returns_section
+from asymrl.pages.run_facts import settings_section, subtitle, training_section
+from asymrl.pages.run_groups import groups_of
 from asymrl.stores.files import write_whole
-from asymrl.stores.store import Store
+from asymrl.stores.store import RUNS_FILE, Store, read_table
 
 CONTROLS = """<p class="hint">Move over a chart for values; drag to zoom, double-click to go back.</p>
 <div class="controls"></div>
@@ -27,8 +30,16 @@ def report_page(store: Store, more: Sequence[Section] = ()) -> str:
     Raises:
         RunError: if the runs have not begun.
     """
-    title = store.path.resolve().name or str(store.path)
-    return page_of(title, [curves_section(store), *more])
+    table = read_table(store.path, RUNS_FILE)
+    groups = groups_of(table)
+    sections = [
+        curves_section(store),
+        *more,
+        returns_section(groups),
+        settings_section(store, groups, table),
+        training_section(store, table),
+    ]
+    return page_of(store.path.resolve().name, sections, subtitle(table))
 
 
 def save_report(store: Store, path: str | os.PathLike[str], more: Sequence[Section] = ()) -> Path:

@@ -12,6 +12,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from asymrl.report.curves import DPI
+from asymrl.report.markup import details_html, escape, picture_html, table_html
 
 
 class Findings(NamedTuple):
@@ -31,6 +32,16 @@ class Findings(NamedTuple):
     """Further tables, by the name of their files, without an ending."""
     shown: tuple[str, ...] = ()
     """The names of those that are printed, too."""
+
+    def _repr_html_(self) -> str:
+        """Notes, the tables that matter most and the figures, for notebooks and reports; all numbers to be unfolded."""
+        parts = [f"<p>{escape(note)}</p>" for note in self.notes]
+        parts += [table_html(self.leaders), *(table_html(self.tables[name], caption=name) for name in self.shown)]
+        parts += [f"<p>{escape(self.reading)}</p>"] if self.reading else []
+        parts += [picture_html(figure, name) for name, figure in self.figures.items()]
+        if len(self.numbers) > len(self.leaders):
+            parts.append(details_html("All numbers", table_html(self.numbers)))
+        return "\n".join(parts)
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Writes the numbers as `NAME.csv`, and each figure as .png and .svg. Returns the files to look at."""

@@ -49,7 +49,7 @@ function startCurves(element, data) {
   }
 
   function row(title, ...children) {
-    controls.append(node("fieldset", {}, node("legend", { textContent: title }), ...children));
+    controls.append(node("fieldset", {}, node("legend", { textContent: title }), node("div", {}, ...children)));
   }
 
   function choices(title, names, chosen, mark) {
@@ -77,7 +77,7 @@ function startCurves(element, data) {
       return button;
     });
     row(title, ...boxes.map(([name, box]) => node("label", {}, box, ...(mark ? [mark(name)] : []), String(name))),
-      ...(names.length > 3 ? buttons : []));
+      ...(names.length > 3 ? [node("span", { className: "both" }, ...buttons)] : []));
   }
 
   function buildControls() {
@@ -110,7 +110,7 @@ function startCurves(element, data) {
   function isDark() { return dark.matches && !printing; }
 
   function css(name) {
-    return printing ? { ink: "#22303C", muted: "#6F7B86", faint: "#D5DADF", grid: "#E9ECEF" }[name]
+    return printing ? { ink: "#22303C", muted: "#6F7B86", faint: "#D5DADF", grid: "#E9ECEF", paper: "#FFFFFF" }[name]
       : getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   }
 
@@ -160,15 +160,19 @@ function startCurves(element, data) {
     return { tables, series, bands };
   }
 
-  // Lines at the returns of a random and of the best known policy.
-  function drawReferences(chart, references) {
-    const context = chart.ctx, { left, width, top, height } = chart.bbox, ratio = devicePixelRatio;
+  function insidePlot(chart, paint) {
+    const context = chart.ctx, { left, width, top, height } = chart.bbox;
     context.save();
     context.beginPath();
     context.rect(left, top, width, height);
     context.clip();
-    context.font = 11 * ratio + "px system-ui, sans-serif";
-    for (const { label, low, high } of references) {
+    paint(context, { left, width, top, height, ratio: devicePixelRatio });
+    context.restore();
+  }
+
+  // Lines at the returns of a random and of the best known policy.
+  function drawReferences(chart, references) {
+    insidePlot(chart, (context, { left, width, ratio }) => references.forEach(({ low, high }) => {
       const [y0, y1] = [chart.valToPos(high, "y", true), chart.valToPos(low, "y", true)];
       context.fillStyle = context.strokeStyle = css("muted");
       if (y1 - y0 > 1) {
@@ -183,10 +187,22 @@ function startCurves(element, data) {
         context.lineTo(left + width, y0);
         context.stroke();
       }
+    }));
+  }
+
+  // Their names, over the curves and on the side where there are fewer.
+  function nameReferences(chart, references) {
+    insidePlot(chart, (context, { left, width, top, ratio }) => references.forEach(({ label, low, high }, i) => {
+      const [y0, y1] = [chart.valToPos(high, "y", true), chart.valToPos(low, "y", true)];
+      const isLow = i === 0, y = isLow || y0 - top < 16 * ratio ? y1 + 13 * ratio : y0 - 5 * ratio;
+      context.font = 11 * ratio + "px system-ui, sans-serif";
       context.textAlign = "right";
-      context.fillText(label, left + width - 4 * ratio, y0 - top < 16 * ratio ? y1 + 13 * ratio : y0 - 4 * ratio);
-    }
-    context.restore();
+      context.lineWidth = 3 * ratio;
+      context.strokeStyle = css("paper");
+      context.fillStyle = css("muted");
+      context.strokeText(label, left + width - 4 * ratio, y);
+      context.fillText(label, left + width - 4 * ratio, y);
+    }));
   }
 
   function nearest(values, at) {
@@ -247,11 +263,13 @@ function startCurves(element, data) {
         x: { time: false, range: (_, low, high) => (zoom && zoom.x) || (low === null ? [0, Math.max(...ends)] : [Math.min(low, 0), high]) },
         y: { range: (_, low, high) => (zoom && zoom.y) || room(low, high, references) },
       },
-      axes: [{ ...axis, values: (_, ticks) => ticks.map(steps) }, { ...axis, size: 56, values: (_, ticks) => ticks.map(quantity) }],
+      padding: [10, 14, 0, 0],
+      axes: [{ ...axis, size: 32, values: (_, ticks) => ticks.map(steps) }, { ...axis, size: 56, values: (_, ticks) => ticks.map(quantity) }],
       cursor: { drag: { x: true, y: true, uni: 30, setScale: false }, focus: { prox: state.view === "runs" ? 12 : -1 }, points: { show: false } },
       focus: { alpha: 0.3 },
       hooks: {
         drawAxes: [(chart) => drawReferences(chart, references)],
+        draw: [(chart) => nameReferences(chart, references)],
         setCursor: [(chart) => fillTip(chart, tip)],
         setSelect: [(chart) => {
           const { left, top, width: across, height: down } = chart.select;
@@ -276,7 +294,7 @@ function startCurves(element, data) {
   function room(low, high, references) {
     const all = [low, high, ...references.flatMap((one) => [one.low, one.high])].filter((value) => value !== null);
     if (!all.length) return [0, 1];
-    const bottom = Math.min(...all), top = Math.max(...all), more = 0.06 * (top - bottom || Math.abs(top) || 1);
+    const bottom = Math.min(...all), top = Math.max(...all), more = 0.09 * (top - bottom || Math.abs(top) || 1);
     return [bottom - more, top + more];
   }
 

@@ -1,0 +1,58 @@
+"""`asymrl report`: the runs of a folder as one HTML page; also what `--report` of the commands that train writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from asymrl.cli.usage import RunFolder, UsageError, check_folder, open_runs, user_errors
+
+if TYPE_CHECKING:
+    from asymrl.pages import Section
+
+ENDINGS = (".html", ".htm")
+
+
+@dataclass(frozen=True)
+class WriteReport:
+    """Write a page about the runs in a folder: curves to look into, tables, settings, hardware, times.
+
+    It is one HTML file that needs no network: open it in a browser, send it to somebody, print it.
+    """
+
+    folder: RunFolder
+
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = Path("report.html")
+    """The file to write."""
+
+    def run(self) -> int:
+        check_page(self.output)
+        open_runs(self.folder)
+        save_page(self.folder, self.output)
+        return 0
+
+
+def check_page(path: Path) -> None:
+    """Refuses, before any work is done, a file that cannot be written or is no page."""
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(f"{path}: unknown file ending {path.suffix!r}; a report is a page, so use {ENDINGS[0]}")
+    if path.is_dir():
+        raise UsageError(f"{path}: cannot be written: it is a folder")
+    check_folder(path.parent)
+
+
+def save_page(folder: Path, path: Path, more: Sequence[Section] = ()) -> None:
+    """Writes the page about the runs in a folder, with more sections, and says so."""
+    from asymrl.pages import save_report
+    from asymrl.stores.store import Store
+    from asymrl.stores.wording import plural, size_text
+
+    with user_errors(folder):
+        store = Store.open(folder)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_report(store, path, more)
+    print(f"report          {path} ({plural('run', len(store))}, {size_text(path.stat().st_size)})")

@@ -1,0 +1,124 @@
+"""What the runs of a store are and how they were trained: settings, hardware, versions and times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from asymrl.pages.page import Section
+from asymrl.pages.run_groups import RunGroup
+from asymrl.report.markup import details_html, escape, facts_html, setting_text, table_html
+from asymrl.report.summary import ranking_of
+from asymrl.stores.files import RunError
+from asymrl.stores.runs import differing_by_choice, to_json
+from asymrl.stores.sessions import sessions
+from asymrl.stores.store import RUNS_FILE, SETTINGS_FILE, Store, read_table
+from asymrl.stores.wording import duration, listed, plural, thousands
+
+MANIFEST = "manifest.json"
+MOST_ROWS = 1_000  # runs in the table of all runs
+OWN = ("run", "world", "method", "seed", "status", "timesteps", "final_return", "recent_return", "seconds", "failure")
+
+
+def runs_html(store: Store) -> str:
+    """The runs of a store as a short piece of HTML, for notebooks: a table of what each kind of run has reached."""
+    name = f"<p><strong>{escape(store.path)}</strong><br>"
+    if not (store.path / RUNS_FILE).is_file():
+        return f"{name}{plural('run', len(store))}, not begun</p>"
+    table = read_table(store.path, RUNS_FILE)
+    return f"{name}{escape(subtitle(table))}</p>\n{table_html(ranking_of(table))}"
+
+
+def subtitle(table: pl.DataFrame) -> str:
+    """The runs of a store in a line."""
+    worlds, methods = table["world"].unique(maintain_order=True), table["method"].unique(maintain_order=True)
+    steps, devices = int(table["timesteps"].sum()), table["device"].drop_nulls().unique(maintain_order=True)
+    what = [
+        plural("run", len(table)),
+        worlds[0] if len(worlds) == 1 else plural("world", len(worlds)),
+        methods[0] if len(methods) == 1 else plural("method", len(methods)),
+        f"{thousands(steps)} steps",
+        *devices,
+    ]
+    return " · ".join(what)
+
+
+def settings_section(store: Store, groups: Mapping[str, Sequence[RunGroup]], table: pl.DataFrame) -> Section:
+    """What the runs share, what differs between them, and a row for each."""
+    by_number = dict(enumerate(store.runs))
+    names = [name for name in differing_by_choice(store.runs) if name not in ("world", "method")]
+    rows = [
+        {"world": world, "method": group.method}
+        | {name: setting_text(getattr(by_number[group.runs["run"][0]].settings, name, None)) for name in names}
+        | {"runs": len(group.runs), "seeds": _ranges(group.runs["seed"].to_list())}
+        for world, each in groups.items()
+        for group in each
+    ]
+    parts = ["<h3>What differs</h3>", table_html(pl.DataFrame(rows, infer_schema_length=None))] if len(rows) > 1 else []
+    shared = {name: setting_text(value) for name, value in to_json(store.runs)["settings"].items()}
+    if len(rows) == 1:
+        shared |= {"seeds": rows[0]["seeds"]}
+    parts.append(details_html(f"What all runs share: {len(shared)} settings", facts_html(shared)))
+    own = [name for name in OWN if name in table.columns and table[name].null_count() < len(table)]
+    some = f" (the first {thousands(MOST_ROWS)})" if len(table) > MOST_ROWS else ""
+    parts.append(details_html(f"Every run{some}", table_html(table.select(own).head(MOST_ROWS))))
+    return Section("Settings and runs", "settings", "\n".join(parts))
+
+
+def training_section(store: Store, table: pl.DataFrame) -> Section:
+    """Hardware, versions and times, as far as the folder knows them."""
+    statuses = table["status"].value_counts(sort=True).rows()
+    facts: dict[str, object] = {
+        "runs": ", ".join(f"{thousands(count)} {status}" for status, count in statuses),
+        "steps": f"{thousands(int(table['timesteps'].sum()))}, {thousands(int(table['updates'].sum()))} updates",
+        "devices": listed(devices) if (devices := table["device"].drop_nulls().unique().sort().to_list()) else None,
+        "runs listed by": _versions(_json(store.path / SETTINGS_FILE).get("versions")),
+    }
+    parts = [facts_html({name: value for name, value in facts.items() if value})]
+    if held := sessions(store.path):
+        parts += ["<h3>Sessions</h3>", table_html(pl.DataFrame([_session(each) for each in held]))]
+    if manifest := _json(store.path / MANIFEST):
+        about = manifest.pop("what", None)
+        parts += ["<h3>Notes kept with the runs</h3>", *([f"<p>{escape(about)}</p>"] if about else [])]
+        parts.append(details_html(MANIFEST, facts_html(manifest)))
+    return Section("Hardware, versions and times", "training", "\n".join(parts))
+
+
+def _session(held: Mapping[str, Any]) -> dict[str, str]:
+    seconds, steps = float(held.get("seconds") or 0), int(held.get("steps") or 0)
+    return {
+        "started": str(held.get("started", "")),
+        "time": duration(seconds),
+        "steps": thousands(steps),
+        "steps per second": thousands(steps / seconds) if seconds else "",
+        "devices": ", ".join(f"{count} × {kind}" for kind, count in (held.get("devices") or {}).items()),
+        "versions": _versions(held.get("versions")),
+        "commit": str(held.get("commit") or "")[:10],
+    }
+
+
+def _versions(versions: Any) -> str:
+    return ", ".join(f"{name} {version}" for name, version in (versions or {}).items())
+
+
+def _json(path: Any) -> dict[str, Any]:
+    """The contents of a JSON file; nothing if it is not there."""
+    try:
+        data = json.loads(path.read_text()) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: damaged: {error}") from error
+    return data if isinstance(data, dict) else {}
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Numbers in order, with neighbours together: `0–4, 7`."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}–{part[-1]}" for part in parts)
