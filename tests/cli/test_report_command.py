@@ -8,13 +8,18 @@ import pytest
 
 from asymrl.cli import main
 from asymrl.learning.settings import A2CSettings
+from asymrl.stores.hyperparameters import tuned
 from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
 from tests.engine.stores import store_with_curves
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    runs = [Run(A2CSettings("shopping-5", method), seed) for method in ("a2c", "a2c-asym-hs") for seed in (0, 1)]
+    kinds = [
+        A2CSettings("shopping-5", method, **tuned("shopping-5", method) or {}) for method in ("a2c", "a2c-asym-hs")
+    ]
+    runs = [Run(kind, seed) for kind in kinds for seed in (0, 1)]
     return store_with_curves(tmp_path_factory.mktemp("runs") / "mine", runs)
 
 
@@ -50,8 +55,6 @@ def test_mistakes_are_told_before_the_work(
 
 
 def test_runs_that_have_not_begun_have_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    from asymrl.stores.store import Store
-
     Store.create(tmp_path / "runs", [Run(A2CSettings("tiger", "a2c"), 0)]).release()
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "page.html")]) == 2
     assert "not there yet; have the runs begun?" in capsys.readouterr().err
