@@ -95,7 +95,8 @@ def test_at_least_one_episode_is_needed(tiger):
 
 
 def test_normalised_returns_stand_between_random_and_best():
-    assert yardstick(A2CSettings(world="shopping-5")) == pytest.approx((-142.494659, 4.0))
+    assert yardstick(A2CSettings(world="shopping-5")) == pytest.approx((-142.494659, 4.0, -62.0))
+    assert yardstick(A2CSettings(world="cleaner")) == pytest.approx((13.57, 71.0, None), abs=0.01)  # 71 without looking
     assert yardstick(A2CSettings(world="shopping-5", time_limit=50)) is None
     assert yardstick(A2CSettings(world="shopping-4")) is None
     reference = Yardstick(random=-2.0, best=6.0)

@@ -28,7 +28,7 @@ def test_the_summary_compares_with_random_and_best():
         "last episodes   return 0.60 ± 0.20, length 15.00 ± 5.00  over the last 100 episodes",
         "random policy   0",
         "best known      1",
-        "reached         60% of the way from random to the best known",
+        "reached         60% of the way from a random policy to the best known",
         "trained         2 004 steps, 110 updates",
     ]
 
@@ -47,7 +47,33 @@ def test_runs_without_an_episode_have_no_return():
 def test_bounds_are_called_so():
     text = summary(runs("memory-four-rooms-7x7"))
     assert "best known      3.73 .. 4.521 (proven bounds)" in text
-    assert "48% of the way from random to the lower bound of the best" in text
+    assert "48% of the way from a random policy to the lower bound of the best" in text
+
+
+@pytest.mark.parametrize(
+    ("final", "reached"),
+    [
+        # Only listening gets -100; the random policy, -3033, would make 92 % of this.
+        (-142.0, "less than the best uninformed policy"),
+        (-100.0, "0% of the way from the best uninformed policy to the best known"),
+        (107.0769 / 2 - 50, "50% of the way from the best uninformed policy to the best known"),
+    ],
+)
+def test_not_doing_the_worst_is_no_achievement(final: float, reached: str):
+    lines = summary(runs("tiger", final_return=[final, final])).splitlines()
+    assert lines[3:7] == [
+        "random policy   -3033.33",
+        "uninformed      -100  for the best policy that ignores what it sees",
+        "best known      107.08",
+        f"reached         {reached}",
+    ]
+
+
+def test_where_nothing_is_known_nothing_is_said():
+    text = summary(runs("cart-pole:unknown=1"))
+    assert "known" not in text
+    # The best policy of the cleaner needs no observation, so that a random one stays the zero.
+    assert "from a random policy to the best known" in summary(runs("cleaner", final_return=[40.0, 50.0]))
 
 
 def test_the_summary_separates_settings_worlds_and_methods():

@@ -53,6 +53,8 @@ class Yardstick(NamedTuple):
 
     random: float
     best: float
+    without_information: float | None = None
+    """The best return of a policy that ignores what it sees, where that is known and lies between the two."""
 
     def normalise(self, returns: Estimate) -> Estimate:
         span = self.best - self.random
@@ -124,7 +126,8 @@ def yardstick(settings: Settings) -> Yardstick | None:
     known = scores(settings.world)
     if known is None or settings.time_limit != usual_time_limit(settings.world):
         return None
-    return Yardstick(*known.random_and_best)
+    zero = known.without_information
+    return Yardstick(*known.random_and_best, None if zero is known.undiscounted["random"] else zero.low)
 
 
 def evaluate_runs(outcomes: Outcomes, reference: Yardstick | None) -> list[Evaluation]:

@@ -86,6 +86,8 @@ class Evaluate:
     ) -> None:
         from rich.console import Console
 
+        from asymrl.agents.evaluation import Estimate
+
         console = Console(highlight=False)
         console.width = max(console.width, NARROWEST)  # a number cut short would be a wrong number
         settings = trained.settings[0]
@@ -99,6 +101,11 @@ class Evaluate:
             notes.append(
                 f"normalised: 0 is a random policy ({reference.random:.4g}), 1 the best known ({reference.best:.4g})."
             )
+            if (blind := reference.without_information) is not None:
+                share = reference.normalise(Estimate(blind, 0.0)).mean
+                notes.append(
+                    f"The best policy that ignores what it sees gets {blind:.4g}, which is {share:.2f} normalised."
+                )
         notes.append(f"discounted: by {settings.discount:g}. ended: by the world. cut: by the time limit.")
         console.print("\n" + "\n".join(notes), style="dim")
 

@@ -121,21 +121,27 @@ def comparable(table: pl.DataFrame) -> bool:
 
 
 def _references(world: str, reached: float) -> list[str]:
-    """What a random and the best known policy get, and how far between them the runs are."""
+    """What random, uninformed and the best known policies get, and how far between the last two the runs are."""
     from asymrl.solvers.references import known_returns  # its solvers take a while to load
 
     known = known_returns(world)
     if known is None:
-        return ["best known      no reference returns for this world"]
-    random, best = known.undiscounted["random"], known.undiscounted["best"]
-    how = " (proven bounds)" if best.low < best.high else ""
-    lines = [f"random policy   {random}", f"best known      {best}{how}"]
-    zero, one = known.random_and_best
-    if one > zero:
-        share = (reached - zero) / (one - zero)
-        against = "the lower bound of the best" if best.low < best.high else "the best known"
-        lines.append(f"reached         {share:.0%} of the way from random to {against}")
-    return lines
+        return []
+    random, best, zero = known.undiscounted["random"], known.undiscounted["best"], known.without_information
+    lines = [f"random policy   {random}"]
+    start = "a random policy"
+    if zero is not random:
+        lines.append(f"uninformed      {zero}  for the best policy that ignores what it sees")
+        start = "the best uninformed policy"
+    lines.append(f"best known      {best}" + (" (proven bounds)" if best.low < best.high else ""))
+    low, high = (zero.low + zero.high) / 2, best.low
+    if high <= low:
+        return lines
+    end = "the lower bound of the best" if best.low < best.high else "the best known"
+    share = (reached - low) / (high - low)
+    if round(share, 2) < 0:
+        return [*lines, f"reached         less than {start}"]
+    return [*lines, f"reached         {share:z.0%} of the way from {start} to {end}"]
 
 
 def next_commands(

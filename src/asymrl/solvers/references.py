@@ -17,7 +17,7 @@ from asymrl.worlds.registry import make, usual_time_limit
 from asymrl.worlds.rock_sample import RockSample, SimulatedRockSample
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
-STATES = 500  # with more, the best memoryless policy takes too long
+STATES = 500  # with more, the best memoryless or uninformed policy takes too long
 CHEAP, SECONDS = 2_000, 2.0  # states of a world that is solved on demand, and time limit of the search
 
 
@@ -49,8 +49,8 @@ def references_for(pomdp: Pomdp, horizon: float, best: Solution) -> dict[str, Re
 def known_returns(name: str) -> ReferenceScores | None:
     """The reference returns of a world by its name: recorded or, for other finite worlds, computed if that is cheap.
 
-    Computed are the returns of a random and of the best policy up to the world's usual time limit. None: too large,
-    or not finite. RockSample has bounds in any size with at most 12 rocks.
+    Computed are the returns of a random, of the best and, in small worlds, of the best uninformed policy, up to the
+    world's usual time limit. None: too large, or not finite. RockSample has bounds in any size with at most 12 rocks.
     """
     if (recorded := scores(name)) is not None:
         return recorded
@@ -71,7 +71,11 @@ def known_returns(name: str) -> ReferenceScores | None:
     def returns(discount: float) -> dict[str, Score]:
         chance = uniform_return(pomdp, horizon, discount)
         best = solve(pomdp, horizon, discount, seconds=SECONDS)
-        return {"random": Score(chance, chance, "exact"), "best": Score(best.low, best.high, best.kind)}
+        known = {"random": Score(chance, chance, "exact"), "best": Score(best.low, best.high, best.kind)}
+        if pomdp.states <= STATES:
+            blind = best_open_loop(pomdp, horizon, discount)
+            known["uninformed"] = Score(blind.value, blind.value, blind.kind)
+        return known
 
     return ReferenceScores(undiscounted=returns(1.0), discounted=returns(pomdp.discount))
 

@@ -47,6 +47,19 @@ class ReferenceScores:
         random, best = self.undiscounted["random"], self.undiscounted["best"]
         return (random.low + random.high) / 2, best.low
 
+    @property
+    def without_information(self) -> Score:
+        """The best undiscounted return that needs no observation: that of the `uninformed` policy, or of a random one.
+
+        This is the honest zero for a reader: much of the way from random to best is often not to do the worst, such as
+        opening doors at random in Tiger. Where the best policy needs no observation either, or the uninformed one is
+        not known, it is that of the random policy. Normalised returns keep that as their zero, as the literature does.
+        """
+        random, best = self.random_and_best
+        uninformed = self.undiscounted.get("uninformed")
+        is_between = uninformed is not None and random < uninformed.low < best
+        return uninformed if uninformed is not None and is_between else self.undiscounted["random"]
+
 
 @functools.cache
 def _table() -> dict[str, ReferenceScores]:
