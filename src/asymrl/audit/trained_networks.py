@@ -41,8 +41,9 @@ class TrainedActor(HistoryPolicy):
     An actor with a window cannot distinguish histories with the same last pairs; any other remembers everything.
     """
 
-    def __init__(self, actor: Actor):
-        self.actor = actor
+    def __init__(self, actor: Actor, *, greedy: bool = False):
+        """`greedy`: always the likeliest action, as an agent that is played greedily takes it."""
+        self.actor, self.greedy = actor, greedy or isinstance(actor.distribution, Greedy)
         memory = actor.history.memory
         self.length = memory.length if isinstance(memory, Window) else 0
 
@@ -64,7 +65,7 @@ class TrainedActor(HistoryPolicy):
         return ActorMemory(carry, logits, window)
 
     def act(self, memory: Any) -> Float64[np.ndarray, "n A"]:
-        if isinstance(self.actor.distribution, Greedy):
+        if self.greedy:
             return np.eye(memory.logits.shape[1])[memory.logits.argmax(1)]
         logits = memory.logits.astype(float)
         weights = np.exp(logits - logits.max(1, keepdims=True))

@@ -1,0 +1,296 @@
+// Steps through episodes of trained agents. The data are those of asymrl.pages.player_data.
+"use strict";
+
+const PLAYER_MILLISECONDS = 600;
+const PLAYER_MOST_BARS = 8;
+const PLAYER_SERIES = [
+  ["values", "critic", "accent", 2.5],
+  ["followed", "return that followed", "vermilion", 1],
+  ["V_h", "exact V(h)", "green", 1.5],
+  ["V_hs", "exact V(h, s)", "orange", 1.5],
+  ["V_s", "exact V(s)", "purple", 1.5],
+];
+
+/** Brings the episode player to life inside `element`, the section. */
+function startPlayer(element, data) {
+  const root = element.querySelector(".player");
+  if (!data.episodes.length) return;
+  const state = { shown: [0], t: 0, timer: null };
+  const make = playerElement;
+
+  const episodeChoice = make("select", { id: "player-episode" });
+  const otherChoice = make("select", { id: "player-other" });
+  const slider = make("input", { type: "range", min: 0, step: 1, "aria-label": "Step of the episode" });
+  const status = make("output", { class: "player-step", "aria-live": "polite" });
+  const buttons = Object.fromEntries(
+    [
+      ["first", "|◀", "First step (Home)", () => go(0)],
+      ["back", "◀", "One step back (left arrow)", () => go(state.t - 1)],
+      ["play", "Play", "Play or pause (space)", () => (state.timer ? pause() : play())],
+      ["on", "▶", "One step on (right arrow)", () => go(state.t + 1)],
+      ["last", "▶|", "Last step (End)", () => go(last())],
+    ].map(([name, text, title, act]) => {
+      const button = make("button", { type: "button", title, "aria-label": title, class: `player-${name}` }, text);
+      button.addEventListener("click", () => {
+        if (name !== "play") pause();
+        act();
+      });
+      return [name, button];
+    }),
+  );
+  const lanes = make("div", { class: "player-lanes" });
+  root.append(
+    make("div", { class: "player-choices" },
+      make("label", { for: "player-episode" }, "Episode", episodeChoice),
+      make("label", { for: "player-other" }, "Compare with", otherChoice)),
+    make("div", { class: "player-controls" }, ...Object.values(buttons), slider, status),
+    lanes,
+  );
+  root.setAttribute("role", "group");
+  root.setAttribute("aria-label", "Episode player");
+  root.tabIndex = 0;
+
+  const agentOf = (i) => data.agents[data.episodes[i].agent];
+  const sameStart = (i, j) =>
+    data.episodes[i].start === data.episodes[j].start && agentOf(i).world === agentOf(j).world;
+  const last = () => Math.max(...state.shown.map((i) => data.episodes[i].steps));
+  const name = (i) => {
+    const { length, return: total } = data.episodes[i];
+    return `${agentOf(i).label}: return ${playerNumber(total)} in ${length} steps`;
+  };
+
+  const groups = new Map();
+  data.episodes.forEach((episode, i) => {
+    const title = `${agentOf(i).world}, start ${episode.start}`;
+    if (!groups.has(title)) groups.set(title, episodeChoice.appendChild(make("optgroup", { label: title })));
+    groups.get(title).append(make("option", { value: i }, name(i)));
+  });
+
+  function choose(episode, other) {
+    pause();
+    state.shown = other === null ? [episode] : [episode, other];
+    episodeChoice.value = String(episode);
+    otherChoice.replaceChildren(make("option", { value: "" }, "nothing"));
+    data.episodes.forEach((_, i) => {
+      if (i !== episode && sameStart(i, episode)) otherChoice.append(make("option", { value: i }, name(i)));
+    });
+    otherChoice.value = other === null ? "" : String(other);
+    lanes.replaceChildren();
+    lanes.classList.toggle("player-two", state.shown.length > 1);
+    state.drawn = state.shown.map((i) => playerLane(lanes, data, i, (t) => (pause(), go(t))));
+    slider.max = last();
+    go(Math.min(state.t, last()));
+  }
+
+  function go(t) {
+    state.t = Math.max(0, Math.min(t, last()));
+    slider.value = state.t;
+    slider.setAttribute("aria-valuetext", `step ${state.t} of ${last()}`);
+    status.textContent = `step ${state.t} of ${last()}`;
+    buttons.back.disabled = buttons.first.disabled = state.t === 0;
+    buttons.on.disabled = buttons.last.disabled = state.t === last();
+    state.drawn.forEach((draw) => draw(state.t));
+  }
+
+  function play() {
+    if (state.t === last()) go(0);
+    buttons.play.textContent = "Pause";
+    status.setAttribute("aria-live", "off");
+    state.timer = setInterval(() => (state.t < last() ? go(state.t + 1) : pause()), PLAYER_MILLISECONDS);
+  }
+
+  function pause() {
+    clearInterval(state.timer);
+    state.timer = null;
+    buttons.play.textContent = "Play";
+    status.setAttribute("aria-live", "polite");
+  }
+
+  slider.addEventListener("input", () => (pause(), go(Number(slider.value))));
+  episodeChoice.addEventListener("change", () => {
+    const chosen = Number(episodeChoice.value);
+    const compared = state.shown[1] === undefined ? null : data.episodes[state.shown[1]].agent;
+    const other = data.episodes.findIndex((each, i) => each.agent === compared && i !== chosen && sameStart(i, chosen));
+    state.t = 0;
+    choose(chosen, other < 0 ? null : other);
+  });
+  otherChoice.addEventListener("change", () =>
+    choose(state.shown[0], otherChoice.value === "" ? null : Number(otherChoice.value)));
+  root.addEventListener("keydown", (event) => {
+    const keys = {
+      ArrowLeft: () => go(state.t - 1), ArrowRight: () => go(state.t + 1), Home: () => go(0), End: () => go(last()),
+      " ": () => (state.timer ? pause() : play()),
+    };
+    const inside = event.target.tagName;
+    if (!(event.key in keys) || inside === "SELECT" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (inside === "BUTTON" && event.key === " ") return; // presses the button
+    event.preventDefault();
+    if (event.key !== " ") pause();
+    keys[event.key]();
+  });
+
+  const other = data.episodes.findIndex((each, i) => i > 0 && sameStart(i, 0));
+  choose(0, other < 0 ? null : other);
+}
+
+/** Builds the place of one episode and returns the function that shows a step of it. */
+function playerLane(parent, data, number, go) {
+  const make = playerElement;
+  const episode = data.episodes[number];
+  const agent = data.agents[episode.agent];
+  const T = episode.steps;
+  const [state, view] = [make("img", { alt: "" }), make("img", { alt: "" })];
+  const over = make("p", { class: "player-over" }, "the episode has ended");
+  const facts = make("p", { class: "player-facts" });
+  const [policy, belief, values] = ["policy", "belief", "values"].map((name) => make("div", { class: `player-${name}` }));
+  const chart = make("div", { class: "player-chart" });
+  const note = agent.missing ? make("p", { class: "player-note" }, agent.missing) : "";
+  const cut = T < episode.length ? make("p", { class: "player-note" }, `The first ${T} of ${episode.length} steps.`) : "";
+  parent.append(
+    make("article", { class: "player-lane", "aria-label": agent.label },
+      make("h3", {}, `${agent.label} `, make("small", {}, `${agent.world}, start ${episode.start}`)),
+      make("div", { class: "player-pictures" },
+        make("figure", {}, make("figcaption", {}, "true state"), state),
+        make("figure", {}, make("figcaption", {}, "what the agent sees"), view, over)),
+      facts,
+      make("div", { class: "player-panels" }, policy, values, ...(episode.beliefs ? [belief] : [])),
+      chart, note, cut));
+  policy.style.setProperty("--letters", Math.max(...agent.actions.map((name) => name.length)));
+  if (episode.beliefs) belief.style.setProperty("--letters", Math.max(...episode.state_names.map((name) => name.length)));
+  const mark = playerChart(chart, episode, go);
+
+  return (step) => {
+    const t = Math.min(step, T);
+    const ended = t === T && T === episode.length;
+    state.src = data.pictures[episode.states[t]];
+    state.alt = `True state after ${t} actions${episode.state_names ? ": " + episode.state_names[t] : ""}`;
+    const seen = episode.views[t];
+    view.hidden = seen === null;
+    over.hidden = seen !== null;
+    if (seen !== null) view.src = data.pictures[seen];
+    view.alt = `What the agent sees after ${t} actions`;
+    const total = episode.rewards.slice(0, t).reduce((sum, reward) => sum + reward, 0);
+    const ending = !ended ? "" : episode.truncated ? "time limit" : "the end";
+    facts.replaceChildren(
+      ...playerFact("step", t), ...playerFact("action", t ? episode.actions[t - 1] : "–"),
+      ...playerFact("reward", t ? playerNumber(episode.rewards[t - 1]) : "–"),
+      ...playerFact("return", playerNumber(total)), make("b", { class: "player-ending" }, ending));
+    playerPolicy(policy, agent, episode, t);
+    if (episode.beliefs) playerBelief(belief, episode, t);
+    playerValues(values, agent, episode, t);
+    mark(t);
+  };
+}
+
+function playerPolicy(place, agent, episode, t) {
+  const title = { values: "values Q(h, a)", spreads: "policy π(a; h), mean ± spread" }[agent.kind] || "policy π(a; h)";
+  if (t >= episode.actions.length) return place.replaceChildren(playerTitle(title), playerNothing());
+  const row = episode.policy[t];
+  let bars;
+  if (agent.kind === "several") {
+    bars = row.map((shares, i) =>
+      playerBar(agent.actions[i], shares[episode.chosen[t][i]], `${episode.chosen[t][i]}`, true));
+  } else if (agent.kind === "spreads") {
+    bars = row.map(([mean, spread], i) => playerBar(agent.actions[i], null, `${playerNumber(mean)} ± ${playerNumber(spread)}`));
+  } else {
+    const all = episode.policy.flat();
+    const [low, high] = agent.kind === "values" ? [Math.min(...all), Math.max(...all)] : [0, 1];
+    let listed = row.map((value, a) => a);
+    if (listed.length > PLAYER_MOST_BARS) {
+      listed = listed.sort((a, b) => row[b] - row[a]).slice(0, PLAYER_MOST_BARS);
+      if (!listed.includes(episode.chosen[t])) listed[PLAYER_MOST_BARS - 1] = episode.chosen[t];
+    }
+    bars = listed.map((a) =>
+      playerBar(agent.actions[a], (row[a] - low) / (high - low || 1), playerNumber(row[a]), a === episode.chosen[t]));
+  }
+  place.replaceChildren(playerTitle(title, `next: ${episode.actions[t]}`), ...bars);
+}
+
+function playerBelief(place, episode, t) {
+  if (t >= episode.beliefs.length) return place.replaceChildren(playerTitle("belief b(h)"), playerNothing());
+  const states = episode.beliefs[t];
+  const bars = states.map(([name, share]) => playerBar(name, share, playerNumber(share), name === episode.state_names[t]));
+  const some = episode.possible[t] > states.length ? `likeliest ${states.length} of ${episode.possible[t]}` : "";
+  place.replaceChildren(playerTitle("belief b(h)", some), ...bars);
+}
+
+function playerValues(place, agent, episode, t) {
+  const rows = [[`critic ${agent.critic}`, "values"]];
+  for (const [field, label] of PLAYER_SERIES.slice(1)) {
+    if (field === "followed" || (episode[field] || []).some((value) => value !== null)) rows.push([label, field]);
+  }
+  if (t >= episode.values.length) return place.replaceChildren(playerTitle("values"), playerNothing());
+  const lines = rows.map(([label, field]) =>
+    playerElement("tr", {}, playerElement("th", { scope: "row" }, label),
+      playerElement("td", { "data-field": field }, playerNumber(episode[field][t]))));
+  place.replaceChildren(playerTitle("values"), playerElement("table", {}, playerElement("tbody", {}, ...lines)));
+}
+
+/** The values of the whole episode as a chart; returns the function that marks a step. */
+function playerChart(place, episode, go) {
+  const colour = (name) => getComputedStyle(place).getPropertyValue(`--${name}`).trim();
+  const shown = PLAYER_SERIES.filter(([field]) => (episode[field] || []).some((value) => value !== null));
+  const axis = { stroke: () => colour("muted"), grid: { stroke: () => colour("grid"), width: 1 }, ticks: { show: false } };
+  let at = 0;
+  const drawMark = (u) => {
+    const x = Math.round(u.valToPos(at, "x", true));
+    u.ctx.save();
+    u.ctx.strokeStyle = colour("ink");
+    u.ctx.lineWidth = devicePixelRatio;
+    u.ctx.beginPath();
+    u.ctx.moveTo(x, u.bbox.top);
+    u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
+    u.ctx.stroke();
+    u.ctx.restore();
+  };
+  const options = {
+    width: Math.max(place.clientWidth, 200), height: 150, scales: { x: { time: false } },
+    axes: [{ ...axis, size: 26 }, { ...axis, size: 44 }], cursor: { drag: { x: false, y: false } },
+    legend: { live: false }, hooks: { draw: [drawMark] },
+    series: [{ label: "step" }, ...shown.map(([, label, name, width]) =>
+      ({ label, stroke: () => colour(name), width, points: { show: false } }))],
+  };
+  const steps = episode.values.map((_, t) => t);
+  const chart = new uPlot(options, [steps, ...shown.map(([field]) => episode[field])], place);
+  chart.over.addEventListener("click", () => chart.cursor.idx !== null && go(chart.cursor.idx));
+  new ResizeObserver(() => {
+    if (place.clientWidth > 0) chart.setSize({ width: place.clientWidth, height: 150 });
+  }).observe(place);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => chart.redraw());
+  return (t) => {
+    at = t;
+    chart.redraw(false);
+  };
+}
+
+function playerBar(name, share, number, isNext = false) {
+  const make = playerElement;
+  const fill = make("span", { class: "player-fill" });
+  fill.style.width = `${100 * Math.max(0, Math.min(1, share ?? 0))}%`;
+  return make("div", { class: isNext ? "player-bar player-next" : "player-bar" },
+    make("span", { class: "player-name", title: name }, name),
+    make("span", { class: "player-track", "aria-hidden": "true" }, fill),
+    make("span", { class: "player-value" }, number));
+}
+
+const playerTitle = (title, aside = "") =>
+  playerElement("h4", {}, title, playerElement("span", {}, aside));
+const playerNothing = () => playerElement("p", { class: "player-note" }, "the episode has ended");
+const playerFact = (name, value) => [
+  playerElement("span", {}, name, " ", playerElement("b", { "data-fact": name }, String(value))),
+];
+
+/** A number with three decimals and a typographic minus; a dash for one that is not known. */
+function playerNumber(value) {
+  if (value === null || value === undefined) return "–";
+  const text = value.toFixed(3).replace(/^-(0\.000)$/, "$1");
+  return (Number.isInteger(value) ? String(value) : text).replace("-", "−");
+}
+
+/** An element with attributes and children; text stays text. */
+function playerElement(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}

@@ -1,0 +1,126 @@
+"""One episode of a trained agent as data of a page: pictures, policy, critic, belief and exact values at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from asymrl.agents.playback import Playback, critic_name
+from asymrl.agents.trained import TrainedRun
+from asymrl.audit.episode_values import ExactPolicy, episode_beliefs, episode_states, episode_values
+from asymrl.models.distributions import Distribution, Gaussian, Greedy, MultiCategorical
+from asymrl.pages.episode_pictures import EpisodePictures
+from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.world import World
+
+DIGITS = 6
+MOST_STEPS = 200  # of an episode; the rest is not on the page
+LIKELIEST = 6  # states of a belief
+NEGLIGIBLE = 5e-5  # probability below which a state is not listed
+
+
+def agent_data(trained: TrainedRun, label: str, missing: str) -> dict[str, Any]:
+    """What is the same in all episodes of an agent.
+
+    Args:
+        trained: the agent.
+        label: its name on the page.
+        missing: why exact values of its policy are missing; empty if none are.
+    """
+    world, finite = trained.world, isinstance(trained.world, FiniteWorld)
+    return {
+        "label": label,
+        "world": trained.settings.world,
+        "critic": critic_name(trained.settings),
+        "actions": list(world.action_names),
+        "kind": policy_kind(trained.state.actor.distribution),
+        "recent_return": rounded(trained.recent_return),
+        "finite": finite,
+        "missing": missing,
+    }
+
+
+def policy_kind(distribution: Distribution) -> str:
+    """How a policy is shown: `probabilities`, action `values`, `several` indices, or means and `spreads`."""
+    match distribution:
+        case Gaussian():
+            return "spreads"
+        case MultiCategorical():
+            return "several"
+        case Greedy():
+            return "values"
+    return "probabilities"
+
+
+def episode_data(
+    world: World, playback: Playback, pictures: EpisodePictures, exact: ExactPolicy | None
+) -> dict[str, Any]:
+    """An episode of T steps, of which at most `MOST_STEPS` are told.
+
+    Lists with T + 1 entries: `states` and `views`, numbers of pictures (None for the view after the end of a finite
+    world), and in finite worlds `state_names`. Lists with T entries: `actions` in words, `chosen` (an index or a list),
+    `rewards`, `policy`, `values` of the critic, `followed` (discounted returns), and in finite worlds `beliefs` (names
+    and probabilities of the likeliest states), `possible` (how many states there are) and the exact `V_h`, `V_s`,
+    `V_hs`, None where they are not known.
+    """
+    whole = len(playback.actions)
+    T = min(whole, MOST_STEPS)
+    scenes = [playback.at(t) for t in range(T + 1)]
+    ended, finite = whole == T and not playback.truncated, isinstance(world, FiniteWorld)
+    views = [pictures.view(world, seen) for _, seen in scenes[: T if ended and finite else T + 1]]
+    data: dict[str, Any] = {
+        "steps": T,
+        "length": whole,
+        "truncated": playback.truncated,
+        "return": rounded(playback.rewards.sum()),
+        "states": [pictures.state(world, state) for state, _ in scenes],
+        # The last observation of a finite world belongs to the next episode.
+        "views": views if len(views) == T + 1 else [*views, None],
+        "actions": [world.action_text(action) for action in playback.actions[:T]],
+        "chosen": np.asarray(playback.actions[:T]).tolist(),
+        "rewards": numbers(playback.rewards[:T]),
+        "policy": [_policy(playback, t) for t in range(T)],
+        "values": numbers(playback.values[:T]),
+        "followed": numbers(playback.returns_to_go()[:T]),
+    }
+    return data | (_finite_data(world, playback, exact, T) if isinstance(world, FiniteWorld) else {})
+
+
+def _finite_data(world: FiniteWorld, playback: Playback, exact: ExactPolicy | None, T: int) -> dict[str, Any]:
+    beliefs, names = episode_beliefs(world, playback)[:T], world.state_names
+    data: dict[str, Any] = {
+        "state_names": [names[s] for s in episode_states(world, playback)[: T + 1]],
+        "beliefs": [_likeliest(belief, names) for belief in beliefs],
+        "possible": [int((belief > NEGLIGIBLE).sum()) for belief in beliefs],
+    }
+    if exact is not None:
+        values = episode_values(world, playback, exact)
+        data |= {name: numbers(getattr(values, name)[:T]) for name in ("V_h", "V_s", "V_hs")}
+    return data
+
+
+def _likeliest(belief: np.ndarray, names: tuple[str, ...]) -> list[tuple[str, float | None]]:
+    order = np.argsort(-belief, kind="stable")[:LIKELIEST]
+    return [(names[s], rounded(belief[s])) for s in order if belief[s] > NEGLIGIBLE]
+
+
+def _policy(playback: Playback, t: int) -> list[Any]:
+    shown = playback.policy[t]
+    match playback.distribution:
+        case Gaussian():
+            return [numbers(pair) for pair in zip(*np.split(shown, 2), strict=True)]
+        case MultiCategorical() as several:
+            return [numbers(part) for part in several.split(shown)]
+    return numbers(shown)
+
+
+def numbers(values: Iterable[Any]) -> list[float | None]:
+    """Numbers with `DIGITS` significant digits; None for those that are not finite."""
+    return [rounded(value) for value in values]
+
+
+def rounded(value: Any) -> float | None:
+    """A number with `DIGITS` significant digits, or None if it is not finite."""
+    return float(f"{float(value):.{DIGITS}g}") if np.isfinite(value) else None

@@ -1,0 +1,67 @@
+"""Pictures of states and observations for a page: each different one is drawn and stored once."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from asymrl.render import draw_view, draw_world, style
+from asymrl.worlds.world import World
+
+WIDTH, HEIGHT, DPI = 3.6, 3.08, 110  # inches: the panel of a frame, so that letters have their usual size
+COLOURS = 128
+
+
+class EpisodePictures:
+    """Pictures as data URLs, by number."""
+
+    def __init__(self) -> None:
+        self.urls: list[str] = []
+        self._number_of_url: dict[str, int] = {}
+        self._number_of_subject: dict[tuple[str, str, bytes], int] = {}
+        self._figure: Any = None
+
+    @property
+    def size(self) -> int:
+        """Characters of all pictures together."""
+        return sum(map(len, self.urls))
+
+    def state(self, world: World, state: Any) -> int:
+        """The number of the picture of a true state."""
+        return self._number(world, "state", state, draw_world)
+
+    def view(self, world: World, observation: Any) -> int:
+        """The number of the picture of what the agent sees."""
+        return self._number(world, "view", observation, draw_view)
+
+    def _number(self, world: World, kind: str, subject: Any, draw: Callable[..., None]) -> int:
+        content = b"|".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(subject))
+        key = (world.name, kind, content)
+        if key not in self._number_of_subject:
+            url = self._drawn(lambda ax: draw(world, subject, ax))
+            if url not in self._number_of_url:
+                self._number_of_url[url] = len(self.urls)
+                self.urls.append(url)
+            self._number_of_subject[key] = self._number_of_url[url]
+        return self._number_of_subject[key]
+
+    def _drawn(self, draw: Callable[[Any], None]) -> str:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from PIL import Image
+
+        figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI, facecolor=style.CARD)
+        FigureCanvasAgg(figure)
+        draw(figure.add_axes((0, 0, 1, 1), facecolor="none"))
+        figure.canvas.draw()
+        pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]  # pyright: ignore[reportAttributeAccessIssue]
+        # Few colours are enough for flat shapes and make a file a third as large.
+        picture = Image.fromarray(pixels).quantize(COLOURS, dither=Image.Dither.NONE)
+        buffer = io.BytesIO()
+        picture.save(buffer, "PNG", optimize=True)
+        return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

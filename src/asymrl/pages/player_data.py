@@ -1,0 +1,89 @@
+"""The episode player of a page: episodes of trained agents as data for `startPlayer` in player.js."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from asymrl.pages.page import LIBRARY, Section
+
+from asymrl.audit.episode_values import ExactPolicy, exact_policy
+from asymrl.pages.episode_data import agent_data, episode_data
+from asymrl.pages.episode_pictures import EpisodePictures
+from asymrl.pages.player_agents import PlayerAgent, choose_agents, play_starts
+from asymrl.stores.store import Store
+from asymrl.worlds.finite import FiniteWorld
+
+AGENTS, EPISODES, FEWEST_STARTS = 6, 8, 2
+PICTURE_BUDGET = 1_200_000  # characters; further episodes are left out
+
+
+def player_section(
+    store: Store,
+    *,
+    agents: int = AGENTS,
+    episodes: int = EPISODES,
+    seeds: Sequence[int] | None = None,
+    greedy: bool = False,
+) -> Section:
+    """A section in which one steps through episodes of the trained agents of a store.
+
+    Args:
+        store: with networks.
+        agents: at most so many; see `choose_agents`.
+        episodes: about so many in all; each agent of a world has the same starts, and at least two.
+        seeds: of the starts, instead of a choice of good, bad and other ones.
+        greedy: take the most likely action instead of a sampled one.
+
+    Raises:
+        RunError: if no networks were kept, or there is no checkpoint yet.
+    """
+    data = player_data(choose_agents(store, agents), episodes=episodes, seeds=seeds, greedy=greedy)
+    html = (
+        '<p class="hint">Step with the arrow keys, Home and End; space plays. Episodes with the same start have '
+        "the same first state and the same chance, so that two agents can be compared on it.</p>\n"
+        '<div class="player"></div>'
+    )
+    assets = (*LIBRARY, "player.css", "player.js")
+    return Section("Episodes", "player", html, data, "startPlayer", assets)
+
+
+def player_data(
+    agents: Sequence[PlayerAgent],
+    *,
+    episodes: int = EPISODES,
+    seeds: Sequence[int] | None = None,
+    greedy: bool = False,
+    budget: int = PICTURE_BUDGET,
+) -> dict[str, Any]:
+    """Episodes of some agents for `startPlayer`.
+
+    `pictures`: data URLs. `agents` and `episodes`: see `agent_data` and `episode_data`. An episode also has the number
+    of its `agent` and the seed of its `start`. `left_out`: how many episodes were dropped for the `budget`, which is
+    the number of characters of pictures after which no episode is added.
+    """
+    pictures, played, left_out = EpisodePictures(), [], 0
+    exact: dict[int, ExactPolicy] = {}
+    by_world: dict[str, list[int]] = {}
+    for i, agent in enumerate(agents):
+        by_world.setdefault(agent.run.settings.world, []).append(i)
+    starts = max(FEWEST_STARTS, episodes // max(len(agents), 1))
+    for numbers in by_world.values():
+        world = agents[numbers[0]].run.world
+        if isinstance(world, FiniteWorld):
+            exact |= {i: exact_policy(agents[i].run, greedy=greedy) for i in numbers}
+        for start in play_starts([agents[i] for i in numbers], starts, seeds=seeds, greedy=greedy):
+            for i, playback in zip(numbers, start.playbacks, strict=True):
+                if pictures.size > budget:
+                    left_out += 1
+                    continue
+                episode = episode_data(world, playback, pictures, exact.get(i))
+                played.append({"agent": i, "start": start.seed, **episode})
+    return {
+        "pictures": pictures.urls,
+        "agents": [
+            agent_data(agent.run, agent.label, exact[i].missing if i in exact else "") for i, agent in enumerate(agents)
+        ],
+        "episodes": played,
+        "left_out": left_out,
+    }
