@@ -16,7 +16,7 @@ from asymrl.theory.beliefs import first_belief, next_beliefs
 from asymrl.worlds.finite import FiniteWorld
 
 MASS = 0.99
-MOST_NODES = 5_000  # a second or two for a recurrent policy
+MOST_NODES = 10_000  # two or three seconds for a recurrent policy
 TOLERANCE = 0.05  # of the largest reward: a value that is known less well is not shown
 STATE_TARGETS = ("mc", "td0", "td-lambda")
 
@@ -42,12 +42,15 @@ class ExactPolicy(NamedTuple):
     """Why some or all values are missing; empty if there is no reason."""
 
 
-def exact_policy(trained: TrainedRun, *, greedy: bool = False, limit: int = MOST_NODES) -> ExactPolicy:
-    """Follows the likeliest histories of a trained policy in a finite world, up to `limit` of them.
+def exact_policy(
+    trained: TrainedRun, *, greedy: bool = False, mass: float = MASS, limit: int = MOST_NODES
+) -> ExactPolicy:
+    """Follows the likeliest histories of a trained policy in a finite world.
 
     Args:
         trained: a run in a finite world.
         greedy: whether the agent always takes its likeliest action.
+        mass: follow the likeliest histories until they have this probability.
         limit: the largest number of histories.
     """
     settings = trained.settings
@@ -55,10 +58,10 @@ def exact_policy(trained: TrainedRun, *, greedy: bool = False, limit: int = MOST
     truncation = "bootstrap" if settings.bootstrap_truncated else "end"
     try:
         analysis = analyse(
-            trained.world, policy, discount=settings.discount, truncation=truncation, mass=MASS, limit=limit
+            trained.world, policy, discount=settings.discount, truncation=truncation, mass=mass, limit=limit
         )
         left_over = analysis.left_over
-        if left_over > 1 - MASS:
+        if left_over > 1 - min(mass, MASS):
             share = f"{left_over:.0%} of its episodes leave the {limit:,} likeliest histories"
             return ExactPolicy(analysis, None, f"Some exact values are missing: {share}.")
         estimator, parameter = settings.targets

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float64
 
 from asymrl.agents.playback import Playback, critic_name
 from asymrl.agents.trained import TrainedRun
@@ -18,6 +20,7 @@ from asymrl.worlds.world import World
 DIGITS = 6
 MOST_STEPS = 200  # of an episode; the rest is not on the page
 LIKELIEST = 6  # states of a belief
+BELIEF_PICTURES = 400_000  # characters of pictures up to which the states of beliefs have pictures, too
 NEGLIGIBLE = 5e-5  # probability below which a state is not listed
 
 
@@ -61,9 +64,9 @@ def episode_data(
 
     Lists with T + 1 entries: `states` and `views`, numbers of pictures (None for the view after the end of a finite
     world), and in finite worlds `state_names`. Lists with T entries: `actions` in words, `chosen` (an index or a list),
-    `rewards`, `policy`, `values` of the critic, `followed` (discounted returns), and in finite worlds `beliefs` (names
-    and probabilities of the likeliest states), `possible` (how many states there are) and the exact `V_h`, `V_s`,
-    `V_hs`, None where they are not known.
+    `rewards`, `policy`, `values` of the critic, `followed` (discounted returns), and in finite worlds `beliefs` (name,
+    probability and picture of the likeliest states, None instead of a picture where there are too many), `possible`
+    (how many states there are) and the exact `V_h`, `V_s`, `V_hs`, None where they are not known.
     """
     whole = len(playback.actions)
     T = min(whole, MOST_STEPS)
@@ -85,14 +88,16 @@ def episode_data(
         "values": numbers(playback.values[:T]),
         "followed": numbers(playback.returns_to_go()[:T]),
     }
-    return data | (_finite_data(world, playback, exact, T) if isinstance(world, FiniteWorld) else {})
+    return data | (_finite_data(world, playback, pictures, exact, T) if isinstance(world, FiniteWorld) else {})
 
 
-def _finite_data(world: FiniteWorld, playback: Playback, exact: ExactPolicy | None, T: int) -> dict[str, Any]:
+def _finite_data(
+    world: FiniteWorld, playback: Playback, pictures: EpisodePictures, exact: ExactPolicy | None, T: int
+) -> dict[str, Any]:
     beliefs, names = episode_beliefs(world, playback)[:T], world.state_names
     data: dict[str, Any] = {
         "state_names": [names[s] for s in episode_states(world, playback)[: T + 1]],
-        "beliefs": [_likeliest(belief, names) for belief in beliefs],
+        "beliefs": [_likeliest(belief, world, pictures) for belief in beliefs],
         "possible": [int((belief > NEGLIGIBLE).sum()) for belief in beliefs],
     }
     if exact is not None:
@@ -101,9 +106,14 @@ def _finite_data(world: FiniteWorld, playback: Playback, exact: ExactPolicy | No
     return data
 
 
-def _likeliest(belief: np.ndarray, names: tuple[str, ...]) -> list[tuple[str, float | None]]:
-    order = np.argsort(-belief, kind="stable")[:LIKELIEST]
-    return [(names[s], rounded(belief[s])) for s in order if belief[s] > NEGLIGIBLE]
+def _likeliest(
+    belief: Float64[np.ndarray, "S"], world: FiniteWorld, pictures: EpisodePictures
+) -> list[tuple[str, float | None, int | None]]:
+    def picture(s: int) -> int | None:
+        return pictures.state(world, world.from_latent(jnp.int32(s))) if pictures.size < BELIEF_PICTURES else None
+
+    order = np.argsort(-belief, kind="stable")[:LIKELIEST].tolist()
+    return [(world.state_names[s], rounded(belief[s]), picture(s)) for s in order if belief[s] > NEGLIGIBLE]
 
 
 def _policy(playback: Playback, t: int) -> list[Any]:

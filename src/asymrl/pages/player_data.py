@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from asymrl.pages.page import LIBRARY, Section
-
 from asymrl.audit.episode_values import ExactPolicy, exact_policy
 from asymrl.pages.episode_data import agent_data, episode_data
 from asymrl.pages.episode_pictures import EpisodePictures
+from asymrl.pages.page import LIBRARY, Section
 from asymrl.pages.player_agents import PlayerAgent, choose_agents, play_starts
 from asymrl.stores.store import Store
 from asymrl.worlds.finite import FiniteWorld

@@ -76,7 +76,7 @@ function startPlayer(element, data) {
     });
     otherChoice.value = other === null ? "" : String(other);
     lanes.replaceChildren();
-    lanes.classList.toggle("player-two", state.shown.length > 1);
+    lanes.className = `player-lanes ${state.shown.length > 1 ? "player-two" : "player-one"}`;
     state.drawn = state.shown.map((i) => playerLane(lanes, data, i, (t) => (pause(), go(t))));
     slider.max = last();
     go(Math.min(state.t, last()));
@@ -153,10 +153,8 @@ function playerLane(parent, data, number, go) {
         make("figure", {}, make("figcaption", {}, "true state"), state),
         make("figure", {}, make("figcaption", {}, "what the agent sees"), view, over)),
       facts,
-      make("div", { class: "player-panels" }, policy, values, ...(episode.beliefs ? [belief] : [])),
-      chart, note, cut));
+      make("div", { class: "player-panels" }, policy, values), ...(episode.beliefs ? [belief] : []), chart, note, cut));
   policy.style.setProperty("--letters", Math.max(...agent.actions.map((name) => name.length)));
-  if (episode.beliefs) belief.style.setProperty("--letters", Math.max(...episode.state_names.map((name) => name.length)));
   const mark = playerChart(chart, episode, go);
 
   return (step) => {
@@ -176,7 +174,7 @@ function playerLane(parent, data, number, go) {
       ...playerFact("reward", t ? playerNumber(episode.rewards[t - 1]) : "–"),
       ...playerFact("return", playerNumber(total)), make("b", { class: "player-ending" }, ending));
     playerPolicy(policy, agent, episode, t);
-    if (episode.beliefs) playerBelief(belief, episode, t);
+    if (episode.beliefs) playerBelief(belief, data, episode, t);
     playerValues(values, agent, episode, t);
     mark(t);
   };
@@ -206,12 +204,19 @@ function playerPolicy(place, agent, episode, t) {
   place.replaceChildren(playerTitle(title, `next: ${episode.actions[t]}`), ...bars);
 }
 
-function playerBelief(place, episode, t) {
+function playerBelief(place, data, episode, t) {
   if (t >= episode.beliefs.length) return place.replaceChildren(playerTitle("belief b(h)"), playerNothing());
+  const make = playerElement;
   const states = episode.beliefs[t];
-  const bars = states.map(([name, share]) => playerBar(name, share, playerNumber(share), name === episode.state_names[t]));
-  const some = episode.possible[t] > states.length ? `likeliest ${states.length} of ${episode.possible[t]}` : "";
-  place.replaceChildren(playerTitle("belief b(h)", some), ...bars);
+  const cards = states.map(([name, share, picture]) => {
+    const image = picture === null ? [] : [make("img", { src: data.pictures[picture], alt: "" })];
+    const card = make("figure", { title: `state ${name}` }, ...image,
+      make("figcaption", {}, make("b", {}, playerNumber(share)), ` ${name}`));
+    card.classList.toggle("player-true", name === episode.state_names[t]);
+    return card;
+  });
+  const some = episode.possible[t] > states.length ? `the likeliest ${states.length} of ${episode.possible[t]} states` : "";
+  place.replaceChildren(playerTitle("belief b(h); the true state is framed", some), make("div", { class: "player-cards" }, ...cards));
 }
 
 function playerValues(place, agent, episode, t) {

@@ -1,0 +1,74 @@
+"""Exact values along an episode, against all trajectories of the policy and against the belief by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asymrl import theory
+from asymrl.agents.playback import Playback, play_back
+from asymrl.agents.trained import TrainedRun
+from asymrl.audit.episode_values import ExactPolicy, episode_beliefs, episode_values, exact_policy
+from asymrl.worlds import FiniteWorld
+from tests.audit.networks import acts, untrained
+from tests.oracles.trajectories import mean_returns, trajectories
+
+
+@pytest.fixture(scope="module")
+def tiger() -> tuple[FiniteWorld, TrainedRun, Playback]:
+    """An untrained agent that hears the tiger left or right, and one of its episodes."""
+    world, settings, state = untrained("tiger", method="a2c-asym-hs", bootstrap_truncated=False, estimator="mc")
+    playback = play_back(world, settings, state.actor, state.critic, seed=1)
+    return world, TrainedRun(state, settings, 0, world, 0.0), playback
+
+
+def history(world: FiniteWorld, playback: Playback, t: int) -> theory.History:
+    pairs = zip(playback.actions[:t].tolist(), playback.observations[1 : t + 1].tolist(), strict=True)
+    return tuple(pairs)
+
+
+def test_values_are_mean_returns_over_all_trajectories(tiger: tuple[FiniteWorld, TrainedRun, Playback]):
+    world, run, playback = tiger
+    exact = exact_policy(run, mass=1.0)
+    values = episode_values(world, playback, exact)
+    pomdp, discount = world.pomdp(), run.settings.discount
+    paths = list(trajectories(pomdp, acts(run.state.actor, pomdp.observations), 4))
+    of_h = mean_returns(paths, discount, lambda path, t: path.histories[t])
+    of_hs = mean_returns(paths, discount, lambda path, t: (path.histories[t], path.states[t]))
+    of_s = mean_returns(paths, discount, lambda path, t: path.states[t])
+    for t in range(len(playback.actions)):
+        h, s = history(world, playback, t), int(playback.states[t])
+        assert values.V_h[t] == pytest.approx(of_h[h], abs=1e-4)
+        assert values.V_hs[t] == pytest.approx(of_hs[h, s], abs=1e-4)
+        assert values.V_s[t] == pytest.approx(of_s[s], abs=1e-4)
+    assert exact.missing == ""
+    np.testing.assert_array_equal(values.error, 0.0)
+
+
+def test_the_belief_is_the_one_of_the_history(tiger: tuple[FiniteWorld, TrainedRun, Playback]):
+    world, _, playback = tiger
+    beliefs = episode_beliefs(world, playback)
+    assert beliefs.shape == (len(playback.actions), 2)
+    for t, belief in enumerate(beliefs):
+        np.testing.assert_allclose(belief, theory.belief_of(world.pomdp(), history(world, playback, t)))
+
+
+def test_what_was_not_followed_is_not_told(tiger: tuple[FiniteWorld, TrainedRun, Playback]):
+    world, run, playback = tiger
+    few = exact_policy(run, limit=40)
+    values = episode_values(world, playback, few)
+    whole = episode_values(world, playback, exact_policy(run))
+    assert "likeliest histories" in few.missing or few.analysis is None
+    assert np.isnan(values.V_h).sum() > np.isnan(whole.V_h).sum()
+    assert np.isnan(values.V_s).all()
+    none = episode_values(world, playback, ExactPolicy(None, None, "too large"))
+    assert all(np.isnan(part).all() for part in none)
+
+
+def test_a_greedy_policy_is_followed_as_it_acts(tiger: tuple[FiniteWorld, TrainedRun, Playback]):
+    """Of a policy without chance, and a world whose observations have two values, there are few histories."""
+    _, run, _ = tiger
+    greedy = exact_policy(run, greedy=True)
+    assert greedy.analysis is not None
+    assert greedy.analysis.left_over == 0
+    np.testing.assert_array_equal(np.sort(greedy.analysis.graph.pi, 1)[:, :-1], 0)
