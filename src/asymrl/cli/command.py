@@ -7,6 +7,8 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import tyro
 
@@ -17,6 +19,9 @@ from asymrl.cli.doctor import Doctor
 from asymrl.cli.envs import Check, Envs
 from asymrl.cli.evaluate import Evaluate
 from asymrl.cli.export import Convert, Export
+from asymrl.cli.help_page import command_help, overview, print_help
+from asymrl.cli.output import redirected
+from asymrl.cli.parsing import REGISTRY, parse
 from asymrl.cli.play import Play
 from asymrl.cli.render import Render
 from asymrl.cli.report_command import WriteReport
@@ -27,6 +32,24 @@ from asymrl.cli.theory import Theory
 from asymrl.cli.train import Resume, Train, TrainOptions, train_command
 from asymrl.cli.usage import UsageError
 from asymrl.engine.cache import use_compilation_cache
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Print a script that completes commands and options in a shell when Tab is pressed."""
+
+    shell: Annotated[tyro.conf.Positional[Literal["bash", "zsh", "fish"]], tyro.conf.arg(metavar="SHELL")]
+    """bash, zsh or fish."""
+
+    def run(self) -> int:
+        try:
+            tyro.extras.subcommand_cli_from_dict(
+                COMMANDS, prog="asymrl", args=["--tyro-print-completion", self.shell], registry=REGISTRY
+            )
+        except SystemExit as done:
+            return int(done.code or 0)
+        return 0
+
 
 COMMANDS = {
     "train": Train,
@@ -46,6 +69,7 @@ COMMANDS = {
     "check": Check,
     "doctor": Doctor,
     "demo": Demo,
+    "completion": Completion,
 }
 DESCRIPTION = (
     "Agents that act on what they have seen, with critics that train on what is true.\n"
@@ -76,6 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has left (`asymrl envs | head -1`). What is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OUTPUT_CLOSED
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename is not None else ""
+        print(f"asymrl: {place}{error.strerror or error}", file=sys.stderr)
+        return USAGE_ERROR
     finally:
         warnings.formatwarning = usual_format
 
@@ -90,15 +118,20 @@ def _run(arguments: list[str]) -> int:
         print(f"asymrl {__version__}")
         return 0
     first = arguments[0] if arguments else "--help"
-    if not first.startswith("-") and first not in COMMANDS:
+    if first in ("-h", "--help"):
+        print_help(overview(DESCRIPTION, COMMANDS))
+        return 0
+    if first not in COMMANDS:
         close = difflib.get_close_matches(first, COMMANDS, n=1, cutoff=0.5)
         hint = f"Did you mean {close[0]!r}? " if close else ""
         raise UsageError(f"unknown command {first!r}. {hint}Commands: {', '.join(COMMANDS)}.")
     commands = COMMANDS | ({"train": train_command(arguments[1:])} if first == "train" else {})
-    command = tyro.extras.subcommand_cli_from_dict(
-        commands, prog="asymrl", description=DESCRIPTION, args=arguments or ["--help"]
-    )
+    if {"-h", "--help"} & {*arguments[1:]}:
+        print_help(command_help(first, commands[first]))
+        return 0
+    command = parse(commands[first], arguments[1:], f"asymrl {first}")
     if isinstance(command, TrainOptions):
         command = command.completed(arguments[1:])
     use_compilation_cache()
-    return command.run()
+    with redirected(quiet=getattr(command, "quiet", False), as_json=getattr(command, "json", False)):
+        return command.run()

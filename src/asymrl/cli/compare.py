@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.cli.running import Running, train_to_the_end
+from asymrl.cli.running import SEEDS, Running, train_to_the_end
 from asymrl.cli.sweep import axis
 from asymrl.cli.usage import UsageError, WorldName, user_errors
 from asymrl.learning.methods import PAPER_METHODS
@@ -32,7 +32,7 @@ class Compare(Running):
     world: WorldName
     methods: tuple[str, ...] = PAPER_METHODS
     """Methods to compare."""
-    seeds: int = 5
+    seeds: int = SEEDS
     """How many runs of each; at least 2, as there are no intervals otherwise."""
     steps: int = 200_000
     """Steps of each run."""

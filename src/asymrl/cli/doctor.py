@@ -8,12 +8,14 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asymrl.cli.usage import Flag
+from asymrl.cli.output import print_json
+from asymrl.cli.usage import AsJson, Flag, Quiet
 from asymrl.engine.cache import SWITCH, cache_folder
 from asymrl.learning.settings import A2CSettings
 from asymrl.stores.wording import thousands
@@ -47,20 +49,42 @@ class Doctor:
     """Measure no speeds."""
     training: Flag = False
     """Measure a small training, too; compiling it takes up to a minute the first time."""
+    quiet: Quiet = False
+    json: AsJson = False
 
     def run(self) -> int:
+        speed = measured(training=self.training) if not self.quick or self.training else {}
+        faults = problems(nvidia_gpus())
+        if self.json:
+            print_json(_answer(speed, faults))
+            return 1 if faults else 0
         _section("versions", versions())
         _section("devices", devices())
         _section("compilation cache", cache_size())
-        if not self.quick or self.training:
-            _section("speed", speeds(training=self.training))
+        if speed:
+            _section("speed", speeds(speed))
         _section("optional packages", extras())
-        faults = problems(nvidia_gpus())
         for problem in faults:
-            print(f"problem: {problem}")
+            print(f"problem: {problem}", file=sys.stderr if self.quiet else None)
         if not faults:
             print("no problems")
         return 1 if faults else 0
+
+
+def _answer(speed: dict[str, float], faults: list[str]) -> dict[str, Any]:
+    """The same for other programs; the fields are described in docs/reference/json.md."""
+    import jax
+
+    folder = cache_folder()
+    return {
+        "versions": {name: None if text == "missing" else text for name, text in versions().items()},
+        "devices": [{"platform": each.platform, "id": each.id, "kind": each.device_kind} for each in jax.devices()],
+        "cores": core_count(),
+        "compilation_cache": None if folder is None else str(folder),
+        "speed": speed,
+        "optional_packages": {extra: not missing_modules(extra) for extra in EXTRAS},
+        "problems": faults,
+    }
 
 
 def _section(title: str, lines: dict[str, str]) -> None:
@@ -99,8 +123,12 @@ def devices() -> dict[str, str]:
     import jax
 
     listed = {f"{each.platform} {each.id}": each.device_kind for each in jax.devices()}
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return listed | {"cores": str(cores)}
+    return listed | {"cores": str(core_count())}
+
+
+def core_count() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cache_size() -> dict[str, str]:
@@ -116,11 +144,15 @@ def cache_size() -> dict[str, str]:
 def extras() -> dict[str, str]:
     """Whether optional packages are installed, and how to install them."""
     states = {}
-    for extra, (modules, purpose) in EXTRAS.items():
-        missing = [name for name in modules if importlib.util.find_spec(name) is None]
-        state = f'missing: pip install "asymrl[{extra}]"' if missing else "installed"
+    for extra, (_, purpose) in EXTRAS.items():
+        state = f'missing: pip install "asymrl[{extra}]"' if missing_modules(extra) else "installed"
         states[extra] = f"{purpose}: {state}"
     return states
+
+
+def missing_modules(extra: str) -> list[str]:
+    """The modules of an extra that are not installed."""
+    return [name for name in EXTRAS[extra][0] if importlib.util.find_spec(name) is None]
 
 
 def nvidia_gpus() -> list[Gpu]:
@@ -166,12 +198,22 @@ def _unused(gpu: Gpu) -> str:
     return f'{gpu.name} is not used: this JAX computes on the CPU only; pip install -U "jax[{cuda}]"'
 
 
-def speeds(*, training: bool) -> dict[str, str]:
-    """What was measured, in words."""
-    product = {"matrix product": f"{thousands(matrix_speed() / 1e9)} GFLOP/s ({SIZE} x {SIZE}, float32)"}
+def measured(*, training: bool) -> dict[str, float]:
+    """How fast this machine multiplies matrices and, if wanted, compiles and trains."""
+    speed = {"matrix_product_flops": matrix_speed()}
     if not training:
-        return product | {"training": "not measured; asymrl doctor --training does"}
+        return speed
     compiled, rate = training_speed()
+    return speed | {"compilation_seconds": compiled, "training_steps_per_second": rate}
+
+
+def speeds(speed: dict[str, float]) -> dict[str, str]:
+    """What was measured, in words."""
+    flops = speed["matrix_product_flops"]
+    product = {"matrix product": f"{thousands(flops / 1e9)} GFLOP/s ({SIZE} x {SIZE}, float32)"}
+    if "training_steps_per_second" not in speed:
+        return product | {"training": "not measured; asymrl doctor --training does"}
+    compiled, rate = speed["compilation_seconds"], speed["training_steps_per_second"]
     what = f"{TRAINED['world']}, {TRAINED['method']}, {RUNS} small runs"
     return product | {
         "compilation": f"{compiled:.1f} s until the first update was done ({what})",

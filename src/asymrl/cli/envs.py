@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from asymrl.adapters.gym.registration import gymnasium_id
+from asymrl.cli.output import print_json
 from asymrl.cli.usage import AsJson, UsageError, WorldName, world_named
 from asymrl.stores.hyperparameters import PAPER_WORLDS
 from asymrl.worlds.registry import WORLDS
@@ -45,7 +45,7 @@ class Envs:
     def run(self) -> int:
         worlds = [_describe(name) for name in self.worlds or WORLDS]
         if self.json:
-            print(json.dumps(worlds, indent=1))
+            print_json(worlds)
             return 0
         from rich.console import Console
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.cli.usage import AgentFolder, AsJson, Flag, UsageError, Where, load_runs
+from asymrl.cli.output import print_json
+from asymrl.cli.usage import AgentFolder, AsJson, Flag, Quiet, UsageError, Where, load_runs
 from asymrl.stores.runs import differing, label
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Evaluate:
     seed: int = 0
     """Seed of the episodes."""
 
+    quiet: Quiet = False
+
     json: AsJson = False
 
     def run(self) -> int:
@@ -59,7 +61,7 @@ class Evaluate:
                 print("\n" if i else "", end="")
                 self._print(trained, reference, each, over_seeds(each))
         if self.json:
-            print(json.dumps(reports[0] if len(reports) == 1 else reports, indent=1))
+            print_json(reports[0] if len(reports) == 1 else {"run": str(self.folder), "groups": reports})
         return 0
 
     def _report(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from asymrl.cli.report_command import check_page, save_page
-from asymrl.cli.usage import Flag, UsageError, user_errors
+from asymrl.cli.usage import Flag, Quiet, UsageError, user_errors
 from asymrl.engine.placement import Pace, Placement
 from asymrl.learning.settings import SETTINGS
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Tracker = Callable[["Path"], "Listener"]
 OUT_OF_TIME = 3
+SEEDS = 5  # runs of each kind, unless another number is asked for
 ROUNDING = 1e-12  # numbers of tables below this are 0 but for rounding
 MOST_SHOWN = 3  # runs that failed for the same reason
 
@@ -46,6 +47,7 @@ class Running(Placement):
     """Also report to Weights & Biases."""
     report: Path | None = None
     """At the end, write an HTML page about the runs into this file; see `asymrl report`."""
+    quiet: Quiet = False
 
     def __post_init__(self) -> None:
         pass  # checked when they are used, so that the message is that of a command
@@ -175,11 +177,11 @@ def _status_of_the_rest(store: Store, outcome: Outcome, again: str) -> int:
 
 
 def print_failures(failures: Mapping[str, str]) -> None:
-    """Why runs failed, a line for each reason."""
+    """Why runs failed, a line on stderr for each reason."""
     for reason in dict.fromkeys(failures.values()):
         runs = [run for run, why in failures.items() if why == reason]
         more = f" and {len(runs) - MOST_SHOWN} more" if len(runs) > MOST_SHOWN else ""
-        print(f"failed: {'; '.join(runs[:MOST_SHOWN])}{more}: {reason}")
+        print(f"failed: {'; '.join(runs[:MOST_SHOWN])}{more}: {reason}", file=sys.stderr)
 
 
 def print_results(store: Store) -> None:

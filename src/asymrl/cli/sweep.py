@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.cli.running import NetworkOptions, Running, train_to_the_end
+from asymrl.cli.running import SEEDS, NetworkOptions
+from asymrl.cli.training_answer import Training
 from asymrl.cli.usage import UsageError, read_toml, user_errors
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sweep(Running, NetworkOptions):
+class Sweep(Training, NetworkOptions):
     """Train every world with every method, every setting and every seed; run again, it does what is missing.
 
     Settings that are not given are those that the paper tuned for the world and method, then the defaults of
@@ -29,11 +30,11 @@ class Sweep(Running, NetworkOptions):
     methods: tuple[str, ...] = ()
     """Names of methods."""
     seeds: int | None = None
-    """How many seeds: 0, 1, ... None: 5."""
+    """How many seeds: 0, 1, ... None: 5, as in `asymrl train`."""
     first_seed: int = 0
     """The first of them."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE,...")] = ()
-    """Settings and their values to try, such as actor_rate=0.001,0.0003 steps=2000000."""
+    """Settings and their values to try, such as actor_rate=0.001,0.0003 steps=2M."""
     out: Path | None = None
     """Folder of the sweep."""
     config: Path | None = None
@@ -52,7 +53,7 @@ class Sweep(Running, NetworkOptions):
             store = Store.take_or_create(
                 wanted.out, runs, keeps_networks=keeps_networks(runs, wanted.networks_wanted())
             )
-        return train_to_the_end(store, options, trackers, report=wanted.print_results)
+        return wanted.train(store, options, trackers)
 
     def runs(self) -> list[Run]:
         """The runs that are asked for. Raises ValueError if they are not possible."""
@@ -61,7 +62,7 @@ class Sweep(Running, NetworkOptions):
         if not self.env or not self.methods:
             raise UsageError("name worlds with --env and methods with --methods, or give a --config file")
         axes = dict(axis(text) for text in self.set)
-        count = 5 if self.seeds is None else self.seeds
+        count = SEEDS if self.seeds is None else self.seeds
         if count < 1:
             raise UsageError("no seeds: train at least one run")
         check_worlds(self.env)

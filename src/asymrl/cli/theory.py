@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from asymrl.cli.output import print_json
 from asymrl.cli.usage import AsJson, UsageError, check_writable, select_run, user_errors, world_named
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Theory:
                 self._draw(analysis, self.output)
         if self.json:
             more = {"critic_sees": [each.to_json() for each in told], "audit": audit and audit.numbers(self.depth)}
-            print(json.dumps(verdict.to_json() | more, indent=1))
+            print_json(verdict.to_json() | more)
             return 0
         if analysis.pomdp.name == "good-bad" and 0 < analysis.pomdp.discount < 1:
             from asymrl.paper.good_bad import good_bad_steps
@@ -110,7 +110,7 @@ class Theory:
             timed = self.critic_sees == "state+time"
             found = examine_q(pomdp, self.learner, policy=self.policy, horizon=horizon, timed=timed, depth=self.depth)
         if self.json:
-            print(json.dumps(found.to_json(), indent=1))
+            print_json(found.to_json())
             return 0
         if self.horizon is None and found.horizon < (limit := self._steps(pomdp.time_limit)):
             print(_shortened(limit, found.horizon))

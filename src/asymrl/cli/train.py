@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import tyro
-
-from asymrl.cli.running import Running, train_to_the_end
+from asymrl.cli.parsing import parse
+from asymrl.cli.running import SEEDS
+from asymrl.cli.training_answer import Training
 from asymrl.cli.usage import RunFolder, UsageError, WorldName, read_toml, user_errors
 from asymrl.learning.methods import method
 from asymrl.learning.settings import (
@@ -27,10 +27,10 @@ from asymrl.stores.options import checked_values, resolve
 
 
 @dataclass(frozen=True)
-class TrainOptions(Running):
+class TrainOptions(Training):
     """What `asymrl train` is told besides the settings of a learner."""
 
-    seeds: int = 5
+    seeds: int = SEEDS
     """How many runs to train; their seeds are 0, 1, ..."""
     seed_list: tuple[int, ...] | None = None
     """Which seeds instead."""
@@ -74,7 +74,7 @@ class TrainOptions(Running):
             settings = self.settings()
             store = new_store([Run(settings, seed) for seed in seeds], self.out)
         print(f"{store.path}: {_origin(settings)}")
-        return train_to_the_end(store, options, trackers, report=self.print_results)
+        return self.train(store, options, trackers)
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _origin(settings: Settings) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resume(Running):
+class Resume(Training):
     """Go on with the runs in a folder, to their end or beyond it.
 
     For everything that trains: train, sweep, compare and reproduce.
@@ -178,8 +178,7 @@ class Resume(Running):
         options, trackers = self.options(), self.trackers()
         with user_errors():
             store = take_store(self.folder, self.steps)
-        probes = probes_from_json(store.probes)
-        return train_to_the_end(store, options, trackers, probes=probes, report=self.print_results)
+        return self.train(store, options, trackers, probes_from_json(store.probes))
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -194,4 +193,4 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def _parse(arguments: Sequence[str], default: TrainOptions) -> TrainOptions:
-    return tyro.cli(type(default), prog="asymrl train", args=arguments, default=default)
+    return parse(type(default), arguments, "asymrl train", default)

@@ -46,7 +46,8 @@ RunSeed = Annotated[
 ]
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 ZOO = "zoo:"  # in front of the name of an agent that ships with asymrl, in place of a folder
-AsJson = Annotated[Flag, tyro.conf.arg(help="Print JSON for other programs instead of text.")]
+Quiet = Annotated[Flag, tyro.conf.arg(help="Print errors only.")]
+AsJson = Annotated[Flag, tyro.conf.arg(help="Print JSON on stdout for other programs instead of text.")]
 
 
 class UsageError(ValueError):

@@ -40,4 +40,5 @@ def method(name: str) -> Method:
         return Method(name, match[1], "h", int(match[2]))
     close = difflib.get_close_matches(name, METHODS, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    raise ValueError(f"unknown method {name!r}; {hint}choose one of {', '.join(METHODS)}")
+    names = dict.fromkeys(re.sub(r"-react-\d+", "-react-k", each) for each in METHODS)
+    raise ValueError(f"unknown method {name!r}; {hint}choose one of {', '.join(names)} (with any k, such as 4)")

@@ -178,8 +178,8 @@ class A2CSettings(Settings):
     """
 
     method: str = "a2c-asym-hs"
-    """What the critic reads and how long the memory is: a2c, a2c-asym-s, a2c-asym-hs, a2c-react-2, a2c-react-4. Other
-    learners have settings of their own: see the help of --method ppo and --method dqn."""
+    """What the critic reads and how long the memory is: a2c, a2c-asym-s, a2c-asym-hs, or a2c-react-k with any k, such
+    as a2c-react-4. Other learners have settings of their own: see the help of --method ppo and --method dqn."""
 
     actor_rate: float = number(1e-3)
     """Learning rate of the actor."""
@@ -234,7 +234,8 @@ class PPOSettings(Settings):
     """
 
     method: str = "ppo"
-    """What the critic reads and how long the memory is: ppo, ppo-asym-s, ppo-asym-hs, ppo-react-2, ppo-react-4."""
+    """What the critic reads and how long the memory is: ppo, ppo-asym-s, ppo-asym-hs, or ppo-react-k with any
+    k, such as ppo-react-4."""
     adam_eps: float = number(1e-5)
     """Epsilon of the Adam optimiser."""
     bootstrap_truncated: bool = True

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from asymrl.learning.settings import SETTINGS, SETTINGS_TYPES, Settings, check_learner, settings_type
 from asymrl.stores.files import RunError
+from asymrl.stores.quantities import real_number, whole_number
 from asymrl.worlds.registry import brings_discount, make, source_of, usual_time_limit
 
 
@@ -103,6 +104,9 @@ def _converted(value: Any, wanted: Any) -> Any:
     elif origin is tuple:
         if isinstance(value, list | tuple):
             return tuple(_converted(part, parts[0]) for part in value)
+    elif wanted in (int, float) and isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return whole_number(value) if wanted is int else real_number(value)
     elif wanted is float:
         if isinstance(value, float | int) and not isinstance(value, bool):
             return float(value)

@@ -1,0 +1,45 @@
+"""Where output goes: `--quiet` prints errors only, `--json` one JSON object on stdout and everything else on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any, TextIO
+
+_answers: ContextVar[TextIO | None] = ContextVar("answers", default=None)
+
+
+@contextlib.contextmanager
+def redirected(*, quiet: bool, as_json: bool) -> Iterator[None]:
+    """Sends what is printed where the user wants it; `print_json` still reaches stdout."""
+    with contextlib.ExitStack() as stack:
+        token = _answers.set(sys.stdout)
+        stack.callback(_answers.reset, token)
+        if quiet:
+            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+        elif as_json:
+            stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+        yield
+
+
+def print_json(answer: Any) -> None:
+    """Prints what a command has found for other programs. What is not a finite number is null: JSON has no NaN."""
+    print(json.dumps(_finite(answer), indent=1), file=_answers.get() or sys.stdout)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return value

@@ -1,0 +1,131 @@
+"""Help, completion and what the parser says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from asymrl import cli
+from asymrl.cli import command
+from asymrl.cli.command import COMMANDS
+from asymrl.cli.examples import EXAMPLES
+from asymrl.cli.help_page import GROUPS, RUN
+from asymrl.cli.parsing import parse
+from asymrl.cli.running import SEEDS
+from asymrl.cli.sweep import Sweep
+from asymrl.cli.train import TRAIN, Train, train_command
+
+LINES = [line for lines in EXAMPLES.values() for line in lines]
+
+
+def printed_help(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert cli.main([*arguments, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("learner", TRAIN)
+def test_options_of_training_stand_in_groups(capsys: pytest.CaptureFixture[str], learner: str):
+    out = printed_help(capsys, "train", "tiger", "--method", learner)
+    headings = [line for line in out.splitlines() if re.fullmatch(r"[a-z]+", line)]
+    assert headings == ["arguments", "run", "learner", "network", "output", "machine", "examples"]
+    shown = re.findall(r"^  (?:-\w, )?--(?:\[no-\])?([a-z0-9-]+)", out, re.MULTILINE)
+    names = {each.name.replace("_", "-") for each in fields(TRAIN[learner])} - {"world"}
+    assert sorted(shown) == sorted(names | {"help"})
+
+
+def test_no_option_is_in_two_groups():
+    names = [name for group in (RUN, *GROUPS.values()) for name in group]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_types_are_readable(capsys: pytest.CaptureFixture[str], name: str):
+    out = printed_help(capsys, name)
+    assert "{" not in out.replace("{curves,critics,grid,claims}", "")
+    assert "None" not in out
+    assert ("examples" in out.splitlines()) is (name in EXAMPLES)
+
+
+@pytest.mark.parametrize("columns", [40, 70, 100, 300])
+def test_help_is_as_wide_as_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = printed_help(capsys, "train").partition("\nexamples\n")[0].splitlines()
+    assert columns - 12 <= max(map(len, lines)) <= columns or (columns == 300 and max(map(len, lines)) <= 110)
+
+
+def test_windows_of_any_length_are_listed(capsys: pytest.CaptureFixture[str]):
+    assert "a2c-react-k" in printed_help(capsys, "train")
+    assert cli.main(["train", "tiger", "--method", "a2c-window"]) == 2
+    assert "a2c-react-k" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_examples_are_understood(line: str):
+    program, name, *arguments = shlex.split(line.partition(" > ")[0])
+    assert program == "asymrl"
+    kind = COMMANDS[name]
+    if name == "train":
+        kind = train_command([argument for argument in arguments if argument not in ("--config", "settings.toml")])
+    assert isinstance(parse(kind, arguments, "asymrl"), kind)
+
+
+def test_counts_are_understood_on_the_command_line():
+    def options(kind: type[Any], *arguments: str) -> Any:
+        return parse(kind, arguments, "asymrl")
+
+    train = options(
+        Train, "tiger", "--steps", "2M", "--entropy-steps", "500k", "--window", "none", "--hidden", "1e2", "8"
+    )
+    assert (train.steps, train.entropy_steps, train.window, train.hidden) == (2_000_000, 500_000, None, (100, 8))
+    assert options(COMMANDS["resume"], "runs/x", "--steps", "1e6").steps == 1_000_000
+    runs = options(Sweep, "--env", "tiger", "--methods", "a2c", "--set", "steps=2k,1e4", "--seeds", "1").runs()
+    assert [run.settings.steps for run in runs] == [2000, 10_000]
+
+
+def test_a_number_that_is_none_is_named(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        cli.main(["train", "tiger", "--steps", "many"])
+    err = capsys.readouterr().err
+    assert "'many' is not a whole number" in err
+    assert "asymrl train --help" in err or "--help" in err
+
+
+def test_as_many_seeds_everywhere():
+    sweep = parse(Sweep, ["--env", "tiger", "--methods", "a2c"], "asymrl sweep")
+    assert Train.seeds == len(sweep.runs()) == COMMANDS["compare"].seeds == SEEDS
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_commands_and_options(capfd: pytest.CaptureFixture[str], shell: str):
+    assert cli.main(["completion", shell]) == 0
+    script = capfd.readouterr().out
+    assert all(word in script for word in ("doctor", "reproduce", "critic-sees"))
+    if shell == "bash":
+        assert subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True).stderr == ""
+
+
+def test_messages_of_the_parser_have_no_colour_if_that_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with pytest.raises(SystemExit):
+        cli.main(["envs", "--jsno"])
+    assert "\x1b[3" not in capsys.readouterr().err
+    cli.main(["--help"])
+    cli.main(["envs", "tiger"])
+    assert not re.search(r"\x1b\[[0-9;]*[34]\d", capsys.readouterr().out)
+
+
+def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]):
+    out = printed_help(capsys)
+    assert out == (cli.main([]), capsys.readouterr().out)[1]
+    listed = re.findall(r"^  ([a-z]+)  ", out, re.MULTILINE)
+    assert set(listed) == set(command.COMMANDS)
