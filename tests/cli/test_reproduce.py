@@ -241,3 +241,11 @@ def test_results_that_cannot_be_drawn_are_explained(tmp_path: Path, capsys: pyte
     assert "file/in: cannot be written" in said("curves", "--out", str(tmp_path / "file" / "in"))
     (source / "metrics.parquet").write_text("no table")
     assert "metrics.parquet: damaged" in said("curves", *out)
+
+
+def test_runs_can_be_wanted_in_tf32(tmp_path: Path):
+    wanted = extent("curves", ["cleaner"], ["a2c"], 2, 1000)
+    store, only = reproduction_store("curves", wanted, tmp_path / "store", keep_networks=False, precision="tf32")
+    assert only == [0, 1]
+    assert {run.settings.precision for run in store.runs} == {"tf32"}
+    store.release()

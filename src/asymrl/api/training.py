@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from asymrl.api.loaded import Runs, train_taken
 from asymrl.api.wanted import (
@@ -161,6 +161,7 @@ def reproduce(
     quick: bool = False,
     out: str | PathLike[str] | None = None,
     keep_networks: bool | None = None,
+    precision: Literal["float32", "tf32"] = "float32",
     listener: Listener | None = None,
     pace: Pace | None = None,
     placement: Placement | None = None,
@@ -177,6 +178,7 @@ def reproduce(
         out: the folder; by default in `runs`. Runs that are there are not trained again, and shorter ones go on.
         keep_networks: whether the networks of finished runs are kept, so that they can be made longer; by default if
             there are at most 300 runs.
+        precision: of matrix products on a GPU; tf32 is faster and less exact.
         listener: follows the training; by default what suits the terminal.
         pace: how often to look at the runs and to write checkpoints.
         placement: where to train.
@@ -185,7 +187,7 @@ def reproduce(
 
     wanted = extent(part, worlds, methods, seeds, steps, quick=quick)
     folder = Path(out) if out is not None else reproduction_folder(part, quick=quick)
-    store, only = reproduction_store(part, wanted, folder, keep_networks=keep_networks)
+    store, only = reproduction_store(part, wanted, folder, keep_networks=keep_networks, precision=precision)
     return train_taken(store, listener, pace, placement, probes=probes_from_json(store.probes), only=only)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,7 +148,7 @@ def reproduction_folder(part: Part, *, quick: bool = False) -> Path:
 
 
 def reproduction_store(
-    part: Part, wanted: Extent, out: Path, *, keep_networks: bool | None = None
+    part: Part, wanted: Extent, out: Path, *, keep_networks: bool | None = None, precision: str = "float32"
 ) -> tuple[Store, list[int]]:
     """The store for a part of the paper, which may hold other runs too; and the numbers of those that are wanted.
 
@@ -155,7 +156,7 @@ def reproduction_store(
     """
     from asymrl.paper.parts import probes_of, runs_of
 
-    runs = runs_of(part, wanted)
+    runs = [run._replace(settings=replace(run.settings, precision=precision)) for run in runs_of(part, wanted)]
     worlds = {run.settings.world for run in runs}
     probes = {world: probe.to_json() for world, probe in probes_of(part, wanted).items() if world in worlds}
     return store_with(out, runs, keep_networks=keep_networks, probes=probes)

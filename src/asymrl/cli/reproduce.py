@@ -40,6 +40,8 @@ class Reproduce(Running, NetworkOptions):
     steps: int | None = None
     """Steps of each run. None: for curves and critics 10 million, but 2 million in Shopping and 6 million in
     memory-four-rooms-9x9; for grid 2 million."""
+    precision: Literal["float32", "tf32"] = "float32"
+    """Arithmetic of matrix products on a GPU that has a faster, less exact one."""
     quick: Flag = False
     """A version for a quarter of an hour on a laptop: one world, two seeds, 800 000 steps; a short grid."""
     out: Path | None = None
@@ -68,7 +70,9 @@ class Reproduce(Running, NetworkOptions):
         trackers = self.trackers()
         out = self.out or reproduction_folder(part, quick=self.quick)
         with user_errors():
-            store, only = reproduction_store(part, wanted, out, keep_networks=self.networks_wanted())
+            store, only = reproduction_store(
+                part, wanted, out, keep_networks=self.networks_wanted(), precision=self.precision
+            )
 
         def report(store: Store) -> None:
             if not self.no_draw:
