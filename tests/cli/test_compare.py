@@ -74,12 +74,17 @@ def test_the_best_method_is_recommended(
     assert "Showing the critic the state, V(h, s) instead of V(h), helps here" in told["advice"]
     out = capsys.readouterr().out
     assert [each["critic"] for each in told["readings"]][:2] == ["V(h)", "V(h, s)"]
-    assert "critic, by TD(0)" in out
+    assert f"\n\n{told['verdict']}\n{told['reason']}\n\nThe same command with --details" in out
+    assert "critic, by TD(0)" not in out
     assert f"asymrl export {tmp_path} --where method=a2c-asym-hs -o policy.npz" in out
     assert (tmp_path / "curve.png").stat().st_size > 10_000
+    assert compare(tmp_path, "--steps", "100", *methods, "--details") == 0
+    detailed = " ".join(capsys.readouterr().out.split())
+    assert "Showing the critic the state" in detailed
+    assert "critic, by TD(0)" in detailed
     # More steps make the same runs longer; other seeds are other runs.
     assert compare(tmp_path, "--steps", "200", *methods) == 0
-    assert trained.steps == [100, 200]
+    assert trained.steps == [100, 100, 200]
     assert compare(tmp_path, "--steps", "200", *methods, "--seeds", "3") == 2
     assert "holds runs with other settings or seeds; choose another --out" in capsys.readouterr().err
 
@@ -99,7 +104,8 @@ def test_methods_that_cannot_be_told_apart_end_with_a_table(
     monkeypatch.setattr("asymrl.engine.driver.train_store", Trained({"a2c": 1.0, "a2c-react-3": 1.0}))
     assert compare(tmp_path, "--steps", "100", "--methods", "a2c-react-3", "a2c", "--seeds", "4") == 0
     out = capsys.readouterr().out
-    assert "The runs do not separate a2c and a2c-react-3. Use a2c, the safest of them" in " ".join(out.split())
+    assert "No method is shown to be best; use a2c, which needs no state.\n" in out
+    assert "The runs do not separate a2c and a2c-react-3; decide with more --seeds" in out
     assert [line.split()[0] for line in out.splitlines() if "[" in line][:2] == ["a2c-react-3", "a2c"]
     assert json.loads((tmp_path / "comparison.json").read_text())["use"] == "a2c"
 

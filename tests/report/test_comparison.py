@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from asymrl.report.comparison import MethodScores, choose, on_privilege, rows_of, scores_of, table
+from asymrl.report.comparison import MethodScores, choose, needs, on_privilege, rows_of, scores_of, table
 from asymrl.report.intervals import can_separate, detectable_difference
 from asymrl.report.reasons import reasons
 from asymrl.worlds import make
@@ -35,7 +35,8 @@ def test_a_method_that_always_wins_is_chosen():
     scores = {"a2c": MethodScores(LOW, LOW), "a2c-asym-hs": MethodScores(HIGH, HIGH)}
     choice = choose(scores)
     assert choice.method == "a2c-asym-hs"
-    assert "beats that of a2c, the next best, with probability 1.00 [1.00, 1.00]" in choice.reason
+    assert choice.verdict == "Use a2c-asym-hs; it needs the state while it trains, not afterwards."
+    assert choice.reason == "Its final return beats that of a2c, the next best, with probability 1.00 [1.00, 1.00]."
     assert "helps here" in str(on_privilege(scores))
     assert "does harm here" in str(
         on_privilege({"a2c": MethodScores(HIGH, LOW), "a2c-asym-hs": MethodScores(LOW, LOW)})
@@ -55,7 +56,8 @@ def test_every_learner_is_compared_with_its_own_method_without_state():
 def test_among_equals_the_one_that_learns_fastest_is_chosen():
     choice = choose({"a2c": MethodScores(LOW, LOW), "a2c-asym-hs": MethodScores(MIXED, HIGH)})
     assert choice.method == "a2c-asym-hs"
-    assert "do not separate a2c and a2c-asym-hs, but it learns fastest" in choice.reason
+    assert choice.verdict.startswith("Use a2c-asym-hs, which learns fastest; it needs the state while it trains")
+    assert "do not separate a2c and a2c-asym-hs; its mean return over training is 1.20 [" in choice.reason
 
 
 def test_where_runs_separate_nothing_the_safest_is_chosen():
@@ -66,6 +68,7 @@ def test_where_runs_separate_nothing_the_safest_is_chosen():
     }
     choice = choose(scores)
     assert choice.method == "a2c"
+    assert choice.verdict == "No method is shown to be best; use a2c, which needs no state."
     assert "do not separate a2c, a2c-asym-hs and a2c-asym-s" in choice.reason
     needed = detectable_difference(MIXED[:, None], LOW[:, None])
     effect = f"no effect that these runs could show (of the final return, they would show a difference of {needed:.2f}"
@@ -77,6 +80,27 @@ def test_a_method_that_is_not_the_papers_can_be_among_the_equals():
     scores = {name: MethodScores(LOW, LOW) for name in ("a2c-asym-s", "a2c-react-3", "a2c-react-8", "a2c")}
     assert "do not separate a2c, a2c-react-8, a2c-react-3 and a2c-asym-s" in choose(scores).reason
     assert choose({name: scores[name] for name in ("a2c-react-3", "a2c-react-8")}).method == "a2c-react-8"
+
+
+@pytest.mark.parametrize(
+    ("method", "needed"),
+    [
+        ("a2c", "needs no state"),
+        ("dqn", "needs no state"),
+        ("a2c-react-2", "needs no state, but remembers 2 observations only"),
+        ("a2c-asym-hs", "needs the state while it trains, not afterwards"),
+        ("adqn-vr", "needs the state while it trains, not afterwards"),
+        ("ppo-asym-s", "needs the state while it trains, and may be biased"),
+        ("adqn-state", "needs the state while it trains, and may be biased"),
+    ],
+)
+def test_what_a_method_needs(method: str, needed: str):
+    assert needs(method) == needed
+    assert choose({method: MethodScores(LOW, LOW)}).reason == f"It {needed}."
+
+
+def test_a_critic_of_the_belief_needs_the_belief():
+    assert needs("a2c-asym-hs", "belief") == "needs the belief while it trains, not afterwards"
 
 
 def test_too_few_runs_prove_nothing():

@@ -200,8 +200,12 @@ class Comparison(NamedTuple):
     """What each method has reached, with 95 % intervals."""
     method: str
     """The one to use."""
+    verdict: str
+    """That in a sentence, with what it needs."""
+    reason: str
+    """What the runs say about it, in a sentence."""
     advice: str
-    """Why."""
+    """All that is known: verdict, reason, whether the state helps, and what an exact analysis says."""
     readings: tuple[ReadingWorth, ...]
     """What critics are worth by what they read, exactly; none if the world is not finite, or too large."""
 
@@ -213,9 +217,9 @@ def compared(world: str, runs: Runs) -> Comparison:
     from asymrl.worlds.registry import make
 
     scores, sees = scores_of(runs.metrics), runs.runs[0].settings.critic_sees
-    choice, why = choose(scores), reasons(make(world), sees)
-    advice = " ".join(filter(None, [choice.reason, on_privilege(scores, sees), why.text]))
-    return Comparison(world, runs, rows_of(scores), choice.method, advice, why.readings)
+    choice, why = choose(scores, sees), reasons(make(world), sees)
+    advice = " ".join(filter(None, [choice.verdict, choice.reason, on_privilege(scores, sees), why.text]))
+    return Comparison(world, runs, rows_of(scores), *choice, advice, why.readings)
 
 
 def _seeds(seeds: int | Sequence[int]) -> Sequence[int]:

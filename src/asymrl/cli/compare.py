@@ -12,7 +12,8 @@ import tyro
 
 from asymrl.cli.running import SEEDS, Running, train_to_the_end
 from asymrl.cli.sweep import axis
-from asymrl.cli.usage import UsageError, WorldName, user_errors
+from asymrl.cli.usage import Flag, UsageError, WorldName, user_errors
+from asymrl.cli.waiting import busy
 from asymrl.learning.methods import PAPER_METHODS
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Compare(Running):
     """Other settings of all runs, such as memory_size=64 actor_rate=0.001."""
     out: Path | None = None
     """Folder of the comparison. None: runs/compare-WORLD."""
+    details: Flag = False
+    """Also print whether showing the critic the state helps, and what an exact analysis says about critics here."""
 
     def run(self) -> int:
         from asymrl.api.wanted import compare_folder, comparison_store
@@ -70,16 +73,23 @@ class Compare(Running):
         from asymrl.report.reading_table import reading_lines
         from asymrl.stores.wording import thousands
 
-        answer = compared(self.world, Runs(store.path))
+        with busy("comparing the runs, and the critics by an exact analysis where that is quick"):
+            answer = compared(self.world, Runs(store.path))
         picture, numbers = answer.runs.plot(), store.path / "comparison.json"
         rows = [_plain(row) for row in answer.rows]
-        data = {"world": self.world, "use": answer.method, "advice": answer.advice, "methods": rows}
+        data: dict[str, Any] = {"world": self.world, "use": answer.method, "verdict": answer.verdict}
+        data |= {"reason": answer.reason, "advice": answer.advice, "methods": rows}
         data["readings"] = [reading.to_json() for reading in answer.readings]
         numbers.write_text(json.dumps(data, indent=1) + "\n")
         print(f"\n{self.world}: {self.seeds} runs of each method, {thousands(self.steps)} steps each; 95 % intervals")
-        print(f"\n{table(answer.rows)}\n\n{textwrap.fill(answer.advice, WIDTH, break_on_hyphens=False)}\n")
-        if answer.readings:
-            print(*reading_lines(answer.readings), "", sep="\n")
+        print(f"\n{table(answer.rows)}\n\n{answer.verdict}\n{answer.reason}\n")
+        if self.details:
+            rest = answer.advice.removeprefix(f"{answer.verdict} {answer.reason} ")
+            print(f"{textwrap.fill(rest, WIDTH, break_on_hyphens=False)}\n")
+            if answer.readings:
+                print(*reading_lines(answer.readings), "", sep="\n")
+        else:
+            print("The same command with --details says whether the state helps, and why.\n")
         print(f"learning curves {picture}\nnumbers         {numbers}\n\nnext:")
         chosen = f"--where method={answer.method}"
         print(f"asymrl evaluate {store.path} {chosen}\nasymrl export {store.path} {chosen} -o policy.npz")

@@ -18,7 +18,7 @@ from asymrl.report.intervals import (
     improvement_interval,
 )
 from asymrl.stores.statistics import final_returns, run_columns
-from asymrl.stores.wording import listed, short
+from asymrl.stores.wording import listed, plural, short
 from asymrl.worlds.critic_inputs import critic_symbol
 
 # Of each learner the method that needs no latent state, and the unbiased one that reads it besides the history.
@@ -91,26 +91,28 @@ def _column(values: Float[np.ndarray, "run"]) -> Float[np.ndarray, "run 1"]:
 
 
 class Choice(NamedTuple):
-    """The method to use, and the reason in words."""
+    """The method to use, in one sentence, and the reason in another."""
 
     method: str
+    verdict: str
     reason: str
 
 
-def choose(scores: Mapping[str, MethodScores]) -> Choice:
-    """The method with the best final return; among equals the one that learns fastest, or else the safest."""
+def choose(scores: Mapping[str, MethodScores], sees: str = "state") -> Choice:
+    """The method with the best final return; among equals the one that learns fastest, or else the safest.
+
+    `sees`: what privileged critics read, as the settings say it.
+    """
     best = max(scores, key=lambda method: _middle(scores[method].final))
     rest = [method for method in scores if method != best]
     if not rest:
-        return Choice(best, f"Use {best}: it is the only method here.")
+        return Choice(best, f"Use {best}, the only method here.", f"It {needs(best, sees)}.")
     rivals = [method for method in rest if not _beats(scores[best].final, scores[method].final)]
     if not rivals:
         second = max(rest, key=lambda method: _middle(scores[method].final))
         chance = improvement_interval(_column(scores[best].final), _column(scores[second].final))
-        return Choice(
-            best,
-            f"Use {best}: its final return beats that of {second}, the next best, with probability {chance.text(2)}.",
-        )
+        reason = f"Its final return beats that of {second}, the next best, with probability {chance.text(2)}."
+        return Choice(best, f"Use {best}; it {needs(best, sees)}.", reason)
     equals = [best, *rivals]
     names = listed(sorted(equals, key=safety_rank))
     fastest = max(equals, key=lambda method: _middle(scores[method].during))
@@ -118,13 +120,28 @@ def choose(scores: Mapping[str, MethodScores]) -> Choice:
         gained = bootstrap(_column(scores[fastest].during))
         return Choice(
             fastest,
-            f"Use {fastest}: the final returns do not separate {names}, but it learns fastest (mean return over "
-            f"training {gained.text(2)}).",
+            f"Use {fastest}, which learns fastest; it {needs(fastest, sees)}.",
+            f"The final returns do not separate {names}; its mean return over training is {gained.text(2)}.",
         )
     safest = min(equals, key=safety_rank)
     runs = min(len(each.final) for each in scores.values())
     more = "more --seeds or more --steps" if can_separate(runs, runs) else "at least 4 --seeds, as fewer prove nothing"
-    return Choice(safest, f"The runs do not separate {names}. Use {safest}, the safest of them, or decide with {more}.")
+    return Choice(
+        safest,
+        f"No method is shown to be best; use {safest}, which {needs(safest, sees)}.",
+        f"The runs do not separate {names}; decide with {more}.",
+    )
+
+
+def needs(name: str, sees: str = "state") -> str:
+    """What a method needs, and what to know about it, as the end of a sentence: "needs no state"."""
+    how, sees = method_named(name), sees.replace("+", " and the ")
+    if how.window:
+        return f"needs no {sees}, but remembers {plural('observation', how.window)} only"
+    if how.reads == "h":
+        return f"needs no {sees}"
+    unbiased = how.reads == "hs"
+    return f"needs the {sees} while it trains, " + ("not afterwards" if unbiased else "and may be biased")
 
 
 def on_privilege(scores: Mapping[str, MethodScores], sees: str = "state") -> str | None:
