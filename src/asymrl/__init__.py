@@ -14,11 +14,12 @@ Importing this package is cheap and registers the worlds with Gymnasium; JAX is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asymrl.adapters.gym.registration import register_worlds
 from asymrl.adapters.sources import SOURCES
 from asymrl.lazy import exports
+from asymrl.worlds.notebook import draw_worlds_by
 from asymrl.worlds.registry import add_source
 
 if TYPE_CHECKING:
@@ -67,6 +68,14 @@ __version__ = "0.1.0"
 for _source in SOURCES:
     add_source(_source)
 register_worlds()
+
+
+@draw_worlds_by
+def _first_picture(world: Any) -> bytes | None:
+    from asymrl.render.first_picture import first_picture  # drawing is imported when something is drawn
+
+    return first_picture(world)
+
 
 __getattr__, __dir__ = exports(
     __name__,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from asymrl.api.wanted import settings_for
 from asymrl.cli import main
 from asymrl.learning.settings import A2CSettings
-from asymrl.stores.hyperparameters import tuned
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 from tests.engine.stores import store_with_curves
@@ -16,9 +16,7 @@ from tests.engine.stores import store_with_curves
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    kinds = [
-        A2CSettings("shopping-5", method, **tuned("shopping-5", method) or {}) for method in ("a2c", "a2c-asym-hs")
-    ]
+    kinds = [settings_for("shopping-5", method) for method in ("a2c", "a2c-asym-hs")]  # as the paper tuned them
     runs = [Run(kind, seed) for kind in kinds for seed in (0, 1)]
     return store_with_curves(tmp_path_factory.mktemp("runs") / "mine", runs)
 

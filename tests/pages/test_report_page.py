@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
 
 import asymrl
 from asymrl.learning.settings import A2CSettings
@@ -20,6 +21,7 @@ from asymrl.pages.page import json_text
 from asymrl.pages.return_tables import returns_table
 from asymrl.pages.run_groups import groups_of
 from asymrl.report.curves import curves
+from asymrl.report.findings import Findings
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 from tests.engine.stores import made_result
@@ -179,3 +181,19 @@ def test_points_of_800_runs_are_those_of_the_table(many: tuple[Store, dict[str, 
             for run, values in zip(line["runs"], line["values"]["return"], strict=True):
                 there = [value for value in values if value is not None]
                 np.testing.assert_allclose(there, returns[run], rtol=ROUNDING, atol=1e-12)
+
+
+def test_runs_show_their_ranking_in_a_notebook(store: Store, tmp_path: Path):
+    html, ranking = asymrl.load(store.path)._repr_html_(), asymrl.load(store.path).ranking()
+    for estimate, low, high in ranking.select("^final_return.*$").rows():
+        assert f"{estimate:.3f} [{low:.3f}, {high:.3f}]" in html
+    Store.create(tmp_path / "new", store.runs).release()
+    assert "9 runs, not begun" in asymrl.load(tmp_path / "new")._repr_html_()
+
+
+def test_findings_show_their_tables_and_figures():
+    numbers = pl.DataFrame({"arm": ["<i>"], "iqm": [0.5], "iqm_low": [0.25], "iqm_high": [0.75]})
+    html = Findings("name", numbers, numbers, {"figure": Figure()}, ["a < b"])._repr_html_()
+    assert "<td>&lt;i&gt;</td><td class=n>0.500 [0.250, 0.750]</td>" in html
+    assert "<p>a &lt; b</p>" in html
+    assert '<img alt="figure" src="data:image/png;base64,' in html

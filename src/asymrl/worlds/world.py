@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from asymrl.worlds.notebook import world_html
 from asymrl.worlds.registry import DEFAULT_TIME_LIMIT as DEFAULT_TIME_LIMIT
 from asymrl.worlds.spaces import ActionSpace, Discrete, MultiDiscrete, Space
 
@@ -136,6 +137,10 @@ class World(eqx.Module):
     def signals(self) -> dict[str, Signal]:
         """What a privileged critic may read, by name: `state`, the whole latent, and parts of it."""
         return {"state": Signal(lambda latent: latent, self.latent_space, "the whole state")}
+
+    def _repr_html_(self) -> str:
+        """The world in a notebook."""
+        return world_html(self)
 
     def with_time_limit(self, time_limit: int | None) -> World:
         """The same world with another time limit; None for no limit."""
