@@ -31,6 +31,7 @@ from asymrl.cli.sweep import Sweep
 from asymrl.cli.theory import Theory
 from asymrl.cli.train import Resume, Train, TrainOptions, train_command
 from asymrl.cli.usage import UsageError
+from asymrl.cli.watch import Watch
 from asymrl.engine.cache import use_compilation_cache
 
 
@@ -58,6 +59,7 @@ COMMANDS = {
     "compare": Compare,
     "reproduce": Reproduce,
     "study": RunStudy,
+    "watch": Watch,
     "play": Play,
     "report": WriteReport,
     "evaluate": Evaluate,

@@ -39,14 +39,16 @@ class Section(NamedTuple):
     """Files in `pages/assets` that the section needs, each ending in .js or .css."""
 
 
-def page_of(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
+def page_of(title: str, sections: Sequence[Section], subtitle: str = "", *, connects: bool = False) -> str:
     """The page with these sections as one HTML file.
 
     Args:
         title: plain text.
         sections: in their order.
         subtitle: plain text for under the title.
+        connects: whether the page may ask the server that it came from for more.
     """
+    policy = f"{POLICY}; connect-src 'self'" if connects else POLICY
     assets = dict.fromkeys(("page.css", *(asset for section in sections for asset in section.assets), "page.js"))
     styles = [_palette(), *(_asset(name) for name in assets if name.endswith(".css"))]
     scripts = [_asset(name) for name in assets if name.endswith(".js")]
@@ -54,7 +56,7 @@ def page_of(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title>",
             *(f"<style>\n{text}\n</style>" for text in styles),

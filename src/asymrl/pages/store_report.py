@@ -30,16 +30,25 @@ def report_page(store: Store, more: Sequence[Section] = ()) -> str:
     Raises:
         RunError: if the runs have not begun.
     """
+    return page_of(store.path.resolve().name, report_sections(store, more), report_subtitle(store))
+
+
+def report_sections(store: Store, more: Sequence[Section] = ()) -> list[Section]:
+    """The sections of the report; see `report_page`."""
     table = read_table(store.path, RUNS_FILE)
     groups = groups_of(table)
-    sections = [
+    return [
         curves_section(store),
         *more,
         returns_section(groups),
         settings_section(store, groups, table),
         training_section(store, table),
     ]
-    return page_of(store.path.resolve().name, sections, subtitle(table))
+
+
+def report_subtitle(store: Store) -> str:
+    """The runs of a store in a line."""
+    return subtitle(read_table(store.path, RUNS_FILE))
 
 
 def save_report(store: Store, path: str | os.PathLike[str], more: Sequence[Section] = ()) -> Path:

@@ -4,10 +4,8 @@
 function startCurves(element, data) {
   const MOST_LINES = 12, MOST_SEEDS = 40, PRINT_WIDTH = 340;
   const distinct = (values) => [...new Set(values)];
-  const labels = distinct(data.worlds.flatMap((world) => world.lines.map((line) => line.label)));
-  const colours = new Map(data.worlds.flatMap((world) => world.lines.map((line) => [line.label, line.colour])));
-  const seeds = distinct(data.worlds.flatMap((world) => world.lines.flatMap((line) => line.seeds))).sort((a, b) => a - b);
-  const hasRuns = data.worlds.some((world) => world.lines.some((line) => Object.keys(line.values).length > 0));
+  let labels, colours, seeds, hasRuns;
+  read(data);
   const state = {
     metric: data.metrics.length ? data.metrics[0].name : null,
     view: "mean",
@@ -20,6 +18,36 @@ function startCurves(element, data) {
   const area = element.querySelector(".charts"), controls = element.querySelector(".controls");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   let printing = false;
+
+  function read(fresh) {
+    data = fresh;
+    labels = distinct(data.worlds.flatMap((world) => world.lines.map((line) => line.label)));
+    colours = new Map(data.worlds.flatMap((world) => world.lines.map((line) => [line.label, line.colour])));
+    seeds = distinct(data.worlds.flatMap((world) => world.lines.flatMap((line) => line.seeds))).sort((a, b) => a - b);
+    hasRuns = data.worlds.some((world) => world.lines.some((line) => Object.keys(line.values).length > 0));
+  }
+
+  // Takes curves that have grown. What is shown and zoomed into stays; what is new is shown.
+  function update(fresh) {
+    const names = () => ({ worlds: data.worlds.map((world) => world.name), labels, seeds });
+    const old = names(), had = { ...old, metrics: data.metrics.length, hasRuns };
+    read(fresh);
+    for (const [kind, all] of Object.entries(names())) {
+      all.filter((name) => !old[kind].includes(name)).forEach((name) => state[kind].add(name));
+    }
+    if (state.metric === null && data.metrics.length) state.metric = data.metrics[0].name;
+    const has = { ...names(), metrics: data.metrics.length, hasRuns };
+    if (JSON.stringify(had) !== JSON.stringify(has)) {
+      buildControls();
+      draw();
+      return;
+    }
+    for (const world of data.worlds) {
+      const chart = charts.get(world.name), { tables, series } = seriesOf(world);
+      if (chart && series.length === chart.series.length && tables.length) chart.setData(uPlot.join(tables));
+      else if (chart) draw();
+    }
+  }
 
   // The labels whose mean is highest at the end, each world counting alike.
   function best(all, count) {
@@ -321,4 +349,5 @@ function startCurves(element, data) {
   buildControls();
   draw();
   element.charts = charts; // for the console
+  return update;
 }

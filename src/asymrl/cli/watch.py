@@ -1,0 +1,49 @@
+"""`asymrl watch`: the report of runs in the browser, while they are trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from asymrl.cli.usage import Flag, RunFolder, UsageError, open_runs
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Follow a training in the browser: the page of `asymrl report`, with new points as they come.
+
+    Only browsers on this machine can see it, and it shows nothing but these runs. Ctrl-C ends it; the training goes on.
+    """
+
+    folder: RunFolder
+
+    port: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: any that is free)")] = None
+    """Port of the address."""
+
+    open: Flag = False
+    """Also open the page in the browser."""
+
+    def run(self) -> int:
+        if self.port is not None and not 1 <= self.port <= 65535:
+            raise UsageError(f"--port {self.port}: choose a number from 1 to 65535")
+        open_runs(self.folder)
+
+        from asymrl.pages.live_page import LivePage
+        from asymrl.pages.page_server import PageServer
+
+        live = LivePage(self.folder)
+        try:
+            server = PageServer({"/": live.page, "/data.json": live.data}, self.port or 0)
+        except OSError as error:
+            problem = (error.strerror or str(error)).lower()
+            raise UsageError(f"--port {self.port}: {problem}; choose another, or leave it out") from error
+        with server:
+            print(f"{server.url}  follows {self.folder}; Ctrl-C ends it", flush=True)
+            if self.open:
+                import webbrowser
+
+                webbrowser.open(server.url)
+            server.serve_forever(poll_interval=0.2)
+        return 0

@@ -1,0 +1,53 @@
+"use strict";
+
+// Follows a training: asks the server for what is new and gives each section its part of it.
+function startLive(element, { version, seconds }) {
+  const state = element.querySelector(".live");
+  const html = new Map();
+  let known = version, changed = null;
+
+  function say(text, ended = false) {
+    state.textContent = text;
+    state.classList.toggle("ended", ended);
+  }
+
+  function replace(section, text) {
+    const open = [...section.querySelectorAll("details")].map((one) => one.open);
+    const made = document.createElement("template");
+    made.innerHTML = text; // our own markup, in which the texts of others are escaped
+    section.replaceChildren(section.querySelector("h2"), made.content);
+    section.querySelectorAll("details").forEach((one, i) => { one.open = open[i] === true; });
+  }
+
+  function take({ subtitle, sections }) {
+    const there = [...document.querySelectorAll("main > section")].map((one) => one.id).filter((id) => id !== element.id);
+    if (there.join() !== sections.map(({ name }) => "section-" + name).join()) {
+      location.reload();
+      return;
+    }
+    document.querySelector(".subtitle").textContent = subtitle;
+    for (const { name, html: text, data } of sections) {
+      const update = updates.get(name);
+      if (update) update(data);
+      else if (html.get(name) !== text) replace(document.getElementById("section-" + name), text);
+      html.set(name, text);
+    }
+  }
+
+  async function ask() {
+    try {
+      const answer = await fetch("data.json", { cache: "no-store", headers: { "If-None-Match": known } });
+      if (answer.status === 200) {
+        take(await answer.json());
+        known = answer.headers.get("ETag");
+        changed = new Date();
+      }
+      say("Follows the training" + (changed ? ", last change at " + changed.toLocaleTimeString() : "") + ".");
+    } catch {
+      say("asymrl watch has ended; this is what it showed last.", true);
+    }
+    setTimeout(ask, 1000 * seconds);
+  }
+
+  setTimeout(ask, 1000 * seconds);
+}

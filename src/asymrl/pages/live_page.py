@@ -1,0 +1,85 @@
+"""The report of a store that is being trained, as a page that follows it.
+
+The page asks for `/data.json` every few seconds and gives each section what is new, so that choices and zoom stay.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from asymrl.pages.page import Section, page_of
+from asymrl.pages.page_server import Document
+from asymrl.pages.store_report import report_sections, report_subtitle
+from asymrl.stores.files import RunError
+from asymrl.stores.store import METRICS_FILE, RUNS_FILE, SETTINGS_FILE, Store
+
+SECONDS = 2.0  # between two questions of the page
+SHARE = 0.2  # of the time at most that making the report may take, as the training needs the cores
+FOLLOWING = '<p class="live" role="status">Follows the training.</p>'
+
+
+class LiveReport(NamedTuple):
+    """A report of one moment: the same contents as a page, and as data for a page that is open already."""
+
+    page: Document
+    data: Document
+
+
+class LivePage:
+    """The report of the runs in a folder, made again when they have changed. Safe to use from several threads."""
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic):
+        self.folder, self._clock = folder, clock
+        self._lock = threading.Lock()
+        self._report: LiveReport | None = None
+        self._seen: tuple[object, ...] = ()
+        self._not_before = 0.0
+
+    def page(self) -> Document:
+        return self._newest().page
+
+    def data(self) -> Document:
+        return self._newest().data
+
+    def _newest(self) -> LiveReport:
+        with self._lock:
+            files = tuple(map(_stamp, (self.folder / name for name in (SETTINGS_FILE, METRICS_FILE, RUNS_FILE))))
+            begun = self._clock()
+            if self._report is None or (files != self._seen and begun >= self._not_before):
+                self._report, self._seen = self._made(), files
+                took = self._clock() - begun
+                self._not_before = begun + took / SHARE
+            return self._report
+
+    def _made(self) -> LiveReport:
+        title = self.folder.resolve().name
+        try:
+            store = Store.open(self.folder)
+            return _report(title, report_subtitle(store), report_sections(store))
+        except RunError as error:
+            return self._report or _report(title, str(error), [])  # damaged or gone: what was there is shown
+
+
+def _report(title: str, subtitle: str, sections: Sequence[Section]) -> LiveReport:
+    contents = [{"name": each.name, "html": each.html, "data": each.data} for each in sections]
+    text = json.dumps({"subtitle": subtitle, "sections": contents}, separators=(",", ":"), allow_nan=False)
+    data = Document("application/json", text.encode())
+    follower = Section(
+        "Live", "live", FOLLOWING, {"version": data.etag, "seconds": SECONDS}, "startLive", ("live.css", "live.js")
+    )
+    page = page_of(title, [follower, *sections], subtitle, connects=True)
+    return LiveReport(Document("text/html; charset=utf-8", page.encode()), data)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is written anew."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
