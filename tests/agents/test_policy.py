@@ -37,8 +37,9 @@ def test_runs_are_chosen_by_their_settings_as_text_or_as_values():
     assert choose_runs(runs, {"actor_rate": "0.010"}) == [2, 3]
     assert choose_runs(runs, {"actor_rate": 0.001, "hidden": None}) == [1]
     assert choose_runs(runs, {"actor_rate": "1e-3", "hidden": "(8,)"}) == [0]
+    assert choose_runs([Run(small(hidden=(8, 4)), 0)], {"hidden": "8:4"}) == [0]
     for where, message in (
-        ({"actor_rate": "fast"}, "no run has actor_rate=fast"),
+        ({"actor_rate": "fast"}, "no run has actor_rate=fast; actor_rate is 0.001 or 0.01"),
         ({"rate": 0.1}, "unknown setting 'rate'"),
     ):
         with pytest.raises(RunError, match=message):

@@ -52,6 +52,8 @@ def test_evaluate_prints_a_table_or_json(run: Run, folder: Path):
         assert one["terminated"] + one["truncated"] == pytest.approx(1)
         assert 1 <= one["length"]["mean"] <= 8
         assert one["normalised_return"] is None
+    status, out, _ = run("evaluate", folder, "--episodes", 50, "--json", "--run-seed", 5)
+    assert json.loads(out)["runs"] == report["runs"][1:]
     status, out, _ = run("evaluate", folder, "--episodes", 50)
     lines = out.splitlines()
     assert status == 0
@@ -81,15 +83,19 @@ def test_render_draws_the_policy_and_the_critic(run: Run, folder: Path, tmp_path
 @pytest.mark.parametrize(("ending", "read"), [(".npz", NumpyPolicy), (".onnx", OnnxPolicy)])
 def test_export_writes_the_best_seed_or_the_one_asked_for(run: Run, folder: Path, tmp_path: Path, ending: str, read):
     file = tmp_path / f"policy{ending}"
-    status, out, _ = run("export", folder, "-o", file)
+    status, out, err = run("export", folder, "-o", file)
     assert status == 0
+    assert err == (
+        f"{folder}: a2c-asym-hs, seed 5, has the best recent return of 2 runs, -3.25; choose others with "
+        "--where NAME=VALUE and --run-seed K\n"
+    )
     first, second = out.splitlines()
-    assert first == f"{file}: tiger:episodic=true, a2c-asym-hs, seed 5, the one with the best recent return (-3.25)"
+    assert first == f"{file}: tiger:episodic=true, a2c-asym-hs, seed 5, recent return -3.25"
     assert second.startswith("Checked over whole episodes")
     assert read(file).about["run_seed"] == 5
     assert read(file).about["settings"]["time_limit"] == 8
-    status, out, _ = run("export", folder, "-o", file, "--run-seed", 4)
-    assert status == 0
+    status, out, err = run("export", folder, "-o", file, "--run-seed", 4)
+    assert (status, err) == (0, "")
     assert read(file).about["run_seed"] == 4
     assert [path.name for path in tmp_path.iterdir()] == [file.name]  # nothing half written is left
 
@@ -101,7 +107,9 @@ def test_export_writes_the_best_seed_or_the_one_asked_for(run: Run, folder: Path
         (("evaluate", "EMPTY"), "EMPTY: no runs here, it holds no settings.json; `asymrl train` makes some"),
         (("evaluate", "RUN", "--episodes", "0"), "--episodes 0: at least 1 is needed"),
         (("evaluate", "RUN", "--where", "method"), "--where method: write NAME=VALUE, such as method=a2c-asym-hs"),
-        (("evaluate", "RUN", "--where", "method=a2c"), "RUN: no run has method=a2c"),
+        (("evaluate", "RUN", "--where", "method=a2c"), "RUN: no run has method=a2c; method is a2c-asym-hs"),
+        (("evaluate", "ABOVE"), "ABOVE: no runs here, it holds no settings.json; choose ABOVE/tiger"),
+        (("evaluate", "RUN", "--run-seed", "9"), "RUN: there is no run with the seed 9; the seeds are 4, 5"),
         (("evaluate", "RUN", "--where", "methods=a2c"), "RUN: unknown setting 'methods'"),
         (("render", "RUN", "--run-seed", "9"), "RUN: there is no run with the seed 9; the seeds are 4, 5"),
         (("render", "RUN", "--policy", "listen"), "--policy listen: a run acts by its own policy"),
@@ -124,7 +132,7 @@ def test_a_mistake_of_the_user_is_one_line_and_status_2(
     run: Run, folder: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
 ):
     def placed(text: str) -> str:
-        return text.replace("RUN:", f"{folder}:").replace("EMPTY", str(tmp_path))
+        return text.replace("RUN:", f"{folder}:").replace("EMPTY", str(tmp_path)).replace("ABOVE", str(folder.parent))
 
     status, out, err = run(*(str(folder) if word == "RUN" else placed(word) for word in arguments))
     assert (status, out) == (2, "")

@@ -235,6 +235,11 @@ def test_a_curve_in_a_line():
             [Run(new_settings(method=m, clip_norm=norm), 0) for m in ("a2c", "ppo", "dqn") for norm in (1.0, 2.0)],
             "3 methods · 6 runs that differ in clip_norm · 2 000 000",
         ),
+        # So do the discounts of worlds, and what the paper tuned for a method.
+        (
+            [Run(new_settings(world=world, discount=gamma), 0) for world, gamma in (("tiger", 0.9), ("cleaner", 0.8))],
+            "2 worlds · a2c-asym-hs · seed 0 ·",
+        ),
         ([Run(tiny(), 0), Run(tiny(steps=600, log_points=3), 1)], "600 to 12 000 steps each"),
     ],
 )

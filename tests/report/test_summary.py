@@ -103,6 +103,12 @@ def test_kinds_of_runs_are_ranked_within_their_world():
     assert ranked["final_return"].to_list() == pytest.approx([0.5, None, 0.8, 0.6])
 
 
+def test_what_follows_from_the_world_tells_nothing_apart():
+    """The discount of each world is its own."""
+    each = [runs(world).with_columns(critic_rate=pl.lit(rate)) for world, rate in (("tiger", 0.5), ("cleaner", 0.1))]
+    assert ranking_of(pl.concat(each)).columns[:3] == ["world", "method", "runs"]
+
+
 def test_references_hold_for_the_default_time_limit():
     assert comparable(runs())
     assert comparable(pl.DataFrame({"world": ["tiger"], "time_limit": [100]}))

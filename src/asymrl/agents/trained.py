@@ -19,6 +19,7 @@ from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run
 from asymrl.stores.states import from_saved
 from asymrl.stores.store import Store
+from asymrl.stores.wording import listed
 from asymrl.worlds.world import World
 
 
@@ -84,7 +85,10 @@ def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] |
             groups.setdefault(saved.runs[row].settings.shape(), []).append((number, saved.only([row])))
     if not groups:
         if not store.keeps_networks:
-            raise RunError(f"{store.path}: the networks of its runs were not kept; their learning curves are there")
+            raise RunError(
+                f"{store.path}: the networks of its runs were not kept, only their learning curves; train with "
+                "--keep-networks to keep them"
+            )
         raise RunError(f"{store.path}: no checkpoint yet; begin with `asymrl resume {store.path}`")
     loaded = []
     for shape, parts in groups.items():
@@ -116,8 +120,25 @@ def choose_runs(runs: Sequence[Run], where: Mapping[str, Any], seed: int | None 
         if seed is not None and not where:
             known = ", ".join(map(str, sorted({run.seed for run in runs})))
             raise RunError(f"there is no run with the seed {seed}; the seeds are {known}")
-        raise RunError(f"no run has {', '.join(f'{name}={value}' for name, value in where.items())}")
+        raise RunError(f"no run has {_asked(where, seed)}; {_present(runs, where)}")
     return chosen
+
+
+def _asked(where: Mapping[str, Any], seed: int | None) -> str:
+    return ", ".join(
+        [*(f"{name}={value}" for name, value in where.items()), *([] if seed is None else [f"seed {seed}"])]
+    )
+
+
+def _present(runs: Sequence[Run], where: Mapping[str, Any]) -> str:
+    """What the runs have instead, of the settings that were asked for."""
+    there = {
+        name: sorted({str(getattr(run.settings, name)) for run in runs if hasattr(run.settings, name)})
+        for name in where
+    }
+    return "; ".join(
+        f"{name} is {listed(values, 'or')}" if values else f"none has {name}" for name, values in there.items()
+    )
 
 
 def _same(value: Any, wanted: Any) -> bool:
@@ -127,6 +148,8 @@ def _same(value: Any, wanted: Any) -> bool:
             return value == float(wanted)
         except ValueError:
             return False
+    if isinstance(value, tuple) and isinstance(wanted, str) and ":".join(map(str, value)) == wanted:
+        return True  # hidden=64:64, as `--set` takes it and tables show it
     return value == wanted or str(value) == str(wanted)
 
 
@@ -142,7 +165,7 @@ def best_run(
     chosen = choose_runs(store.runs, where or {}, seed)
     worlds = sorted({store.runs[number].settings.world for number in chosen})
     if len(worlds) > 1:
-        raise RunError(f"runs of several worlds; choose one with --where world={worlds[0]}, for example")
+        raise RunError(f"runs in {listed(worlds)}; choose a world with --where, such as --where world={worlds[0]}")
     known = {n: store.results()[n].recent_return for n in chosen if n in store.results()}
     known = {n: value for n, value in known.items() if np.isfinite(value)}
     if len(known) == len(chosen):  # the tables say which it is, so that only one has to be loaded

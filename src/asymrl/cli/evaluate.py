@@ -37,6 +37,10 @@ class Evaluate:
 
     where: Where = ()
 
+    run_seed: Annotated[
+        int | None, tyro.conf.arg(metavar="K", help="Seed of the run.", help_behavior_hint="(default: all)")
+    ] = None
+
     seed: int = 0
     """Seed of the episodes."""
 
@@ -47,7 +51,7 @@ class Evaluate:
     def run(self) -> int:
         if self.episodes < 1:
             raise UsageError(f"--episodes {self.episodes}: at least 1 is needed")
-        groups = load_runs(self.folder, self.where)
+        groups = load_runs(self.folder, self.where, self.run_seed)
 
         from asymrl.agents.evaluation import evaluate, over_seeds, yardstick
 

@@ -49,8 +49,7 @@ class Export:
         except (ValueError, OSError) as error:
             raise UsageError(f"{self.output}: cannot be written: {error}") from error
         what = f"{chosen.settings.world}, {chosen.settings.method}, seed {chosen.seed}"
-        why = "" if self.run_seed is not None else ", the one with the best recent return"
-        print(f"{self.output}: {what}{why} ({chosen.recent_return:.3g})")
+        print(f"{self.output}: {what}, recent return {chosen.recent_return:.3g}")
         print(f"Checked over whole episodes: it agrees with the agent to {difference:.0e}.")
         return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -107,23 +108,34 @@ def open_runs(folder: str | Path) -> Runs:
 
     if not holds_runs(folder):
         what = "there is no such folder" if not Path(folder).is_dir() else "it holds no settings.json"
-        raise UsageError(f"{folder}: no runs here, {what}; `asymrl train` makes some")
+        inside = sorted(str(file.parent) for file in Path(folder).glob("*/settings.json"))
+        remedy = f"choose {' or '.join(inside[:5])}" if inside else "`asymrl train` makes some"
+        raise UsageError(f"{folder}: no runs here, {what}; {remedy}")
     with user_errors(folder):
         return Runs(run_folder(folder))
 
 
-def load_runs(folder: str | Path, where: Sequence[str] = ()) -> list[TrainedRuns]:
+def load_runs(folder: str | Path, where: Sequence[str] = (), run_seed: int | None = None) -> list[TrainedRuns]:
     """The trained runs that the user asked for, grouped by shape."""
     runs = open_runs(folder)
     with user_errors(folder):
-        return runs.load(_settings_of(where))
+        return runs.load(_settings_of(where), run_seed)
 
 
 def select_run(folder: str | Path, run_seed: int | None, where: Sequence[str] = ()) -> TrainedRun:
-    """The trained run with this seed and these settings, or the best of them."""
-    runs = open_runs(folder)
+    """The trained run with this seed and these settings, or the best of them; prints which, where there are several."""
+    from asymrl.agents.trained import choose_runs
+
+    runs, asked = open_runs(folder), _settings_of(where)
     with user_errors(folder):
-        return runs.best(_settings_of(where), run_seed)
+        chosen, others = runs.best(asked, run_seed), len(choose_runs(runs.runs, asked, run_seed))
+    if others > 1:
+        print(
+            f"{folder}: {chosen.settings.method}, seed {chosen.seed}, has the best recent return of {others} runs, "
+            f"{chosen.recent_return:.3g}; choose others with --where NAME=VALUE and --run-seed K",
+            file=sys.stderr,
+        )
+    return chosen
 
 
 def _settings_of(where: Sequence[str]) -> dict[str, str]:

@@ -59,7 +59,9 @@ def ranking_of(runs: pl.DataFrame) -> pl.DataFrame:
         `world, method, <settings in which kinds differ>, runs, final_return` (the interquartile mean, with the bounds
         of its 95 % interval) and, if runs failed, `failed`, how many. Those are left out of the other numbers.
     """
-    own = [name for name in _differing(runs) if name not in ("world", "method")]
+    same = runs.group_by("world", "method").agg(pl.col(_differing(runs)).n_unique().name.suffix(" values"))
+    # What follows from world and method, such as a world's discount, tells nothing apart.
+    own = [name for name in _differing(runs) if name not in ("world", "method") and (same[f"{name} values"] > 1).any()]
     kinds, rows = ["world", "method", *own], []
     for kind, part in runs.group_by(kinds, maintain_order=True):
         finals = part.filter(pl.col("status") != "failed")["final_return"].drop_nulls().to_numpy()

@@ -131,17 +131,17 @@ def differing(runs: Iterable[Run]) -> tuple[str, ...]:
 
 
 def differing_by_choice(runs: Iterable[Run]) -> tuple[str, ...]:
-    """Those of `differing` that tell runs apart for people: not defaults that their learners do not share."""
-    runs = list(runs)
+    """Those of `differing` that tell runs apart for people: world and method, and what differs where both are the same.
 
-    def is_chosen(name: str) -> bool:
-        settings = [run.settings for run in runs if hasattr(run.settings, name)]
-        values: dict[type[Settings], set[Any]] = {}
-        for each in settings:
-            values.setdefault(type(each), set()).add(getattr(each, name))
-        return any(value != {getattr(kind, name)} for kind, value in values.items())
-
-    return tuple(name for name in differing(runs) if name == "method" or is_chosen(name))
+    The rest follows from them: what the paper tuned for them, a world's discount, defaults of a learner.
+    """
+    values: dict[tuple[str, str, str], set[Any]] = {}
+    names = differing(runs := list(runs))
+    for settings in {run.settings for run in runs}:
+        for name in names:
+            values.setdefault((settings.world, settings.method, name), set()).add(getattr(settings, name, None))
+    chosen = {name for (_, _, name), each in values.items() if len(each) > 1}
+    return tuple(name for name in names if name in chosen | {"world", "method"})
 
 
 def label(run: Run, names: Sequence[str]) -> str:
