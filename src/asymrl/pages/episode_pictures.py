@@ -14,7 +14,7 @@ from asymrl.render import draw_view, draw_world, style
 from asymrl.worlds.world import World
 
 WIDTH, HEIGHT, DPI = 3.6, 3.08, 110  # inches: the panel of a frame, so that letters have their usual size
-COLOURS = 128
+COLOURS = 64
 
 
 class EpisodePictures:
@@ -51,8 +51,6 @@ class EpisodePictures:
         return self._number_of_subject[key]
 
     def _drawn(self, draw: Callable[[Any], None]) -> str:
-        from PIL import Image
-
         figure, ax, fixtures = self._stage = self._stage or _new_stage()
         draw(ax)
         figure.canvas.draw()
@@ -60,11 +58,20 @@ class EpisodePictures:
         for artist in ax.get_children():
             if artist not in fixtures:
                 artist.remove()
-        # Few colours are enough for flat shapes and make a file a third as large.
-        picture = Image.fromarray(pixels).quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-        buffer = io.BytesIO()
+        return _encoded(pixels)
+
+
+def _encoded(pixels: np.ndarray) -> str:
+    """Pixels as a data URL. Few colours are enough for flat shapes and make a picture half as large."""
+    from PIL import Image, features
+
+    picture = Image.fromarray(pixels).quantize(COLOURS, dither=Image.Dither.NONE)
+    buffer, kind = io.BytesIO(), "webp" if features.check("webp") else "png"
+    if kind == "webp":
+        picture.convert("RGB").save(buffer, "WEBP", lossless=True, quality=60)
+    else:
         picture.save(buffer, "PNG", optimize=True)
-        return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f"data:image/{kind};base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def _new_stage() -> tuple[Any, Any, set[Any]]:

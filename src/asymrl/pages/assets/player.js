@@ -45,6 +45,7 @@ function startPlayer(element, data) {
       make("label", { for: "player-other" }, "Compare with", otherChoice)),
     make("div", { class: "player-controls" }, ...Object.values(buttons), slider, status),
     lanes,
+    data.left_out ? make("p", { class: "player-note" }, `${data.left_out} more episodes did not fit into this page.`) : "",
   );
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", "Episode player");
