@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from asymrl.learning.settings import Settings
 from asymrl.pages.run_groups import RunGroup, group_colours, groups_of
-from asymrl.report.curves import MEANINGS, curves
+from asymrl.report.curves import MEANINGS, SERIES, curves
 from asymrl.report.summary import comparable
 from asymrl.stores.store import RUNS_FILE, Store, read_table
 
@@ -42,9 +42,10 @@ class Axis(NamedTuple):
 def curve_data(store: Store) -> dict[str, Any]:
     """The learning curves of a store for `startCurves` in curves.js.
 
-    `metrics`: their names and labels. `worlds`: each with a `name`, `references`, `axes` (lists of timesteps) and
-    `lines`, which are groups of runs that differ in the seed only: `label`, `colour`, number of its `axis`, the numbers
-    and `seeds` of its `runs`, and by metric the `mean` over runs, its standard `error`, and the `values` of each run.
+    `palette`: colours for many lines. `metrics`: their names and labels. `worlds`: each with a `name`, `references`,
+    `axes` (lists of timesteps) and `lines`, which are groups of runs that differ in the seed only: `label`, `colour`,
+    number of its `axis`, the numbers and `seeds` of its `runs`, and by metric the `mean` over runs, its standard
+    `error`, and the `values` of each run.
     """
     metrics, table = store.metrics(), read_table(store.path, RUNS_FILE)
     groups = groups_of(table.filter(pl.col("run").is_in(metrics["run"].unique().implode())))
@@ -53,6 +54,7 @@ def curve_data(store: Store) -> dict[str, Any]:
     settings = [run.settings for run in store.runs]
     in_world = {frame["world"][0]: frame for frame in metrics.partition_by("world", maintain_order=True)}
     return {
+        "palette": list(SERIES),
         "metrics": [{"name": name, "label": LABELS.get(name, name.replace("_", " "))} for name in names],
         "worlds": [
             _world(world, in_world[world], lines, settings, names, stride, colours) for world, lines in groups.items()

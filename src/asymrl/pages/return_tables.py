@@ -42,7 +42,7 @@ def returns_section(groups: Mapping[str, Sequence[RunGroup]]) -> Section:
         notes.append(f"improvement: the probability that a run does better than one of {which}, with its interval.")
         power = power_statement(pl.concat([table.select("runs", "improvement") for table in compared]))
         notes += [f"{power}."] if power else []
-    parts = [f'<p class="hint">{escape(note)}</p>' for note in notes]
+    parts = [f'<p class="note">{escape(note)}</p>' for note in notes]
     parts += [f"<h3>{escape(world)}</h3>\n{_shown(table)}{_pairs(groups[world])}" for world, table in tables.items()]
     return Section("Final returns", "returns", "\n".join(parts))
 

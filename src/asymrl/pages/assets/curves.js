@@ -4,13 +4,14 @@
 function startCurves(element, data) {
   const MOST_LINES = 12, MOST_SEEDS = 40, PRINT_WIDTH = 340;
   const distinct = (values) => [...new Set(values)];
-  let labels, colours, seeds, hasRuns;
+  const colours = new Map(), dashes = new Map();
+  let labels, seeds, isMany, hasRuns;
   read(data);
   const state = {
     metric: data.metrics.length ? data.metrics[0].name : null,
     view: "mean",
     worlds: new Set(data.worlds.map((world) => world.name)),
-    labels: new Set(labels.length > MOST_LINES ? best(labels, MOST_LINES) : labels),
+    labels: new Set(isMany ? ranked(labels).slice(0, MOST_LINES) : labels),
     seeds: new Set(seeds),
   };
   const charts = new Map(); // by the name of the world
@@ -21,10 +22,20 @@ function startCurves(element, data) {
 
   function read(fresh) {
     data = fresh;
-    labels = distinct(data.worlds.flatMap((world) => world.lines.map((line) => line.label)));
-    colours = new Map(data.worlds.flatMap((world) => world.lines.map((line) => [line.label, line.colour])));
-    seeds = distinct(data.worlds.flatMap((world) => world.lines.flatMap((line) => line.seeds))).sort((a, b) => a - b);
-    hasRuns = data.worlds.some((world) => world.lines.some((line) => Object.keys(line.values).length > 0));
+    const lines = data.worlds.flatMap((world) => world.lines);
+    labels = distinct(lines.map((line) => line.label));
+    seeds = distinct(lines.flatMap((line) => line.seeds)).sort((a, b) => a - b);
+    hasRuns = lines.some((line) => line.runs.length > 1) && lines.some((line) => Object.keys(line.values).length > 0);
+    isMany = labels.length > MOST_LINES;
+    if (!isMany) lines.forEach((line) => colours.set(line.label, line.colour));
+    else ranked(labels).filter((label) => !dashes.has(label)).forEach(distinguish);
+  }
+
+  // Many lines need dashes besides colours; the best ones have the first of both.
+  function distinguish(label) {
+    const rank = dashes.size, count = data.palette.length;
+    colours.set(label, data.palette[rank % count]);
+    dashes.set(label, [[], [8, 4], [3, 3]][Math.min(2, Math.floor(rank / count))]);
   }
 
   // Takes curves that have grown. What is shown and zoomed into stays; what is new is shown.
@@ -49,8 +60,8 @@ function startCurves(element, data) {
     }
   }
 
-  // The labels whose mean is highest at the end, each world counting alike.
-  function best(all, count) {
+  // The labels by their best rank in a world, where the mean at the end decides.
+  function ranked(all) {
     const ranks = new Map(all.map((label) => [label, Infinity]));
     for (const world of data.worlds) {
       const last = (line) => (Object.values(line.mean)[0] || []).findLast((value) => value !== null) ?? -Infinity;
@@ -58,7 +69,7 @@ function startCurves(element, data) {
         ranks.set(line.label, Math.min(ranks.get(line.label), rank));
       });
     }
-    return [...all].sort((a, b) => ranks.get(a) - ranks.get(b)).slice(0, count);
+    return [...all].sort((a, b) => ranks.get(a) - ranks.get(b));
   }
 
   // Controls.
@@ -71,8 +82,8 @@ function startCurves(element, data) {
   }
 
   function swatch(label) {
-    const dot = node("span", { className: "swatch" });
-    dot.style.background = visible(colours.get(label));
+    const dot = node("span", { className: (dashes.get(label) || []).length ? "swatch dashed" : "swatch" });
+    dot.style.borderColor = visible(colours.get(label));
     return dot;
   }
 
@@ -129,7 +140,7 @@ function startCurves(element, data) {
     reset.addEventListener("click", () => { zooms.clear(); draw(); });
     row("Show", ...shown, reset);
     if (data.worlds.length > 1) choices("World", data.worlds.map((world) => world.name), state.worlds);
-    choices("Method", labels, state.labels, swatch);
+    choices("Method", isMany ? ranked(labels) : labels, state.labels, swatch);
     if (state.view === "runs" && seeds.length > 1 && seeds.length <= MOST_SEEDS) choices("Seed", seeds, state.seeds);
   }
 
@@ -167,20 +178,20 @@ function startCurves(element, data) {
     const tables = [], series = [{}], bands = [];
     for (const line of world.lines) {
       if (!state.labels.has(line.label)) continue;
-      const x = world.axes[line.axis], colour = visible(line.colour);
+      const x = world.axes[line.axis], colour = visible(colours.get(line.label)), dash = dashes.get(line.label);
       if (state.view === "mean") {
         const mean = line.mean[state.metric], error = line.error[state.metric];
         if (mean === undefined) continue;
         const edge = (sign) => mean.map((value, i) => (value === null ? null : value + sign * (error[i] ?? 0)));
         tables.push([x, edge(1), mean, edge(-1)]);
         const first = series.length, bound = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
-        series.push(bound, { label: line.label, line, error, stroke: colour, width: 2, points: { show: false }, spanGaps: true }, { ...bound });
+        series.push(bound, { label: line.label, line, stroke: colour, width: 2, dash, points: { show: false }, spanGaps: true }, { ...bound });
         bands.push({ series: [first, first + 2], fill: colour + "38" });
       } else {
         (line.values[state.metric] || []).forEach((values, i) => {
           if (!state.seeds.has(line.seeds[i])) return;
           tables.push([x, values]);
-          series.push({ label: line.label, line, seed: line.seeds[i], run: line.runs[i], failed: line.failed[i], stroke: colour,
+          series.push({ label: line.label, line, seed: line.seeds[i], run: line.runs[i], failed: line.failed[i], stroke: colour, dash,
             width: 1, points: { show: false }, spanGaps: true });
         });
       }
@@ -218,11 +229,11 @@ function startCurves(element, data) {
     }));
   }
 
-  // Their names, over the curves and on the side where there are fewer.
+  // Their names, where there are fewest curves: below the random policy and above the best.
   function nameReferences(chart, references) {
-    insidePlot(chart, (context, { left, width, top, ratio }) => references.forEach(({ label, low, high }, i) => {
+    insidePlot(chart, (context, { left, width, ratio }) => references.forEach(({ label, low, high }, i) => {
       const [y0, y1] = [chart.valToPos(high, "y", true), chart.valToPos(low, "y", true)];
-      const isLow = i === 0, y = isLow || y0 - top < 16 * ratio ? y1 + 13 * ratio : y0 - 5 * ratio;
+      const y = i === 0 ? y1 + 13 * ratio : y0 - 5 * ratio;
       context.font = 11 * ratio + "px system-ui, sans-serif";
       context.textAlign = "right";
       context.lineWidth = 3 * ratio;
@@ -322,7 +333,7 @@ function startCurves(element, data) {
   function room(low, high, references) {
     const all = [low, high, ...references.flatMap((one) => [one.low, one.high])].filter((value) => value !== null);
     if (!all.length) return [0, 1];
-    const bottom = Math.min(...all), top = Math.max(...all), more = 0.09 * (top - bottom || Math.abs(top) || 1);
+    const bottom = Math.min(...all), top = Math.max(...all), more = 0.12 * (top - bottom || Math.abs(top) || 1);
     return [bottom - more, top + more];
   }
 
