@@ -6,9 +6,8 @@ import pkgutil
 import re
 import shlex
 import tomllib
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +18,7 @@ import asymrl
 from asymrl.cli.reproduce import Reproduce
 from asymrl.cli.sweep import Sweep, read_config
 from asymrl.cli.train import Train
-from asymrl.engine.listeners import Silent
-from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import METRICS
 from asymrl.stores.options import checked_values
 from asymrl.stores.runs import Run
@@ -148,29 +146,3 @@ def test_the_tables_of_a_store_are_explained(curves: Store):
     assert [name for name in [*tables.metrics.columns, *tables.table.columns] if f"`{name}`" not in text] == [
         "log_points"
     ] * 2
-
-
-@pytest.mark.slow
-def test_the_python_about_training_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any):
-    """In small: a thousandth of the steps."""
-    small = {"memory_size": 4, "hidden": (4,), "time_limit": 8}
-    train, resume = asymrl.train, asymrl.resume
-
-    def train_small(
-        world: Any, method: str = Settings.method, *, steps: int = 2_000_000, **options: Any
-    ) -> asymrl.Runs:
-        if isinstance(world, str):
-            return train(world, method, steps=steps // 1000, listener=Silent(), **small, **options)
-        settings = [replace(each, steps=each.steps // 1000, **small) for each in world]
-        return train(settings, listener=Silent(), **options)
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(asymrl, "train", train_small)
-    monkeypatch.setattr(asymrl, "resume", lambda path, steps: resume(path, steps=steps // 1000, listener=Silent()))
-    names: dict[str, Any] = {}
-    for block in [*blocks("how-to/train.md", "python"), *blocks("how-to/resume.md", "python")]:
-        exec(compile(block, "page", "exec"), names)
-    assert capsys.readouterr().out.count("shape: ") == 2
-    text = (PAGES / "reference/store.md").read_text()
-    for path in (tmp_path / "runs" / "heaven-hell-3-a2c-asym-hs").iterdir():
-        assert f"`{path.name}{'/' if path.is_dir() else ''}`" in text
