@@ -132,11 +132,14 @@ class Runs:
             raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
         return path
 
-    def report(self, path: str | PathLike[str]) -> Path:
-        """Writes a page about the runs, one HTML file: curves to look into, tables, settings, hardware, times."""
+    def report(self, path: str | PathLike[str], *, episodes: int = 8) -> Path:
+        """Writes a page about the runs, one HTML file: curves to look into, tables, settings, hardware, times.
+
+        `episodes`: about so many of the trained agents to step through, where networks were kept; 0 for none.
+        """
         from asymrl.pages import save_report
 
-        return save_report(self._store, path)
+        return save_report(self._store, path, episodes=episodes)
 
     def render(
         self,

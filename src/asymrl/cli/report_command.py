@@ -29,10 +29,15 @@ class WriteReport:
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = Path("report.html")
     """The file to write."""
 
+    episodes: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: about 8)")] = None
+    """How many episodes of the trained agents to step through, where networks were kept; 0 for none."""
+
     def run(self) -> int:
         check_page(self.output)
+        if self.episodes is not None and self.episodes < 0:
+            raise UsageError(f"--episodes {self.episodes}: give 0 or more")
         open_runs(self.folder)
-        save_page(self.folder, self.output)
+        save_page(self.folder, self.output, episodes=self.episodes)
         return 0
 
 
@@ -45,7 +50,7 @@ def check_page(path: Path) -> None:
     check_folder(path.parent)
 
 
-def save_page(folder: Path, path: Path, more: Sequence[Section] = ()) -> None:
+def save_page(folder: Path, path: Path, more: Sequence[Section] = (), *, episodes: int | None = None) -> None:
     """Writes the page about the runs in a folder, with more sections, and says so."""
     from asymrl.pages import save_report
     from asymrl.stores.store import Store
@@ -54,5 +59,5 @@ def save_page(folder: Path, path: Path, more: Sequence[Section] = ()) -> None:
     with user_errors(folder):
         store = Store.open(folder)
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_report(store, path, more)
+        save_report(store, path, more, **({} if episodes is None else {"episodes": episodes}))
     print(f"report          {path} ({plural('run', len(store))}, {size_text(path.stat().st_size)})")

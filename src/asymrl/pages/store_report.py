@@ -8,9 +8,11 @@ from pathlib import Path
 
 from asymrl.pages.curve_data import curve_data
 from asymrl.pages.page import LIBRARY, Section, page_of
+from asymrl.pages.player_data import EPISODES, player_section
 from asymrl.pages.return_tables import returns_section
 from asymrl.pages.run_facts import settings_section, subtitle, training_section
 from asymrl.pages.run_groups import groups_of
+from asymrl.report.markup import escape
 from asymrl.stores.files import write_whole
 from asymrl.stores.store import RUNS_FILE, Store, read_table
 
@@ -20,17 +22,30 @@ CONTROLS = """<p class="hint">Move over a chart for values; drag to zoom, double
 <noscript><p>The charts need JavaScript; the tables below do not.</p></noscript>"""
 
 
-def report_page(store: Store, more: Sequence[Section] = ()) -> str:
+def report_page(store: Store, more: Sequence[Section] = (), *, episodes: int = EPISODES) -> str:
     """The report of the runs in a store as one HTML file.
 
     Args:
         store: to read.
         more: sections for after the learning curves.
+        episodes: about so many to step through, where networks were kept; 0 for none. They are played now, which takes
+            some seconds for each agent.
 
     Raises:
         RunError: if the runs have not begun.
     """
-    return page_of(store.path.resolve().name, report_sections(store, more), report_subtitle(store))
+    sections = report_sections(store, [*more, *_player(store, episodes)])
+    return page_of(store.path.resolve().name, sections, report_subtitle(store))
+
+
+def _player(store: Store, episodes: int) -> list[Section]:
+    """The player, or why there is none; nothing for runs whose networks were not to be kept."""
+    if not store.keeps_networks or episodes < 1:
+        return []
+    try:
+        return [player_section(store, episodes=episodes)]
+    except ValueError as error:  # no checkpoint yet, or a world that cannot be made here
+        return [Section("Episodes", "player", f'<p class="note">No episodes: {escape(error)}</p>')]
 
 
 def report_sections(store: Store, more: Sequence[Section] = ()) -> list[Section]:
@@ -51,10 +66,12 @@ def report_subtitle(store: Store) -> str:
     return subtitle(read_table(store.path, RUNS_FILE))
 
 
-def save_report(store: Store, path: str | os.PathLike[str], more: Sequence[Section] = ()) -> Path:
-    """Writes the report into a file. Raises StorageError if that is not possible."""
+def save_report(
+    store: Store, path: str | os.PathLike[str], more: Sequence[Section] = (), *, episodes: int = EPISODES
+) -> Path:
+    """Writes the report into a file; see `report_page`. Raises StorageError if that is not possible."""
     path = Path(path)
-    write_whole(path, report_page(store, more).encode())
+    write_whole(path, report_page(store, more, episodes=episodes).encode())
     return path
 
 
