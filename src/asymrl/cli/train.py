@@ -161,9 +161,9 @@ def _origin(settings: Settings) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Resume(Training):
-    """Go on with the runs in a folder, to their end or beyond it.
+    """Continue the runs in a folder, to their end or for longer.
 
-    For everything that trains: train, sweep, compare and reproduce.
+    For everything that trains: train, sweep, compare, reproduce and study.
     """
 
     folder: RunFolder
