@@ -28,21 +28,21 @@ def test_without_a_name_the_agents_are_listed(capsys: pytest.CaptureFixture[str]
     rows = [line.split() for line in out.splitlines() if "a2c-asym-hs" in line]
     assert status == 0
     assert [row[0] for row in rows] == zoo.names()
-    assert [float(row[2]) for row in rows] == [round(zoo.load(name).card.returns, 3) for name in zoo.names()]
+    assert [float(row[2]) for row in rows] == [round(zoo.load(name).card.greedy_returns, 2) for name in zoo.names()]
     assert max(map(len, out.splitlines())) <= 80
 
 
 def test_a_shipped_agent_goes_by_the_priest_to_heaven(capsys: pytest.CaptureFixture[str]):
-    status, out, _ = run(capsys, "play", "heaven-hell-3", "--greedy", "--seed", 1)
+    status, out, _ = run(capsys, "play", "heaven-hell-3", "--seed", 1)
     frames = re.findall(r"^step (\d+)(?:  reward (\S+))?  return (\S+)", out, re.MULTILINE)
     assert status == 0
     assert [int(step) for step, _, _ in frames] == list(range(len(frames)))
     assert (float(frames[-1][1]), float(frames[-1][2])) == (1.0, 1.0)
     assert "(the end)" in out
     *_, summary, how = out.splitlines()
-    assert summary.startswith("heaven-hell-3, a2c-asym-hs, seed 0: return ")
+    assert summary.startswith("heaven-hell-3, a2c-asym-hs, seed 0: mean return ")
     assert how == f"Trained by: {zoo.load('heaven-hell-3').card.command}"
-    start = run(capsys, "play", "heaven-hell-3", "--greedy", "--seed", 1, "--steps", 2, "--fast")[1]
+    start = run(capsys, "play", "heaven-hell-3", "--seed", 1, "--steps", 2, "--fast")[1]
     assert start.count("\nstep ") == 3
     assert out.startswith(start[: start.index("step 2")])
 

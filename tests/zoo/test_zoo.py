@@ -92,6 +92,8 @@ def test_an_agent_is_as_good_as_its_card_says(name: str):
     again = agent.evaluate(agent.card.episodes, seed=agent.card.seed)
     assert again["return"][0] == pytest.approx(agent.card.returns, abs=1e-3)
     assert again["length"][0] == pytest.approx(agent.card.length, rel=0.01)
+    greedy = agent.evaluate(agent.card.episodes, seed=agent.card.seed, greedy=True)
+    assert greedy["return"][0] == pytest.approx(agent.card.greedy_returns, abs=0.05)
     other = agent.evaluate(agent.card.episodes, seed=agent.card.seed + 1)
     spread = np.hypot(max(agent.card.error, 1e-3), max(other["return_error"][0], 1e-3))
     assert abs(other["return"][0] - agent.card.returns) < 4 * spread

@@ -48,8 +48,8 @@ class Play:
     steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: to its end)")] = None
     """Stop the episode after this many steps; 0 shows the start."""
 
-    greedy: Flag = False
-    """Take the most likely actions instead of sampling them."""
+    sample: Flag = False
+    """Sample the actions, as in training, instead of taking the most likely ones."""
 
     fast: Flag = False
     """Print all steps at once, one below the other, instead of one after the other in the same place."""
@@ -75,7 +75,7 @@ class Play:
 
         from asymrl.report.films import film_of_run
 
-        film = film_of_run(chosen, seed=self.seed, greedy=self.greedy, steps=self.steps)
+        film = film_of_run(chosen, seed=self.seed, greedy=not self.sample, steps=self.steps)
         if self.output == "-":
             _show(film.lines(), None if self.fast or not sys.stdout.isatty() else self.seconds)
         else:
@@ -131,8 +131,12 @@ def _described(name: str, chosen: TrainedRun) -> str:
     if not name.startswith(ZOO):
         return f"{what}: return {chosen.recent_return:.3g} in the last 100 episodes of training"
     card = load(name.removeprefix(ZOO)).card
-    mean = estimate(card.returns, card.error, 3)
-    return f"{what}: return {mean} in {thousands(card.episodes)} episodes\nTrained by: {card.command}"
+    greedy = estimate(card.greedy_returns, card.greedy_error, 3)
+    sampled = estimate(card.returns, card.error, 3)
+    return (
+        f"{what}: mean return {greedy}, or {sampled} with sampled actions ({thousands(card.episodes)} episodes)\n"
+        f"Trained by: {card.command}"
+    )
 
 
 def _print_agents() -> int:
@@ -141,21 +145,25 @@ def _print_agents() -> int:
     from rich.table import Table
 
     from asymrl.agents.evaluation import yardstick
-    from asymrl.stores.wording import estimate, size_text, thousands
-    from asymrl.zoo.shipped import folder_size, load, names
+    from asymrl.stores.wording import estimate, thousands
+    from asymrl.zoo import load, names
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for column in ("agent", "method", "return", "best known", "steps", "size"):
+    for column in ("agent", "method", "return", "sampled", "best known", "steps"):
         table.add_column(column, justify="left" if column in ("agent", "method") else "right", no_wrap=True)
     for name in names():
         agent = load(name)
         settings, card = agent.runs[0].settings, agent.card
         reference = yardstick(settings)
         best = f"{reference.best:.4g}" if reference else ""
-        sizes = thousands(settings.steps), size_text(folder_size(agent.folder))
-        table.add_row(name, settings.method, estimate(card.returns, card.error, 3), best, *sizes)
+        means = estimate(card.greedy_returns, card.greedy_error), estimate(card.returns, card.error)
+        table.add_row(name, settings.method, *means, best, thousands(settings.steps))
     console = Console(highlight=False)
     console.width = max(console.width, 80)
     console.print(table)
-    console.print("\nreturn: mean of 1000 episodes ± standard error. See one: `asymrl play NAME`", style="dim")
+    notes = (
+        "return: mean of 1000 episodes ± standard error, with the most likely actions.",
+        "sampled: the same with sampled actions. `asymrl play NAME` shows an episode.",
+    )
+    console.print("\n" + "\n".join(notes), style="dim")
     return 0

@@ -31,7 +31,8 @@ def key_kind(states: RunState) -> str:
 
 def without_training_state(saved: SavedRuns) -> SavedRuns:
     """Saved runs without what only further training needs: optimisers, target networks, replays."""
-    return saved._replace(arrays={name: array for name, array in saved.arrays.items() if not _is_for_training(name)})
+    kept = {name: saved.arrays[name] for name in sorted(saved.arrays) if not _is_for_training(name)}
+    return saved._replace(arrays=kept)
 
 
 def from_saved(program: Program, saved: SavedRuns, *, to_train: bool = True) -> RunState:

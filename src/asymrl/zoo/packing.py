@@ -98,10 +98,13 @@ def train_command(run: Run) -> str:
 def _card(chosen: Finalist, episodes: int) -> Card:
     (trained,) = load_trained(chosen.store, [chosen.number])
     (evaluation,) = evaluate(trained, episodes=episodes, seed=SEED)
+    (greedy,) = evaluate(trained, episodes=episodes, seed=SEED, greedy=True)
     result, recorded = chosen.store.results()[chosen.number], sessions(chosen.store.path)
     return Card(
         returns=evaluation.returns.mean,
         error=evaluation.returns.error,
+        greedy_returns=greedy.returns.mean,
+        greedy_error=greedy.returns.error,
         length=evaluation.length.mean,
         episodes=episodes,
         seed=SEED,

@@ -26,6 +26,9 @@ class Card(NamedTuple):
     """Mean return over the episodes of its evaluation, without discount, with sampled actions."""
     error: float
     """Standard error of that mean."""
+    greedy_returns: float
+    """Mean return if the most likely action is taken each time."""
+    greedy_error: float
     length: float
     """Mean number of steps of these episodes."""
     episodes: int
