@@ -41,6 +41,13 @@ def inline_code(path: Path) -> list[str]:
     return [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose(path).replace("``", ""))]
 
 
+def named_code(path: Path) -> list[tuple[Path, str]]:
+    """Every `file.py`: `one`, `two` of a page as pairs of a source file and a name in it."""
+    named = re.findall(r"`([\w/]+\.py)`: ((?:`\w+`(?:, )?)+)", path.read_text())
+    source = ROOT / "src" / "asymrl"
+    return [(source / file, name) for file, names in named for name in re.findall(r"`(\w+)`", names)]
+
+
 def links(path: Path) -> Iterator[tuple[Path, str]]:
     """File and anchor of each link of a page to a file of the repository; an empty anchor is the file itself."""
     for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", prose(path))):

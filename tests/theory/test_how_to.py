@@ -1,22 +1,21 @@
 """The code of the how-to runs, and says what the page says."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 from asymrl import theory
 from asymrl.solvers import policy_by_name, solve
+from tests.doc_pages import DOCS, blocks
 from tests.theory.worlds import problem
 
-PPO = Path(__file__).parents[2] / "docs" / "methods" / "ppo.md"
-HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "analyse-a-pomdp.md"
+PPO = DOCS / "methods" / "ppo.md"
+HOW_TO = DOCS / "how-to" / "analyse-a-pomdp.md"
 
 
 def test_the_code_of_the_how_to_runs() -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", HOW_TO.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 3
+    code = blocks(HOW_TO, "python")
+    assert len(code) == 3
     names: dict[str, Any] = {}
-    for block in blocks[1:]:  # the first needs a trained run; tests/test_doc_code.py has one
+    for block in code[1:]:  # the first needs a trained run; tests/test_doc_code.py has one
         exec(compile(block, HOW_TO.name, "exec"), names)
     assert 0 < names["analysis"].left_over <= 0.1
     assert names["analysis"].error > 0
