@@ -43,7 +43,7 @@ def player_section(
         "the same first state and the same chance, so that two agents can be compared on it.</p>\n"
         '<div class="player"></div>'
     )
-    assets = (*LIBRARY, "player.css", "player.js")
+    assets = (*LIBRARY, "player.css", "elements.js", "player.js")
     return Section("Episodes", "player", html, data, "startPlayer", assets)
 
 

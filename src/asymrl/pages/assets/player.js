@@ -16,7 +16,7 @@ function startPlayer(element, data) {
   const root = element.querySelector(".player");
   if (!data.episodes.length) return;
   const state = { shown: [0], t: 0, timer: null };
-  const make = playerElement;
+  const make = makeElement;
 
   const episodeChoice = make("select", { id: "player-episode" });
   const otherChoice = make("select", { id: "player-other" });
@@ -57,7 +57,7 @@ function startPlayer(element, data) {
   const last = () => Math.max(...state.shown.map((i) => data.episodes[i].steps));
   const name = (i) => {
     const { length, return: total } = data.episodes[i];
-    return `${agentOf(i).label}: return ${playerNumber(total)} in ${length} steps`;
+    return `${agentOf(i).label}: return ${numberText(total)} in ${length} steps`;
   };
 
   const groups = new Map();
@@ -136,7 +136,7 @@ function startPlayer(element, data) {
 
 /** Builds the place of one episode and returns the function that shows a step of it. */
 function playerLane(parent, data, number, go) {
-  const make = playerElement;
+  const make = makeElement;
   const episode = data.episodes[number];
   const agent = data.agents[episode.agent];
   const T = episode.steps;
@@ -172,8 +172,8 @@ function playerLane(parent, data, number, go) {
     const ending = !ended ? "" : episode.truncated ? "time limit" : "the end";
     facts.replaceChildren(
       ...playerFact("step", t), ...playerFact("action", t ? episode.actions[t - 1] : "–"),
-      ...playerFact("reward", t ? playerNumber(episode.rewards[t - 1]) : "–"),
-      ...playerFact("return", playerNumber(total)), make("b", { class: "player-ending" }, ending));
+      ...playerFact("reward", t ? numberText(episode.rewards[t - 1]) : "–"),
+      ...playerFact("return", numberText(total)), make("b", { class: "player-ending" }, ending));
     playerPolicy(policy, agent, episode, t);
     if (episode.beliefs) playerBelief(belief, data, episode, t);
     playerValues(values, agent, episode, t);
@@ -190,7 +190,7 @@ function playerPolicy(place, agent, episode, t) {
     bars = row.map((shares, i) =>
       playerBar(agent.actions[i], shares[episode.chosen[t][i]], `${episode.chosen[t][i]}`, true));
   } else if (agent.kind === "spreads") {
-    bars = row.map(([mean, spread], i) => playerBar(agent.actions[i], null, `${playerNumber(mean)} ± ${playerNumber(spread)}`));
+    bars = row.map(([mean, spread], i) => playerBar(agent.actions[i], null, `${numberText(mean)} ± ${numberText(spread)}`));
   } else {
     const all = episode.policy.flat();
     const [low, high] = agent.kind === "values" ? [Math.min(...all), Math.max(...all)] : [0, 1];
@@ -200,19 +200,19 @@ function playerPolicy(place, agent, episode, t) {
       if (!listed.includes(episode.chosen[t])) listed[PLAYER_MOST_BARS - 1] = episode.chosen[t];
     }
     bars = listed.map((a) =>
-      playerBar(agent.actions[a], (row[a] - low) / (high - low || 1), playerNumber(row[a]), a === episode.chosen[t]));
+      playerBar(agent.actions[a], (row[a] - low) / (high - low || 1), numberText(row[a]), a === episode.chosen[t]));
   }
   place.replaceChildren(playerTitle(title, `next: ${episode.actions[t]}`), ...bars);
 }
 
 function playerBelief(place, data, episode, t) {
   if (t >= episode.beliefs.length) return place.replaceChildren(playerTitle("belief b(h)"), playerNothing());
-  const make = playerElement;
+  const make = makeElement;
   const states = episode.beliefs[t];
   const cards = states.map(([name, share, picture]) => {
     const image = picture === null ? [] : [make("img", { src: data.pictures[picture], alt: "" })];
     const card = make("figure", { title: `state ${name}` }, ...image,
-      make("figcaption", {}, make("b", {}, playerNumber(share)), ` ${name}`));
+      make("figcaption", {}, make("b", {}, numberText(share)), ` ${name}`));
     card.classList.toggle("player-true", name === episode.state_names[t]);
     return card;
   });
@@ -227,9 +227,9 @@ function playerValues(place, agent, episode, t) {
   }
   if (t >= episode.values.length) return place.replaceChildren(playerTitle("values"), playerNothing());
   const lines = rows.map(([label, field]) =>
-    playerElement("tr", {}, playerElement("th", { scope: "row" }, label),
-      playerElement("td", { "data-field": field }, playerNumber(episode[field][t]))));
-  place.replaceChildren(playerTitle("values"), playerElement("table", {}, playerElement("tbody", {}, ...lines)));
+    makeElement("tr", {}, makeElement("th", { scope: "row" }, label),
+      makeElement("td", { "data-field": field }, numberText(episode[field][t]))));
+  place.replaceChildren(playerTitle("values"), makeElement("table", {}, makeElement("tbody", {}, ...lines)));
 }
 
 /** The values of the whole episode as a chart; returns the function that marks a step. */
@@ -270,7 +270,7 @@ function playerChart(place, episode, go) {
 }
 
 function playerBar(name, share, number, isNext = false) {
-  const make = playerElement;
+  const make = makeElement;
   const fill = make("span", { class: "player-fill" });
   fill.style.width = `${100 * Math.max(0, Math.min(1, share ?? 0))}%`;
   return make("div", { class: isNext ? "player-bar player-next" : "player-bar" },
@@ -280,23 +280,8 @@ function playerBar(name, share, number, isNext = false) {
 }
 
 const playerTitle = (title, aside = "") =>
-  playerElement("h4", {}, title, playerElement("span", {}, aside));
-const playerNothing = () => playerElement("p", { class: "player-note" }, "the episode has ended");
+  makeElement("h4", {}, title, makeElement("span", {}, aside));
+const playerNothing = () => makeElement("p", { class: "player-note" }, "the episode has ended");
 const playerFact = (name, value) => [
-  playerElement("span", {}, name, " ", playerElement("b", { "data-fact": name }, String(value))),
+  makeElement("span", {}, name, " ", makeElement("b", { "data-fact": name }, String(value))),
 ];
-
-/** A number with three decimals and a typographic minus; a dash for one that is not known. */
-function playerNumber(value) {
-  if (value === null || value === undefined) return "–";
-  const text = value.toFixed(3).replace(/^-(0\.000)$/, "$1");
-  return (Number.isInteger(value) ? String(value) : text).replace("-", "−");
-}
-
-/** An element with attributes and children; text stays text. */
-function playerElement(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}

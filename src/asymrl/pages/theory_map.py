@@ -1,0 +1,101 @@
+"""Where V(s) misjudges, history by history, in pictures of the world: a section for an exact analysis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int
+
+from asymrl.pages.episode_data import numbers, rounded
+from asymrl.pages.episode_pictures import EpisodePictures
+from asymrl.pages.page import Section
+from asymrl.theory.analysis import Analysis
+from asymrl.worlds.finite import FiniteWorld
+
+MOST_HISTORIES = 60
+MOST_STATES = 6
+HELP = """<p class="hint">A critic that reads the state alone learns V(s), a mean over all histories that visit a state.
+Each card is a history: what the agent sees last, and the states that are possible then. V(s) gives its actor the mean of
+V(s) over these states; V(h) is the true value. Red histories are judged too high, blue ones too low.</p>
+<div class="theory-map"></div>"""
+
+
+def theory_map_section(
+    world: FiniteWorld, analysis: Analysis, *, depth: int | None = None, most: int = MOST_HISTORIES
+) -> Section:
+    """The histories where a critic V(s) with TD(0) targets misjudges most, as pictures.
+
+    Args:
+        world: that of the analysis, with its pictures.
+        analysis: of a policy.
+        depth: leave out histories with more actions.
+        most: at most so many histories.
+
+    Raises:
+        ValueError: if the analysis does not tell histories apart.
+    """
+    data = map_data(world, analysis, depth=depth, most=most)
+    assets = ("theory_map.css", "elements.js", "theory_map.js")
+    return Section("Where V(s) misjudges", "theory-map", HELP, data, "startTheoryMap", assets)
+
+
+def map_data(
+    world: FiniteWorld, analysis: Analysis, *, depth: int | None = None, most: int = MOST_HISTORIES
+) -> dict[str, Any]:
+    """The histories with the largest |E[V(s) | h] - V(h)|, weighted by probability, for `startTheoryMap`.
+
+    `pictures`: data URLs. `visits`: whether the `probability` of a history is an expected number of visits.
+    `misjudged`: how many histories there are in all. `histories`: each with its words, number of `actions`,
+    `probability`, `V_h`, the `mean` of V(s), their difference `bias`, the number of the picture of its last observation
+    (`view`), and its likeliest `states`: name, belief, V(s), V(h, s), picture.
+    """
+    graph, bias = analysis.graph, analysis.value_bias("td0")
+    V_s, values = analysis.critics("td0"), analysis.values
+    chosen = _most_misjudged(analysis, bias, depth)
+    pictures = EpisodePictures()
+    histories = []
+    for node in chosen[:most].tolist():
+        pairs = graph.pairs_of(node)
+        pairs = pairs[np.argsort(-graph.belief[pairs], kind="stable")]
+        observed = int(graph.parent_observation[node])
+        view = jnp.int32(observed if observed >= 0 else graph.pomdp.observations)
+        states = [
+            (
+                world.state_names[s],
+                *numbers((graph.belief[pair], V_s[pair], values.V_hs[pair])),
+                pictures.state(world, world.from_latent(jnp.int32(s))),
+            )
+            for pair, s in zip(pairs[:MOST_STATES].tolist(), graph.state[pairs[:MOST_STATES]].tolist(), strict=True)
+        ]
+        histories.append(
+            {
+                "words": analysis.describe(graph.history(node)),
+                "actions": int(graph.time[node]),
+                "probability": rounded(graph.probability_of_node[node]),
+                "V_h": rounded(values.V_h[node]),
+                "mean": rounded(values.V_h[node] + bias[node]),
+                "bias": rounded(bias[node]),
+                "view": pictures.view(world, view),
+                "states": states,
+                "possible": len(pairs),
+            }
+        )
+    return {
+        "pictures": pictures.urls,
+        "visits": graph.stationary,
+        "misjudged": len(chosen),
+        "histories": histories,
+    }
+
+
+def _most_misjudged(analysis: Analysis, bias: np.ndarray, depth: int | None) -> Int[np.ndarray, "n"]:
+    """The nodes where the agent acts and V(s) is wrong by more than rounding, the most important first."""
+    graph = analysis.graph
+    listed = ~graph.open & (np.abs(bias) > analysis.rounding)
+    if depth is not None and not graph.stationary:
+        listed &= graph.time <= depth
+    nodes = np.flatnonzero(listed)
+    weight = np.abs(bias[nodes]) * graph.probability_of_node[nodes]
+    return nodes[np.argsort(-weight, kind="stable")]
