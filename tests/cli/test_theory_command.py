@@ -77,6 +77,21 @@ def test_pictures_are_saved_or_refused(tmp_path: Path, capsys: pytest.CaptureFix
     assert "unknown file ending '.txt'" in capsys.readouterr().err
 
 
+def test_a_page_is_saved_or_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "new" / "tiger.html"
+    asked = ["theory", "tiger", "--horizon", "3"]
+    assert main([*asked, "--report", str(file)]) == 0
+    answer = capsys.readouterr().out.splitlines()[-1]
+    page = file.read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert answer in page
+    assert "startTheoryMap" in page
+    assert main([*asked, "--report", str(tmp_path / "tiger.txt")]) == 2
+    assert "unknown file ending '.txt'" in capsys.readouterr().err
+    assert main([*asked, "--learner", "adqn", "--report", str(file)]) == 2
+    assert "--report is about policy gradients" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

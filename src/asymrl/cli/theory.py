@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from asymrl.cli.output import print_json
+from asymrl.cli.report_command import check_page
 from asymrl.cli.usage import AsJson, UsageError, check_writable, select_run, user_errors, world_named
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from asymrl.audit import Audit
     from asymrl.solvers import Solution, Verdict
     from asymrl.solvers.verdict import StateCritic, WorstHistory
@@ -57,6 +60,10 @@ class Theory:
     """Also draw the bias along the tree of histories, the gradient from each critic and, in Heaven-Hell, the values
     at the fork: .png, .svg or .pdf."""
 
+    report: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Also write a page with the answer, the figures and, in pictures of the world, the histories where V(s)
+    misjudges: .html."""
+
     json: AsJson = False
 
     def run(self) -> int:
@@ -66,6 +73,8 @@ class Theory:
             raise UsageError(f"--depth {self.depth}: expected 0 or more")
         if self.output is not None:
             check_writable(self.output, (".png", ".svg", ".pdf"))
+        if self.report is not None:
+            check_page(self.report)
         if self.learner not in ("a2c", "ppo"):
             return self._q_learning()
         with user_errors():
@@ -74,8 +83,11 @@ class Theory:
             returns = references_for(analysis.pomdp, analysis.horizon, best)
             verdict = examine(analysis, self.policy, returns, self.depth)
             told = self._told(analysis)
+            lines = list(_lines(verdict, told, meanings))
             if self.output is not None:
-                self._draw(analysis, self.output)
+                self._figure(analysis).savefig(self.output)
+            if self.report is not None:
+                self._save_page(self.report, analysis, lines)
         if self.json:
             more = {"critic_sees": [each.to_json() for each in told], "audit": audit and audit.numbers(self.depth)}
             print_json(verdict.to_json() | more)
@@ -86,7 +98,7 @@ class Theory:
             print(*good_bad_steps(analysis.pomdp.discount), "", sep="\n")
         if self.horizon is None and analysis.horizon < (limit := self._steps(analysis.pomdp.time_limit)):
             print(_shortened(limit, analysis.horizon))
-        print("\n".join(_lines(verdict, told, meanings)))
+        print("\n".join(lines))
         if audit is not None:
             print("", *audit.report(self.depth), sep="\n")
         return 0
@@ -97,8 +109,10 @@ class Theory:
         from asymrl.solvers import examine_q
         from asymrl.theory import as_pomdp
 
-        if self.policy.startswith("run:") or self.output is not None:
-            option = "--policy run:FOLDER" if self.output is None else "--output"
+        given = {"--output": self.output is not None, "--report": self.report is not None}
+        given["--policy run:FOLDER"] = self.policy.startswith("run:")
+        if any(given.values()):
+            option = next(name for name, is_given in given.items() if is_given)
             raise UsageError(f"{option} is about policy gradients; leave it out with --learner {self.learner}")
         if self.critic_sees not in (None, "state", "state+time"):
             raise UsageError(
@@ -168,12 +182,23 @@ class Theory:
         told = compare_readings(analysis, [(self.critic_sees, history) for history in (True, False)])
         return told or (examine_reading(analysis, self.critic_sees),)  # which says why there is none
 
-    def _draw(self, analysis: Analysis, output: Path) -> None:
+    def _save_page(self, path: Path, analysis: Analysis, lines: Sequence[str]) -> None:
+        from asymrl.pages.theory_map import theory_page
+        from asymrl.stores.files import write_whole
+        from asymrl.worlds.finite import FiniteWorld
+
+        world = world_named(self.world)
+        assert isinstance(world, FiniteWorld)  # otherwise the analysis has failed already
+        page = theory_page(world, analysis, self.policy, lines, self._figure(analysis), depth=self.depth)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, page.encode())
+
+    def _figure(self, analysis: Analysis) -> Figure:
         from asymrl.paper.fork_theory import draw_fork, has_fork
         from asymrl.report.theory_figures import picture
 
         more = [draw_fork] if has_fork(analysis.pomdp) else []
-        picture(analysis, f"{analysis.pomdp.name}, policy {self.policy}", more=more).savefig(output)
+        return picture(analysis, f"{analysis.pomdp.name}, policy {self.policy}", more=more)
 
     def _steps(self, time_limit: int | None) -> float:
         """The chosen horizon, or the world's time limit."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,16 +11,51 @@ from jaxtyping import Int
 
 from asymrl.pages.episode_data import numbers, rounded
 from asymrl.pages.episode_pictures import EpisodePictures
-from asymrl.pages.page import Section
+from asymrl.pages.page import Section, page_of
+from asymrl.report.markup import escape, picture_html
 from asymrl.theory.analysis import Analysis
 from asymrl.worlds.finite import FiniteWorld
 
-MOST_HISTORIES = 60
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_HISTORIES = 48
 MOST_STATES = 6
 HELP = """<p class="hint">A critic that reads the state alone learns V(s), a mean over all histories that visit a state.
-Each card is a history: what the agent sees last, and the states that are possible then. V(s) gives its actor the mean of
-V(s) over these states; V(h) is the true value. Red histories are judged too high, blue ones too low.</p>
+Each card is a history: what the agent sees last, and the states that are possible then. The actor gets the mean of V(s)
+over these states; V(h) is the true value. Orange histories are judged too high, blue ones too low. Histories of equal
+length with the same belief and the same behaviour share a card, which names the likeliest.</p>
 <div class="theory-map"></div>"""
+
+
+def theory_page(
+    world: FiniteWorld,
+    analysis: Analysis,
+    policy: str,
+    answer: Sequence[str],
+    figure: Figure,
+    *,
+    depth: int | None = None,
+) -> str:
+    """An exact analysis as one HTML file: the answer, the map of where V(s) misjudges, and its figures.
+
+    Args:
+        world: that of the analysis.
+        analysis: of the policy.
+        policy: its name.
+        answer: lines of text.
+        figure: of the analysis.
+        depth: leave out histories with more actions.
+
+    Raises:
+        ValueError: if the analysis does not tell histories apart.
+    """
+    sections = [
+        Section("Would a privileged critic help?", "answer", f"<pre>{escape(chr(10).join(answer))}</pre>"),
+        Section("Bias and gradients", "figures", picture_html(figure, "bias along the tree of histories, gradients")),
+        theory_map_section(world, analysis, depth=depth),
+    ]
+    return page_of(world.name, sections, f"policy {policy}")
 
 
 def theory_map_section(
