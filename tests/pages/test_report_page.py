@@ -24,7 +24,7 @@ from asymrl.report.curves import curves
 from asymrl.report.findings import Findings
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
-from tests.engine.stores import made_result
+from tests.engine.stores import made_result, small, store_with_networks
 
 RESULTS = Path(__file__).parents[2] / "results" / "curves"
 HOSTILE = "</script><script>alert('gone')</script><img src=x onerror=\"alert(1)\">&amp;"
@@ -197,3 +197,25 @@ def test_findings_show_their_tables_and_figures():
     assert "<td>&lt;i&gt;</td><td class=n>0.500 [0.250, 0.750]</td>" in html
     assert "<p>a &lt; b</p>" in html
     assert '<img alt="figure" src="data:image/png;base64,' in html
+
+
+def test_a_page_says_why_there_are_no_episodes(store: Store, tmp_path: Path):
+    """The networks of these runs should be there, but there is no checkpoint."""
+    new = Store.create(tmp_path, store.runs)
+    new.write_tables(store.results())
+    new.release()
+    assert "No episodes: " in report_page(new)
+    assert "No episodes: " not in report_page(new, episodes=0)
+    assert "No episodes: " not in report_page(store), "its networks were not to be kept"
+
+
+@pytest.mark.slow
+def test_episodes_are_on_the_page_where_networks_were_kept(tmp_path: Path):
+    path = store_with_networks(tmp_path / "store", small(), [0.5, 0.25])
+    store = Store.take(path)
+    store.write_tables({number: made_result(run) for number, run in enumerate(store.runs)})
+    store.release()
+    data = Elements(report_page(store, episodes=2)).data
+    assert {"data-curves", "data-player"} <= set(data)
+    assert len(data["data-player"]["agents"]) == 2
+    assert len(data["data-player"]["episodes"]) >= 2

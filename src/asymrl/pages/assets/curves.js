@@ -83,7 +83,7 @@ function startCurves(element, data) {
 
   function swatch(label) {
     const dot = node("span", { className: (dashes.get(label) || []).length ? "swatch dashed" : "swatch" });
-    dot.style.borderColor = visible(colours.get(label));
+    dot.style.color = visible(colours.get(label));
     return dot;
   }
 
