@@ -12,8 +12,8 @@ import pytest
 
 
 @contextmanager
-def opened(page: Path, *, scheme: str = "light") -> Iterator[tuple[Any, list[str]]]:
-    """The page in a browser, from the disk; and what its console has said, which should be nothing.
+def opened(page: Path | str, *, scheme: str = "light") -> Iterator[tuple[Any, list[str]]]:
+    """The page in a browser, from the disk or an address; and what its console has said, which should be nothing.
 
     Skips the test where there is no Chromium or no Playwright.
     """
@@ -29,7 +29,7 @@ def opened(page: Path, *, scheme: str = "light") -> Iterator[tuple[Any, list[str
             tab.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
             tab.on("pageerror", lambda error: said.append(f"error: {error}"))
             tab.on("requestfailed", lambda request: said.append(f"request: {request.url}"))
-            tab.goto(page.resolve().as_uri())
+            tab.goto(page if isinstance(page, str) else page.resolve().as_uri())
             yield tab, said
         finally:
             browser.close()

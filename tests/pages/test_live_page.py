@@ -18,6 +18,7 @@ from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 from asymrl.stores.tables import RunResult
 from tests.engine.stores import made_result, small
+from tests.pages.browser import opened
 
 RUNS = [Run(small(steps=1000), seed) for seed in range(2)]
 
@@ -133,36 +134,28 @@ def wait_until(page: Any, expression: str) -> None:
 
 @pytest.mark.slow
 def test_new_points_appear_in_a_browser_and_choices_stay(store: Store):
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs the Python client of Playwright")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("there is no Chromium on this machine")
     grow(store, 5)
-    live, errors = LivePage(store.path), []
-    with PageServer({"/": live.page, "/data.json": live.data}) as server, playwright.sync_playwright() as client:
+    live = LivePage(store.path)
+    with PageServer({"/": live.page, "/data.json": live.data}) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            browser = client.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            page = browser.new_page()
-            page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-            page.on("pageerror", lambda error: errors.append(str(error)))
-            page.goto(server.url)
-            shown = "[...document.getElementById('section-curves').charts.values()][0].data[0].length"
-            assert page.evaluate(shown) == 5
-            page.get_by_label("each run").check()
-            page.evaluate("window.here = true")
-            grow(store, 9)
-            wait_until(page, f"{shown} === 9")
-            assert page.evaluate("window.here")  # it was not loaded again
-            assert page.get_by_label("each run").is_checked()
-            assert page.evaluate("[...document.getElementById('section-curves').charts.values()][0].series.length") == 3
-            wait_until(page, "document.querySelector('.live').textContent.includes('last change at')")
+            with opened(server.url) as (page, said):
+                chart = "[...document.getElementById('section-curves').charts.values()][0]"
+                assert page.evaluate(f"{chart}.data[0].length") == 5
+                page.get_by_label("each run").check()
+                page.evaluate("window.here = true")
+                grow(store, 9)
+                wait_until(page, f"{chart}.data[0].length === 9")
+                assert page.evaluate("window.here")  # it was not loaded again
+                assert page.get_by_label("each run").is_checked()
+                assert page.evaluate(f"{chart}.series.length") == 3  # the axis and two runs
+                wait_until(page, "document.querySelector('.live').textContent.includes('last change at')")
+                assert said == []
+                server.shutdown()
+                server.server_close()
+                wait_until(page, "document.querySelector('.live').classList.contains('ended')")
+                assert "has ended" in page.text_content(".live")
         finally:
             server.shutdown()
             thread.join()
-            server.server_close()
-        wait_until(page, "document.querySelector('.live').classList.contains('ended')")
-        assert "has ended" in page.text_content(".live")
-        browser.close()
-    assert [error for error in errors if "ERR_CONNECTION" not in error and "net::" not in error] == []
