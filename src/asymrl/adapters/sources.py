@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from asymrl.adapters.user_code import load_attribute, user_path
+from asymrl.adapters.user_code import described, load_attribute, user_path
 from asymrl.worlds.registry import Source, check_options, is_built_in, split_options
 
 if TYPE_CHECKING:
@@ -81,7 +81,12 @@ def _build_user_class(name: str, options: dict[str, Any]) -> World:
         return _wrap_gymnasium(name, made, options)
     else:
         make = made
-        made = make(**{key: value for key, value in options.items() if key != "time_limit"})
+        try:
+            made = make(**{key: value for key, value in options.items() if key != "time_limit"})
+        except ValueError:
+            raise
+        except Exception as error:
+            raise ValueError(f"world {name!r} cannot be made: {described(error)}") from error
         if isinstance(made, gymnasium.Env):
             return _wrap_gymnasium(name, make, options)
     if not isinstance(made, World):

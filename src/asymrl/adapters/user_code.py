@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,19 @@ def load_module(what: str, source: str) -> ModuleType:
             return _load_file(source) if source.endswith(".py") else importlib.import_module(source)
     except (ImportError, OSError) as error:
         raise ValueError(f"{what}: {source} cannot be imported: {error}") from error
+    except Exception as error:
+        raise ValueError(f"{what}: {source} cannot be imported: {described(error)}") from error
+
+
+def described(error: Exception) -> str:
+    """An error of the user's code in a line, with its last place there: `light.py:12: KeyError: 'a'`."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{os.path.basename(error.filename)}:{error.lineno}: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    own = [each for each in frames if os.path.isfile(each.filename) and not each.filename.startswith(package)]
+    place = f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}: " if own else ""
+    return f"{place}{type(error).__name__}: {error}"
 
 
 def _load_file(path: str) -> ModuleType:

@@ -20,6 +20,7 @@ from asymrl.cli.envs import Check, Envs
 from asymrl.cli.evaluate import Evaluate
 from asymrl.cli.export import Convert, Export
 from asymrl.cli.help_page import command_help, overview, print_help
+from asymrl.cli.limits import check_limits
 from asymrl.cli.output import redirected
 from asymrl.cli.parsing import REGISTRY, parse
 from asymrl.cli.play import Play
@@ -102,6 +103,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has left (`asymrl envs | head -1`). What is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OUTPUT_CLOSED
+    except MemoryError as error:
+        print(f"asymrl: this does not fit into memory; choose smaller numbers ({error})", file=sys.stderr)
+        return USAGE_ERROR
     except OSError as error:
         place = f"{error.filename}: " if error.filename is not None else ""
         print(f"asymrl: {place}{error.strerror or error}", file=sys.stderr)
@@ -134,6 +138,7 @@ def _run(arguments: list[str]) -> int:
     command = parse(commands[first], arguments[1:], f"asymrl {first}")
     if isinstance(command, TrainOptions):
         command = command.completed(arguments[1:])
+    check_limits(command)
     use_compilation_cache()
     with redirected(quiet=getattr(command, "quiet", False), as_json=getattr(command, "json", False)):
         return command.run()

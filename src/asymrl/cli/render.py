@@ -87,6 +87,13 @@ class Render:
         world = world_named(self.world)
 
         from asymrl.report.films import film_of_world
+        from asymrl.worlds.stepped_world import SteppedWorld
+
+        if isinstance(world, SteppedWorld):
+            raise UsageError(
+                f"{world.name} runs in Python and is drawn by Gymnasium: gymnasium.make({world.name!r}, "
+                'render_mode="human"); asymrl draws worlds that are compiled'
+            )
 
         with user_errors():
             return film_of_world(world, self.policy, seed=self.seed, steps=self.steps)

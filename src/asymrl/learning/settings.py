@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 LARGEST_COUNT = 2**31 - 1  # steps are counted in 32 bits
 MOST_STEPS = LARGEST_COUNT - 2**20  # the last episodes may go beyond the limit
+LARGEST_SIZE = 2**20  # of an axis of an array; nobody needs more, and products of such sizes overflow
+LARGEST_FLOAT = 1e38  # numbers of a program have 32 bits
 
 
 def number(default: Any) -> Any:
@@ -85,7 +87,10 @@ class Settings:
             wanted = settings_type(self.method).__name__
             raise ValueError(f"{self.method} is trained with {wanted}, not with {type(self).__name__}")
         self.check_positive("steps", "adam_eps", "time_limit", "log_points", "memory_size", "attention_heads")
+        self.check_sizes("time_limit", "log_points", "memory_size", "attention_heads", "evaluation_episodes")
         self.check_share("discount", "adam_beta2")
+        if self.stop_return is not None and not math.isfinite(self.stop_return):
+            raise ValueError(f"stop_return is {self.stop_return}; it must be a finite number, or none")
         if self.adam_beta2 == 1:
             raise ValueError("adam_beta2 is 1; with it, no gradient would count: choose less")
         self.check_not_negative("evaluation_episodes")
@@ -98,13 +103,13 @@ class Settings:
     def check_positive(self, *names: str) -> None:
         """Raises ValueError unless these settings are positive numbers."""
         for name in names:
-            if not getattr(self, name) > 0 or not math.isfinite(getattr(self, name)):
+            if not 0 < getattr(self, name) < LARGEST_FLOAT:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be a positive number")
 
     def check_not_negative(self, *names: str) -> None:
         """Raises ValueError unless these settings are zero or positive numbers, or None."""
         for name in names:
-            if not 0 <= (getattr(self, name) or 0) < math.inf:
+            if not 0 <= (getattr(self, name) or 0) < LARGEST_FLOAT:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or a positive number")
 
     def check_counts(self, *names: str) -> None:
@@ -112,6 +117,12 @@ class Settings:
         for name in names:
             if getattr(self, name) > MOST_STEPS:
                 raise ValueError(f"{name} is {getattr(self, name)}; a run can have at most {MOST_STEPS} steps")
+
+    def check_sizes(self, *names: str) -> None:
+        """Raises ValueError if one of these sizes is larger than an axis of an array can be."""
+        for name in names:
+            if getattr(self, name) > LARGEST_SIZE:
+                raise ValueError(f"{name} is {getattr(self, name)}; it can be at most {LARGEST_SIZE}")
 
     def check_share(self, *names: str) -> None:
         """Raises ValueError unless these settings lie between 0 and 1."""
@@ -213,6 +224,7 @@ class A2CSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_positive("actor_rate", "critic_rate", "entropy_steps", "episodes", "td_n", "target_period")
+        self.check_sizes("episodes", "td_n")
         self.check_counts("target_period")
         self.check_share("td_lambda", "polyak")
         self.check_not_negative("entropy_weight", "entropy_end")
@@ -283,6 +295,7 @@ class PPOSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_positive("learning_rate", "streams", "rollout", "epochs", "minibatches", "entropy_steps")
+        self.check_sizes("streams", "rollout", "epochs", "minibatches", "whole_episodes")
         if self.clip_ratio is not None:
             self.check_positive("clip_ratio")
         self.check_share("gae_lambda")
@@ -340,6 +353,7 @@ class DQNSettings(Settings):
         super().__post_init__()
         self.check_positive("learning_rate", "episodes", "replay_steps", "train_ratio", "exploration_steps")
         self.check_positive("target_period")
+        self.check_sizes("episodes")
         self.check_counts("target_period", "prefill", "replay_steps")
         self.check_share("exploration_start", "exploration_end", "polyak")
         self.check_not_negative("prefill")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LARGEST_LAYER = 2**20  # units; arrays of weights of twice that are beyond any memory
 MEMORIES = ("gru", "lstm", "rnn", "attention", "none")
 
 
@@ -39,8 +40,15 @@ class Architecture:
             raise ValueError(f"{both} cannot be shared; choose one kind, or shared_memory off")
         if self.window is not None and self.window < 1:
             raise ValueError(f"window {self.window}: remember at least 1 pair, or none for the whole episode")
+        if self.window is not None and self.window > LARGEST_LAYER:
+            raise ValueError(
+                f"window {self.window}: remember at most {LARGEST_LAYER} pairs, or none for the whole episode"
+            )
         if self.memory_size < 1:
             raise ValueError(f"memory_size {self.memory_size}: at least 1 feature is needed")
+        for width in self.hidden or ():
+            if not 1 <= width <= LARGEST_LAYER:
+                raise ValueError(f"hidden {width}: a hidden layer has at least 1 and at most {LARGEST_LAYER} units")
 
     @property
     def of_actor(self) -> str:

@@ -37,6 +37,8 @@ class Family(NamedTuple):
     """Of its worlds, unless an option says otherwise; or a function of the numbers in the name."""
     brings_discount: bool = False
     """Whether runs use the discount of the world; the others use that of the paper."""
+    largest: int = 10_000
+    """The largest number in a name; beyond it, the world does not fit into memory."""
 
     def load(self) -> Callable[..., World]:
         """The class."""
@@ -62,7 +64,13 @@ FAMILIES = (
         "asymrl.worlds.finite_worlds:HeavenHell",
         ("heaven-hell-3", "heaven-hell-4"),
     ),
-    Family(r"shopping-(\d+)", "shopping-N", "asymrl.worlds.finite_worlds:Shopping", ("shopping-5", "shopping-6")),
+    Family(
+        r"shopping-(\d+)",
+        "shopping-N",
+        "asymrl.worlds.finite_worlds:Shopping",
+        ("shopping-5", "shopping-6"),
+        largest=40,
+    ),
     Family(r"car-flag", "car-flag", "asymrl.worlds.car_flag:CarFlag", ("car-flag",)),
     Family(r"cleaner", "cleaner", "asymrl.worlds.cleaner:Cleaner", ("cleaner",)),
     Family(
@@ -70,6 +78,7 @@ FAMILIES = (
         "memory-four-rooms-HxW",
         "asymrl.worlds.memory_rooms:MemoryFourRooms",
         ("memory-four-rooms-7x7", "memory-four-rooms-9x9"),
+        largest=999,
     ),
     Family(r"good-bad", "good-bad", "asymrl.worlds.finite_worlds:GoodBad", ("good-bad",)),
     Family(r"tiger", "tiger", "asymrl.worlds.finite_worlds:Tiger", ("tiger",)),
@@ -117,6 +126,8 @@ def make(name: str, **options: Any) -> World:
     options = {**_parse_options(name, text), **options}
     if belongs := _family(base):
         family, sizes = belongs
+        if too_large := [size for size in sizes if size > family.largest]:
+            raise ValueError(f"world {base!r}: {too_large[0]} is too large; choose at most {family.largest}")
         check_options(family.shown_as, family.load(), options, given=len(sizes))
         return family.load()(*sizes, **options)
     if source := source_of(base):
