@@ -77,7 +77,8 @@ def main() -> None:
             world_s = time.process_time() - begin - read_s
             text = path.read_text()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 10 if sys.platform == "linux" else 1 << 20)
-        counts = f"{len(problem.state_names):,} | {text.count(chr(10)):,} | {len(text) / 1e6:.1f}"
+        sizes = [f"{count:,}".replace(",", " ") for count in (len(problem.state_names), text.count(chr(10)))]
+        counts = f"{' | '.join(sizes)} | {len(text) / 1e6:.1f}"
         print(f"| {n} x {n}, {k} rocks | {counts} | {read_s:.1f} | {world_s:.1f} | {peak:.0f} |")
 
 

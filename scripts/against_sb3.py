@@ -28,6 +28,7 @@ from benchmarks.recurrent_ppo import Task, environments, our_settings, recurrent
 from scipy import stats
 
 from asymrl.stores.statistics import mean_and_error
+from asymrl.stores.wording import thousands
 
 RECORD = Path(__file__).parents[1] / "benchmarks" / "recurrent_ppo.json"
 POINTS = 5  # of a learning curve; the last one is the final return
@@ -163,7 +164,7 @@ def report(name: str, task: Task, trainings: list[Training]) -> None:
     seconds = np.mean([training.seconds for training in trainings])
     print(f"{name:<13}final return {Estimate.of(trainings)} of {len(trainings)} seeds: {finals}")
     print(f"{'':<13}on the way   {', '.join(f'{value:.0f}' for value in curve)} after each fifth of the steps")
-    print(f"{'':<13}{task.steps:,} steps in {seconds:.0f} CPU seconds")
+    print(f"{'':<13}{thousands(task.steps)} steps in {seconds:.0f} CPU seconds")
 
 
 @dataclass(frozen=True)

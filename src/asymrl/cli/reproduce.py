@@ -10,6 +10,7 @@ import tyro
 
 from asymrl.cli.running import NetworkOptions, Running, train_to_the_end
 from asymrl.cli.usage import Flag, UsageError, check_folder, user_errors
+from asymrl.cli.waiting import busy
 from asymrl.paper.parts import Extent, Part, extent, probes_from_json
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Reproduce(Running, NetworkOptions):
             raise UsageError("claims compare all methods at the end of training; --steps looks at an earlier one")
         source = self.from_results or reproduction_folder("curves", quick=self.quick)
         out = check_folder(self.out or Path("figures"))
-        with user_errors(source):
+        with user_errors(source), busy("drawing tables and figures from the runs"):
             made = claims_reproduction(source, self.env, wanted.seeds, wanted.steps)
         self.show_findings(made, out, source)
 
@@ -107,6 +108,6 @@ class Reproduce(Running, NetworkOptions):
         from asymrl.paper.reproduced import reproduction
 
         out = check_folder(self.out or Path("figures"))
-        with user_errors(source):
+        with user_errors(source), busy("drawing tables and figures from the runs"):
             made = reproduction(part, source, wanted, until=self.until)
         self.show_findings(made, out, source)

@@ -12,6 +12,7 @@ import tyro
 
 from asymrl.cli.running import NetworkOptions, Running, print_table, train_to_the_end
 from asymrl.cli.usage import Flag, check_folder, open_runs, user_errors
+from asymrl.cli.waiting import busy
 
 if TYPE_CHECKING:
     from asymrl.studies.study import Study
@@ -97,7 +98,7 @@ class RunStudy(Running, NetworkOptions):
         from asymrl.studies.answers import answer
 
         out = check_folder(self.out or Path("figures"))
-        with user_errors(source):
+        with user_errors(source), busy("drawing tables and figures from the runs"):
             made = answer(wanted, source)
         self.show_findings(made, out, source)
 
@@ -118,8 +119,11 @@ def _print_question(wanted: Study) -> None:
     print(wanted.title)
     for word, text in (("question", wanted.question), ("prediction", wanted.prediction)):
         print(f"\n{textwrap.fill(f'{word}: {text}', WIDTH)}")
+    print(flush=True)
     for setup in wanted.setups:
-        for policy, table in exact_parts(wanted, setup).items():
+        with busy(f"computing values and gradients of {setup.name} exactly"):
+            parts = exact_parts(wanted, setup)
+        for policy, table in parts.items():
             print(f"\n{setup.name}, exactly{policy and f', {policy} agent'}:")
             print_table(table)
     print()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -132,8 +131,7 @@ def select_run(folder: str | Path, run_seed: int | None, where: Sequence[str] = 
     if others > 1:
         print(
             f"{folder}: {chosen.settings.method}, seed {chosen.seed}, has the best recent return of {others} runs, "
-            f"{chosen.recent_return:.3g}; choose others with --where NAME=VALUE and --run-seed K",
-            file=sys.stderr,
+            f"{chosen.recent_return:.3g}; choose others with --where NAME=VALUE and --run-seed K"
         )
     return chosen
 

@@ -11,7 +11,7 @@ def busy(with_what: str) -> Iterator[None]:
     """Shows what is being done: as a line that moves and then goes away on a terminal, as a plain line elsewhere."""
     from rich.console import Console
 
-    console = Console(stderr=True, highlight=False)
+    console = Console(highlight=False)
     if not console.is_terminal:
         console.print(f"{with_what} ...", soft_wrap=True, markup=False)
         yield
