@@ -271,12 +271,13 @@ function playerChart(place, episode, go) {
 
 function playerBar(name, share, number, isNext = false) {
   const make = makeElement;
+  const named = make("span", { class: "player-name", title: name }, name);
+  const value = make("span", { class: "player-value" }, number);
+  if (share === null) return make("div", { class: "player-plain" }, named, value);
   const fill = make("span", { class: "player-fill" });
-  fill.style.width = `${100 * Math.max(0, Math.min(1, share ?? 0))}%`;
+  fill.style.width = `${100 * Math.max(0, Math.min(1, share))}%`;
   return make("div", { class: isNext ? "player-bar player-next" : "player-bar" },
-    make("span", { class: "player-name", title: name }, name),
-    make("span", { class: "player-track", "aria-hidden": "true" }, fill),
-    make("span", { class: "player-value" }, number));
+    named, make("span", { class: "player-track", "aria-hidden": "true" }, fill), value);
 }
 
 const playerTitle = (title, aside = "") =>
