@@ -156,9 +156,9 @@ def test_runs_that_cannot_be_trained_are_explained(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert cli.main([*command, "--out", str(tmp_path)]) == 1
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
     assert out.count("and 1 more failed: attention: 3 features can't be shared by 2 heads; choose a divisor of 3") == 1
-    assert f"failed: {WORLD} a2c" in out
+    assert f"failed: {WORLD} a2c" in err
     assert "next:" not in out  # nothing was reached, so there is nothing to report
 
 

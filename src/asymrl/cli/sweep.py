@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import tyro
 from asymrl.cli.running import SEEDS, NetworkOptions
 from asymrl.cli.training_answer import Training
 from asymrl.cli.usage import UsageError, read_toml, user_errors
+from asymrl.stores.quantities import whole_number
 
 if TYPE_CHECKING:
     from asymrl.stores.runs import Run
@@ -86,6 +88,7 @@ class Sweep(Training, NetworkOptions):
 
 
 CONFIG = {"env": list, "methods": list, "seeds": int, "first_seed": int, "out": str, "set": dict}
+EXPECTED = {list: "a list", int: "a whole number", str: "text", dict: "a table"}
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -94,8 +97,11 @@ def read_config(path: Path) -> dict[str, Any]:
     for name, value in values.items():
         if name not in CONFIG:
             raise UsageError(f"--config {path}: unknown {name!r}; a sweep has {', '.join(CONFIG)}")
-        if not isinstance(value, CONFIG[name]):
-            raise UsageError(f"--config {path}: {name} is {value!r}, expected a {CONFIG[name].__name__}")
+        if CONFIG[name] is int and isinstance(value, str | float):
+            with contextlib.suppress(ValueError):
+                values[name] = whole_number(str(value))
+        if not isinstance(values[name], CONFIG[name]) or isinstance(value, bool):
+            raise UsageError(f"--config {path}: {name} is {value!r}, expected {EXPECTED[CONFIG[name]]}")
     return values
 
 
