@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 POLICY = "eps-optimal:0.5"
 # The most states for which seconds are enough for whole episodes, and for their first steps.
 STATES, MOST_STATES = 100, 1000
-NODES, SECONDS = 30_000, 4.0
+NODES, SECONDS = 30_000, 8.0
 
 
 class Reasons(NamedTuple):

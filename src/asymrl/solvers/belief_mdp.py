@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float64, Int, UInt64
 from scipy import sparse
 
+from asymrl.solvers.deadline import Deadline
 from asymrl.theory.beliefs import fingerprint
 from asymrl.worlds.pomdp import Pomdp
 
@@ -185,12 +186,15 @@ class BeliefGraph:
         return number
 
 
-def belief_graph(pomdp: Pomdp, depth: int | None = None, limit: int = LIMIT) -> BeliefGraph:
+def belief_graph(
+    pomdp: Pomdp, depth: int | None = None, limit: int = LIMIT, deadline: Deadline | None = None
+) -> BeliefGraph:
     """All beliefs that can be reached in `depth` steps (None: any number), breadth first.
 
     Raises:
-        TooManyBeliefsError: if there are more than `limit`; it says which depth fits.
+        TooManyBeliefsError: if there are more than `limit`, or than can be found in time; it says which depth fits.
     """
+    deadline = deadline or Deadline()
     model, numbering = BeliefModel(pomdp), Numbering()
     first = model.first()
     first_belief, fresh = numbering.add(first.beliefs)
@@ -203,7 +207,8 @@ def belief_graph(pomdp: Pomdp, depth: int | None = None, limit: int = LIMIT) -> 
         for block in _blocks(layer, pomdp.actions):
             after = model.successors(layer[block])
             following, fresh = numbering.add(after.beliefs)
-            if len(numbering) > limit:
+            deadline.tell(lambda: f"listing the reachable beliefs, {len(numbering)} so far")
+            if len(numbering) > limit or deadline.is_over:
                 raise TooManyBeliefsError(pomdp.name, limit, len(layers) - 1, sum(sizes))
             belief = after.belief + block.start + offset
             edges.append((belief, after.action, after.observation, after.probability, following))

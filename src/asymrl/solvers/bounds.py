@@ -16,12 +16,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from scipy import sparse
+from scipy.sparse import linalg
 
+from asymrl.solvers.deadline import Deadline
 from asymrl.worlds.pomdp import Pomdp
 
 PRECISION = 1e-10  # distance of bounds without a horizon from their fixed point
+ROUNDING = 1e-15  # of a backup, relative to the largest value
+SOLVED = 5_000  # the largest number of values that are found by linear equations
 
 
 @dataclass(frozen=True)
@@ -47,17 +51,25 @@ class Bound:
         return float((self.vectors[-1] @ joint).max(0).sum())
 
 
-def qmdp(pomdp: Pomdp, horizon: int | None, discount: float) -> Bound:
+def qmdp(
+    pomdp: Pomdp, horizon: int | None, discount: float, *, deadline: Deadline | None = None
+) -> Bound:
     """Upper bound: Q(s, a) of the MDP in which the state is observed."""
     chain = transition(pomdp)
 
     def backup(alpha: Float64[np.ndarray, "A S"]) -> Float64[np.ndarray, "A S"]:
         return (chain @ alpha.max(0)).reshape(pomdp.states, pomdp.actions).T
 
-    return Bound("QMDP", True, _iterate(pomdp, backup, horizon, discount, upper=True))
+    def choices(alpha: Float64[np.ndarray, "A S"]) -> sparse.csr_array:
+        parts = chain.tocoo()
+        return _matrix(pomdp, parts.row, alpha.argmax(0)[parts.col], parts.col, parts.data)
+
+    return Bound("QMDP", True, _iterate(pomdp, backup, choices, horizon, discount, upper=True, deadline=deadline))
 
 
-def fib(pomdp: Pomdp, horizon: int | None, discount: float) -> Bound:
+def fib(
+    pomdp: Pomdp, horizon: int | None, discount: float, *, deadline: Deadline | None = None
+) -> Bound:
     """Upper bound: R(s,a) + g sum_o max_a' sum_s' Pr(s',o|s,a) alpha_a'(s')."""
     goes_on = ~pomdp.done
     state, action = pomdp.rows()
@@ -71,10 +83,17 @@ def fib(pomdp: Pomdp, horizon: int | None, discount: float) -> Bound:
         best = (joint @ alpha.T).max(1) if group.size else np.zeros(0)
         return np.bincount(pair, best, minlength=pomdp.states * pomdp.actions).reshape(pomdp.states, -1).T
 
-    return Bound("FIB", True, _iterate(pomdp, backup, horizon, discount, upper=True))
+    def choices(alpha: Float64[np.ndarray, "A S"]) -> sparse.csr_array:
+        parts = joint.tocoo()
+        best = (joint @ alpha.T).argmax(1) if group.size else np.zeros(0, int)
+        return _matrix(pomdp, pair[parts.row], best[parts.row], parts.col, parts.data)
+
+    return Bound("FIB", True, _iterate(pomdp, backup, choices, horizon, discount, upper=True, deadline=deadline))
 
 
-def blind(pomdp: Pomdp, horizon: int | None, discount: float) -> Bound:
+def blind(
+    pomdp: Pomdp, horizon: int | None, discount: float, *, deadline: Deadline | None = None
+) -> Bound:
     """Lower bound: the value of always taking the same action, one vector for each."""
     chain = transition(pomdp)
     row = np.arange(pomdp.states) * pomdp.actions
@@ -83,7 +102,11 @@ def blind(pomdp: Pomdp, horizon: int | None, discount: float) -> Bound:
     def backup(alpha: Float64[np.ndarray, "A S"]) -> Float64[np.ndarray, "A S"]:
         return np.stack([one @ values for one, values in zip(one_action, alpha, strict=True)])
 
-    return Bound("blind", False, _iterate(pomdp, backup, horizon, discount, upper=False))
+    def choices(alpha: Float64[np.ndarray, "A S"]) -> sparse.csr_array:
+        parts = chain.tocoo()
+        return _matrix(pomdp, parts.row, parts.row % pomdp.actions, parts.col, parts.data)
+
+    return Bound("blind", False, _iterate(pomdp, backup, choices, horizon, discount, upper=False, deadline=deadline))
 
 
 def transition(pomdp: Pomdp) -> sparse.csr_array:
@@ -104,29 +127,69 @@ def check_horizon(pomdp: Pomdp, horizon: int | None, discount: float) -> None:
         raise ValueError(f"{pomdp.name}: an endless undiscounted return may not exist; give a horizon or a discount")
 
 
+def _matrix(
+    pomdp: Pomdp,
+    pair: Int[np.ndarray, "n"],
+    action: Int[np.ndarray, "n"],
+    state: Int[np.ndarray, "n"],
+    probability: Float64[np.ndarray, "n"],
+) -> sparse.csr_array:
+    """A backup with its choices fixed: from pairs `s * A + a` to vectors `[A, S]`, both flat as vectors are."""
+    s, a = np.divmod(pair, pomdp.actions)
+    size = pomdp.actions * pomdp.states
+    entries = (probability, (a * pomdp.states + s, action * pomdp.states + state))
+    return sparse.csr_array(entries, shape=(size, size))
+
+
 def _iterate(
     pomdp: Pomdp,
     backup: Callable[[Float64[np.ndarray, "A S"]], Float64[np.ndarray, "A S"]],
+    choices: Callable[[Float64[np.ndarray, "A S"]], sparse.csr_array],
     horizon: int | None,
     discount: float,
     *,
     upper: bool,
+    deadline: Deadline | None,
 ) -> Float64[np.ndarray, "K A S"]:
-    """Applies R + g backup, `horizon` times or until it converges.
+    """Applies R + g backup, `horizon` times or until it converges or the time is over.
 
-    Without a horizon it starts from the best (worst) reward forever, so that each iterate is a bound itself.
+    Without a horizon, let C be the largest change of one step, or zero if all are negative. The fixed point is at most
+    C g / (1 - g) above the last iterate, and likewise below: a bound at any time, however early one stops.
     """
     check_horizon(pomdp, horizon, discount)
-    R = np.ascontiguousarray(pomdp.R().T)
+    R, deadline = np.ascontiguousarray(pomdp.R().T), deadline or Deadline()
     if horizon is not None:
         vectors = np.zeros((horizon + 1, pomdp.actions, pomdp.states))
         for k in range(horizon):
             vectors[k + 1] = R + discount * backup(vectors[k])
         return vectors
-    # An episode that has ended pays nothing, so zero is among the rewards that can repeat forever.
-    extreme = max(R.max(), 0.0) if upper else min(R.min(), 0.0)
-    alpha, change = np.full_like(R, extreme / (1 - discount)), np.inf
-    while change > PRECISION * (1 - discount):
+    alpha = np.zeros_like(R)
+    if R.size <= SOLVED:
+        alpha = _fixed_point(R, choices, discount, deadline)
+    while True:
         previous, alpha = alpha, R + discount * backup(alpha)
-        change = np.abs(alpha - previous).max()
-    return alpha[None]
+        change = alpha - previous
+        least, most = min(change.min(), 0.0), max(change.max(), 0.0)
+        rounding = ROUNDING * np.abs(alpha).max()
+        if (most - least) * discount <= max(PRECISION * (1 - discount), rounding) or deadline.is_over:
+            return (alpha + (most if upper else least) * discount / (1 - discount))[None]
+
+
+def _fixed_point(
+    R: Float64[np.ndarray, "A S"],
+    choices: Callable[[Float64[np.ndarray, "A S"]], sparse.csr_array],
+    discount: float,
+    deadline: Deadline,
+) -> Float64[np.ndarray, "A S"]:
+    """Howard's policy iteration, which needs few steps even if the discount is nearly 1; up to rounding."""
+    alpha, previous = R, None
+    while not deadline.is_over:
+        matrix = choices(alpha)
+        if previous is not None and abs(matrix - previous).sum() == 0:
+            break
+        chain = sparse.identity(R.size, format="csc") - discount * matrix.tocsc()
+        found = np.asarray(linalg.spsolve(chain, R.ravel())).reshape(R.shape)
+        if previous is not None and np.max(found - alpha) <= 1e3 * ROUNDING * np.abs(found).max():
+            return found
+        alpha, previous = found, matrix
+    return alpha

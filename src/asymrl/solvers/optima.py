@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from asymrl.solvers.belief_mdp import BeliefGraph, TooManyBeliefsError, belief_graph
-from asymrl.solvers.bounds import blind, check_horizon
+from asymrl.solvers.bounds import blind, check_horizon, fib
+from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.dynamic_programming import backward_induction, policy_iteration, stationary_plan, timed_plan
 from asymrl.solvers.pointbased import point_based
 from asymrl.solvers.search import LIMIT as SEARCH_LIMIT, search, searched_plan, without_time
@@ -18,6 +19,8 @@ from asymrl.theory.policies import BeliefPolicy, HistoryPolicy
 from asymrl.worlds.pomdp import Pomdp
 
 GRAPH_LIMIT = 5_000  # beliefs, beyond which searching is quicker than enumerating
+SECONDS = 60.0
+TAIL = 0.01  # the share of the value after the horizon, below which bounds for endless episodes are used
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ def solve(
     discount: float | None = None,
     *,
     limit: int = SEARCH_LIMIT,
-    seconds: float = 30.0,
+    seconds: float = SECONDS,
+    deadline: Deadline | None = None,
 ) -> Solution:
     """The optimal return and policy of a finite POMDP.
 
@@ -67,21 +71,24 @@ def solve(
         horizon: the largest number of actions. None: the world's time limit; `math.inf`: no limit.
         discount: None: the world's own.
         limit: the largest number of beliefs of a search.
-        seconds: the time limit of a search, and again of the point-based iteration, which then report bounds.
+        seconds: the time limit, after which the result is the bounds so far. A search takes at most half of it.
+        deadline: replaces `seconds`.
     """
+    deadline = deadline or Deadline(seconds)
     discount = pomdp.discount if discount is None else discount
     horizon = pomdp.time_limit if horizon is None else horizon
     steps = None if horizon is None or math.isinf(horizon) else int(horizon)
     check_horizon(pomdp, steps, discount)
     try:
-        graph = belief_graph(pomdp, steps, min(limit, GRAPH_LIMIT))
+        graph = belief_graph(pomdp, steps, min(limit, GRAPH_LIMIT), deadline)
     except TooManyBeliefsError:
         if steps is None:
-            return _point_based(pomdp, None, discount, seconds)
-        solution = _searched(pomdp, steps, discount, limit, seconds)
+            return _point_based(pomdp, None, discount, deadline)
+        solution = _searched(pomdp, steps, discount, limit, deadline.part(0.5))
         if solution.kind == "exact":
             return solution
-        return _tighter(solution, _point_based(pomdp, steps, discount, seconds))
+        by_points = _point_based_endless if _has_short_tail(pomdp, steps, discount) else _point_based
+        return _tighter(solution, by_points(pomdp, steps, discount, deadline))
     return _endless(graph, discount) if steps is None else _enumerated(graph, steps, discount)
 
 
@@ -98,8 +105,8 @@ def _enumerated(graph: BeliefGraph, horizon: int, discount: float) -> Solution:
     return Solution(value, value, "exact", how, len(graph), make_policy)
 
 
-def _searched(pomdp: Pomdp, horizon: int, discount: float, limit: int, seconds: float) -> Solution:
-    result = search(pomdp, horizon, discount, limit, seconds)
+def _searched(pomdp: Pomdp, horizon: int, discount: float, limit: int, deadline: Deadline) -> Solution:
+    result = search(pomdp, horizon, discount, limit, deadline=deadline)
 
     def make_policy(timed: bool) -> HistoryPolicy:
         plan = searched_plan(result, blind(pomdp, horizon, discount).vectors)
@@ -126,12 +133,30 @@ def _endless(graph: BeliefGraph, discount: float) -> Solution:
     return Solution(value, value, "exact", how, len(graph), lambda timed: stationary_plan(graph, action).controller())
 
 
-def _point_based(pomdp: Pomdp, horizon: int | None, discount: float, seconds: float) -> Solution:
-    result = point_based(pomdp, horizon, discount, seconds=seconds)
+def _point_based(pomdp: Pomdp, horizon: int | None, discount: float, deadline: Deadline) -> Solution:
+    result = point_based(pomdp, horizon, discount, deadline=deadline)
     how = f"{result.trials} trials of heuristic search value iteration, FIB above and blind policies below at first"
-    beliefs = sum(upper.drops.size for upper in result.upper)
 
     def make_policy(timed: bool) -> HistoryPolicy:
         return BeliefPolicy(pomdp, result.action, timed=horizon is not None)
 
-    return Solution(result.low, result.high, "bounds", how, beliefs, make_policy)
+    return Solution(result.low, result.high, "bounds", how, result.visited, make_policy)
+
+
+def _has_short_tail(pomdp: Pomdp, horizon: int, discount: float) -> bool:
+    """Whether what comes after the horizon is hardly worth anything, so that endless episodes are nearly the same."""
+    return discount < 1 and discount**horizon <= TAIL
+
+
+def _point_based_endless(pomdp: Pomdp, horizon: int, discount: float, deadline: Deadline) -> Solution:
+    """Bounds without a horizon, and how far they can be from those with it.
+
+    A plan for endless episodes loses at most g^h max(V, 0) if it is cut off after h actions; the best one of h actions
+    could be continued by any other and would lose at most -g^h min(V, 0).
+    """
+    endless = _point_based(pomdp, None, discount, deadline)
+    greatest = fib(pomdp, None, discount, deadline=deadline).vectors.max()
+    least = blind(pomdp, None, discount, deadline=deadline).vectors[0].min(1).max()
+    low = endless.low - discount**horizon * max(greatest, 0.0)
+    high = endless.high - discount**horizon * min(least, 0.0)
+    return dataclasses.replace(endless, low=low, high=high, how=f"{endless.how}, for endless episodes")

@@ -18,7 +18,7 @@ from asymrl.worlds.rock_sample import RockSample, SimulatedRockSample
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 STATES = 500  # with more, the best memoryless or uninformed policy takes too long
-CHEAP, SECONDS = 2_000, 2.0  # states of a world that is solved on demand, and time limit of the search
+CHEAP, SECONDS = 2_000, 4.0  # states of a world that is solved on demand, and time limit of the search
 
 
 @dataclass(frozen=True)

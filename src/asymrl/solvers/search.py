@@ -8,8 +8,6 @@ meet, the value is exact: proven by the upper bound, and attained by the greedy 
 
 from __future__ import annotations
 
-import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +16,7 @@ from scipy import sparse
 
 from asymrl.solvers.belief_mdp import BeliefModel, Numbering, Successors
 from asymrl.solvers.bounds import Bound, blind, qmdp
+from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.dynamic_programming import Plan, first_nodes, stacked_edges
 from asymrl.worlds.pomdp import Pomdp
 
@@ -88,14 +87,16 @@ class BeliefSearch:
         return sum(map(len, self.levels))
 
 
-def search(pomdp: Pomdp, horizon: int, discount: float, limit: int = LIMIT, seconds: float = math.inf) -> BeliefSearch:
+def search(
+    pomdp: Pomdp, horizon: int, discount: float, limit: int = LIMIT, *, deadline: Deadline | None = None
+) -> BeliefSearch:
     """Searches until the optimum is proven, there are more than `limit` beliefs, or the time is over."""
     model, over, under = BeliefModel(pomdp), qmdp(pomdp, horizon, discount), blind(pomdp, horizon, discount)
     levels = [Level(k, pomdp.states, pomdp.actions) for k in range(horizon + 1)]
     first = model.first()
     roots = levels[horizon].add(first.beliefs, over, under, model)
     result = BeliefSearch(pomdp, levels, first, roots, discount, np.inf, -np.inf, exact=False)
-    deadline = time.monotonic() + seconds
+    deadline = deadline or Deadline()
     while True:
         top = levels[horizon]
         result.upper = float(first.probability @ top.upper[roots])
@@ -103,7 +104,10 @@ def search(pomdp: Pomdp, horizon: int, discount: float, limit: int = LIMIT, seco
         frontier = _frontier(levels, roots, discount)
         gap = TOLERANCE * max(1.0, abs(result.upper), abs(result.lower))
         result.exact = result.upper - result.lower <= gap or not any(beliefs.size for beliefs in frontier)
-        if result.exact or result.size > limit or time.monotonic() > deadline:
+        deadline.tell(
+            lambda: f"searching: optimal return between {result.lower:.5g} and {result.upper:.5g}, {result.size} beliefs"
+        )
+        if result.exact or result.size > limit or deadline.is_over:
             return result
         for level, below, beliefs in zip(levels[1:], levels, frontier[1:], strict=False):
             if beliefs.size:
