@@ -1,5 +1,6 @@
 """`asymrl theory`."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -101,6 +102,7 @@ def test_a_page_is_saved_or_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["tiger", "--policy", "run:nowhere"], "nowhere: no runs here"),
         (["tiger", "--horizon", "0"], "--horizon 0"),
         (["tiger", "--depth", "-1"], "--depth -1"),
+        (["tiger", "--seconds", "0"], "--seconds 0"),
         (["tiger", "--horizon", "inf", "--critic-sees", "time"], "a critic that reads the time needs a horizon"),
         (["tiger", "--critic-sees", "time+time"], "names time twice"),
     ],
@@ -165,3 +167,66 @@ def test_wrong_questions_about_q_learning(
 ) -> None:
     assert main(["theory", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+CORRIDOR = """
+discount: 0.95
+values: reward
+states: 4
+actions: go look
+observations: dark light
+start: uniform
+T: go
+0.1 0.6 0.2 0.1
+0.1 0.1 0.6 0.2
+0.2 0.1 0.1 0.6
+0.6 0.2 0.1 0.1
+T: look identity
+O: *
+0.7 0.3
+0.6 0.4
+0.4 0.6
+0.2 0.8
+R: go : 3 : * : * 1
+R: look : * : * : * -0.05
+"""
+"""Beliefs hardly ever repeat here, so that no endless analysis fits."""
+
+
+def test_what_is_known_is_printed_where_the_analysis_does_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "corridor.pomdp"
+    file.write_text(CORRIDOR)
+    assert main(["theory", str(file), "--horizon", "inf", "--seconds", "4"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "corridor, no time limit, discount 0.95"
+    assert lines[1].startswith("Optimal return: between ")
+    reason = next(i for i, line in enumerate(lines) if "eps-optimal:0.5 could not be analysed" in line)
+    assert reason > 1, "what is known comes first"
+    assert main(["theory", str(file), "--horizon", "inf", "--seconds", "4", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    low, high = found["returns"]["optimal"]["low"], found["returns"]["optimal"]["high"]
+    # Always going returns 1 / 4 each time: a lower bound. No return is above 1 each time.
+    assert 0.25 / 0.05 - 1e-9 <= low <= high <= 1 / 0.05
+    assert "more than 100000 nodes" in found["problem"]
+
+
+def test_a_packed_file_is_the_same_world(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain, packed = tmp_path / "corridor.pomdp", tmp_path / "corridor.pomdp.gz"
+    plain.write_text(CORRIDOR)
+    packed.write_bytes(gzip.compress(CORRIDOR.encode()))
+    answers = []
+    for file in (plain, packed):
+        assert main(["theory", str(file), "--horizon", "3"]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1]
+    assert answers[0].startswith("corridor, policy")
+
+
+def test_endless_visits_are_no_probabilities(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["theory", "tiger", "--horizon", "inf"]) == 0
+    text = capsys.readouterr().out
+    assert "(discounted visits " in text
+    assert "(probability" not in text
+    assert "?" not in text.split("value bias")[1].split("Would")[0]

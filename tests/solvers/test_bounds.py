@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from asymrl.solvers.belief_mdp import belief_graph
-from asymrl.solvers.bounds import blind, fib, qmdp
+from asymrl.solvers.bounds import Bound, blind, fib, qmdp
+from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.optima import solve
 from asymrl.worlds import HeavenHell, Tiger
+from asymrl.worlds.pomdp import Pomdp
 from tests.solvers.oracles import random_world
 from tests.theory.worlds import problem
 
@@ -67,3 +69,32 @@ def test_endless_bounds_are_the_limit_of_finite_ones():
 def test_an_endless_undiscounted_bound_is_refused():
     with pytest.raises(ValueError, match="give a horizon or a discount"):
         qmdp(Tiger().pomdp(), None, 1.0)
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.99999])
+def test_endless_bounds_hold_even_without_any_time(discount):
+    pomdp = random_world(7).pomdp()
+    for bound in (qmdp, fib, blind):
+        whole = bound(pomdp, None, discount)
+        early = bound(pomdp, None, discount, deadline=Deadline(0.0))
+        worse = (early.vectors - whole.vectors) * (1 if whole.upper else -1)
+        assert worse.min() >= -1e-9 * np.abs(whole.vectors).max()
+        # A fixed point, with linear equations or without.
+        np.testing.assert_allclose(_one_step(pomdp, whole, discount), whole.vectors[0], rtol=1e-7, atol=1e-7)
+
+
+def _one_step(pomdp: Pomdp, bound: Bound, discount: float) -> np.ndarray:
+    """R + g sum_o max_a' sum_s' Pr(s', o | s, a) alpha_a'(s') and its relatives, outcome by outcome."""
+    S, A, O = pomdp.states, pomdp.actions, pomdp.observations
+    alpha, after = bound.vectors[0], np.zeros((S, A, O, A))
+    chain = np.zeros((S, A, S))
+    for k, (s, a) in enumerate(zip(*pomdp.rows(), strict=True)):
+        if not pomdp.done[k]:
+            after[s, a, pomdp.observation[k]] += pomdp.probability[k] * alpha[:, pomdp.next_state[k]]
+            chain[s, a, pomdp.next_state[k]] += pomdp.probability[k]
+    ahead = {
+        "FIB": after.max(-1).sum(-1),
+        "QMDP": chain @ alpha.max(0),
+        "blind": np.einsum("sat,at->sa", chain, alpha),
+    }[bound.name]
+    return (pomdp.R() + discount * ahead).T

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from scipy import sparse
 
+from asymrl.solvers import optima
+from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.optima import solve
-from asymrl.solvers.pointbased import Sawtooth, Vectors, point_based
+from asymrl.solvers.pointbased import point_based
+from asymrl.solvers.value_bounds import Sawtooth, Vectors
 from asymrl.theory.policies import BeliefPolicy
 from asymrl.worlds import Tiger
-from tests.solvers.oracles import expected_return, random_world
+from tests.solvers.oracles import expected_return, optimum, random_world
 from tests.theory.worlds import problem
 
 
@@ -54,16 +58,73 @@ def test_the_policy_gets_what_the_lower_bound_promises(seconds):
 
 
 def test_a_sawtooth_has_its_points_and_is_straight_between_them():
-    tooth = Sawtooth(np.array([1.0, 3.0]))
-    tooth.add(sparse.csr_array(np.array([[0.5, 0.5]])), 1.0)
-    at = tooth.at(sparse.csr_array(np.array([[1, 0], [0.75, 0.25], [0.5, 0.5], [0.25, 0.75], [0, 1]])))
+    tooth = Sawtooth(np.array([[1.0, 3.0]]))
+    middle = np.array([0.5, 0.5])
+    tooth.add(middle, np.array([1.0]))
+    at = tooth.at(np.array([[1, 0], [0.75, 0.25], [0.5, 0.5], [0.25, 0.75], [0, 1]]))
     np.testing.assert_allclose(at, [1, 1, 1, 2, 3])
-    tooth.add(sparse.csr_array(np.array([[0.5, 0.5]])), 2.0)
-    assert tooth.at(sparse.csr_array(np.array([[0.5, 0.5]])))[0] == 1.0, "a worse point changes nothing"
+    tooth.lower(np.array([0]), np.array([[2.0]]), 0.0)
+    assert tooth.at(middle[None])[0] == 1.0, "a worse value changes nothing"
 
 
-def test_beaten_plans_are_dropped():
+def test_actions_are_interpolated_one_by_one():
+    # Each action is worth 1 in one state and 0 in the other: 0.5 in the middle. The plane through the maxima says 1.
+    tooth = Sawtooth(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    assert tooth.at(np.array([[0.5, 0.5]]))[0] == 0.5
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6))
+def test_the_lowest_cone_is_found_among_all(seed):
+    rng = np.random.default_rng(seed)
+    tooth = Sawtooth(rng.normal(size=(2, 6)))
+    points = rng.dirichlet(np.full(6, 0.3), 30) * (rng.random((30, 6)) < 0.8) + 1e-9 * np.eye(6)[0]
+    points /= points.sum(1, keepdims=True)
+    for point in points:
+        tooth.add(point, tooth.corners @ point - rng.random(2))
+    beliefs = rng.dirichlet(np.full(6, 0.3), 10)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nan_to_num(beliefs[:, None] / points, nan=np.inf, posinf=np.inf).min(2)
+    expected = (beliefs @ tooth.corners.T + (share[:, :, None] * tooth.drops).min(1)).max(1)
+    np.testing.assert_allclose(tooth.at(beliefs), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_beaten_plans_are_compared_no_more():
     plans = Vectors(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1]))
     plans.add(np.array([1.0, 0.5]), 2)
-    np.testing.assert_array_equal(plans.alpha, [[0.0, 1.0], [1.0, 0.5]])
-    np.testing.assert_array_equal(plans.action, [0, 2])
+    np.testing.assert_array_equal(plans.useful, [0, 2])
+    number, value = plans.best(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    np.testing.assert_array_equal(plans.action[number], [2, 0])
+    np.testing.assert_array_equal(value, [1.0, 1.0])
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10**6), discount=st.sampled_from([0.3, 0.5]), trials=st.integers(0, 4))
+def test_endless_bounds_enclose_the_optimum_at_any_time(seed, discount, trials):
+    world = random_world(seed)
+    ticks = itertools.count()
+    # The clock moves by one second at each look, so that the search is stopped at some point or other.
+    deadline = Deadline(40 * trials, lambda: float(next(ticks)))
+    found = point_based(world.pomdp(), None, discount, precision=1e-6, deadline=deadline)
+    steps = 7
+    best, tail = optimum(world, steps, discount), discount**steps / (1 - discount) * np.abs(world.rewards).max()
+    assert found.low <= best + tail + 1e-9
+    assert best - tail <= found.high + 1e-9
+
+
+def test_the_deadline_holds_for_a_discount_of_nearly_one():
+    ticks = itertools.count()
+    pomdp = random_world(3).pomdp()
+    found = point_based(pomdp, None, 0.99999, precision=0.0, deadline=Deadline(300, lambda: float(next(ticks))))
+    assert found.low <= found.high
+    assert next(ticks) < 320, "hardly anything may happen after the end"
+
+
+def test_bounds_of_long_episodes_come_from_endless_ones():
+    # 0.9^60 is small enough to use endless episodes; both give the optimum of 60 actions.
+    pomdp = random_world(1).pomdp()
+    best = solve(pomdp, 60, 0.9)
+    found = optima._point_based_endless(pomdp, 60, 0.9, Deadline(20))
+    assert found.low <= best.high + 1e-9
+    assert best.low <= found.high + 1e-9
+    assert found.high - found.low < 0.05

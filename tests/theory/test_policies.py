@@ -114,7 +114,7 @@ def test_request_that_does_not_fit_says_what_would() -> None:
     act = random_policy(0, 3)
     with pytest.raises(theory.TooLargeError) as caught:
         theory.analyse("tiger", act, horizon=8, limit=2000)
-    assert "There are 335923 histories before the last action; up to 5 actions all of them fit" in str(caught.value)
+    assert "There are 335923 histories before the last action. A horizon of 5 fits (--horizon)" in str(caught.value)
     assert theory.analyse("tiger", act, horizon=5, limit=2000).graph.nodes == 1555
 
 

@@ -15,7 +15,7 @@ from asymrl.worlds.registry import Source, check_options, is_built_in, split_opt
 if TYPE_CHECKING:
     from asymrl.worlds.world import World
 
-_POMDP_FILE = re.compile(r"(?P<path>.+\.pomdp)(?::(?P<rest>.*))?", re.IGNORECASE | re.DOTALL)
+_POMDP_FILE = re.compile(r"(?P<path>.+\.pomdp(?:\.gz)?)(?::(?P<rest>.*))?", re.IGNORECASE | re.DOTALL)
 _GYMNASIUM_ID = re.compile(r"(?:[\w.]+:|.+\.py:)?(?:[\w.-]+/)?[\w.-]+-v\d+")
 
 _REGISTERED: dict[str, Callable[..., World]] = {}

@@ -43,3 +43,11 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(part) for part in value]
     return value
+
+
+def progress_line(what: str) -> None:
+    """Says on stderr what is being computed: in a terminal in place of the last such line."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{what}", end="\r", file=sys.stderr, flush=True)
+    else:
+        print(what, file=sys.stderr, flush=True)

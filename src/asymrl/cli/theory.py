@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from asymrl.cli.output import print_json
+from asymrl.cli.output import print_json, progress_line
 from asymrl.cli.report_command import check_page
 from asymrl.cli.usage import AsJson, UsageError, check_writable, select_run, user_errors, world_named
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from asymrl.audit import Audit
     from asymrl.solvers import Solution, Verdict
+    from asymrl.solvers.deadline import Deadline
     from asymrl.solvers.verdict import StateCritic, WorstHistory
     from asymrl.theory import Analysis, ReadingWorth
+    from asymrl.worlds.pomdp import Pomdp
 
 WIDTH = 100
 Learner = Literal["a2c", "ppo", "dqn", "adqn", "adqn-vr", "adqn-state", "adqn-state-vr", "adqn-short", "adqn-short-vr"]
@@ -52,6 +54,9 @@ class Theory:
     mass: float = 0.99
     """The probability of the histories to follow, for a run whose policy remembers everything."""
 
+    seconds: Annotated[float, tyro.conf.arg(metavar="S")] = 60.0
+    """The time limit of the search for the optimal return, which is between bounds if it is not found by then."""
+
     critic_sees: Annotated[str | None, tyro.conf.arg(metavar="SIGNAL")] = None
     """Also report on critics that see this: state, belief, sampled-state, time, a signal of the world such as
     heaven-side, or a sum such as state+time."""
@@ -67,10 +72,15 @@ class Theory:
     json: AsJson = False
 
     def run(self) -> int:
-        from asymrl.solvers import examine, references_for
+        from asymrl.solvers import examine, references_for, solve
+        from asymrl.solvers.deadline import Deadline
+        from asymrl.solvers.references import Reference
+        from asymrl.theory import TooLargeError, as_pomdp
 
         if self.depth < 0:
             raise UsageError(f"--depth {self.depth}: expected 0 or more")
+        if not self.seconds > 0:
+            raise UsageError(f"--seconds {self.seconds:g}: expected a number above 0")
         if self.output is not None:
             check_writable(self.output, (".png", ".svg", ".pdf"))
         if self.report is not None:
@@ -78,8 +88,18 @@ class Theory:
         if self.learner not in ("a2c", "ppo"):
             return self._q_learning()
         with user_errors():
-            meanings = self._meanings()
-            analysis, best, audit = self._analysis()
+            meanings, audit = self._meanings(), self._audit() if self.policy.startswith("run:") else None
+            pomdp = as_pomdp(world_named(self.world)) if audit is None else audit.analysis.pomdp
+            horizon = self._steps(pomdp.time_limit) if audit is None else audit.analysis.horizon
+            deadline = Deadline(self.seconds, listener=progress_line)
+            whole = solve(pomdp, horizon, deadline=deadline.part(0.8))
+            try:
+                analysis, best = (
+                    self._analysis(pomdp, horizon, whole, deadline) if audit is None else (audit.analysis, whole)
+                )
+            except TooLargeError as error:
+                return self._without_analysis(pomdp, horizon, whole, str(error), deadline)
+            deadline.tell("comparing critics and reference policies")
             returns = references_for(analysis.pomdp, analysis.horizon, best)
             verdict = examine(analysis, self.policy, returns, self.depth)
             told = self._told(analysis)
@@ -88,20 +108,37 @@ class Theory:
                 self._figure(analysis).savefig(self.output)
             if self.report is not None:
                 self._save_page(self.report, analysis, lines)
+        optimum = Reference(whole.low, whole.high, whole.kind)
         if self.json:
             more = {"critic_sees": [each.to_json() for each in told], "audit": audit and audit.numbers(self.depth)}
-            print_json(verdict.to_json() | more)
+            print_json(verdict.to_json() | more | {"optimal_of_whole_episodes": asdict(optimum)})
             return 0
         if analysis.pomdp.name == "good-bad" and 0 < analysis.pomdp.discount < 1:
             from asymrl.paper.good_bad import good_bad_steps
 
             print(*good_bad_steps(analysis.pomdp.discount), "", sep="\n")
-        if self.horizon is None and analysis.horizon < (limit := self._steps(analysis.pomdp.time_limit)):
-            print(_shortened(limit, analysis.horizon))
+        if analysis.horizon < horizon:
+            print(_optimum(pomdp, horizon, whole))
+            print(_shortened(horizon, analysis.horizon))
         print("\n".join(lines))
         if audit is not None:
             print("", *audit.report(self.depth), sep="\n")
         return 0
+
+    def _without_analysis(self, pomdp: Pomdp, horizon: float, best: Solution, why: str, deadline: Deadline) -> int:
+        """What is known where the policy cannot be analysed, and why it cannot."""
+        from asymrl.solvers import references_for
+
+        deadline.tell("comparing reference policies")
+        returns = references_for(pomdp, horizon, best)
+        if self.json:
+            known = {"world": pomdp.name, "horizon": horizon, "discount": pomdp.discount}
+            print_json(known | {"returns": {name: asdict(each) for name, each in returns.items()}, "problem": why})
+            return 1
+        print(_optimum(pomdp, horizon, best))
+        print("Reference returns: " + ", ".join(f"{name} {value}" for name, value in returns.items()))
+        print("", *textwrap.wrap(f"The policy {self.policy} could not be analysed. {why}.", WIDTH), sep="\n")
+        return 1
 
     def _q_learning(self) -> int:
         """The report on a method of the DQN family."""
@@ -131,20 +168,15 @@ class Theory:
         print(*lines(found, WIDTH), sep="\n")
         return 0
 
-    def _analysis(self) -> tuple[Analysis, Solution, Audit | None]:
-        """The analysis of the policy, the optimum and, for a run, the audit of its critic."""
-        from asymrl.solvers import analyse_what_fits, policy_by_name, solve
-        from asymrl.theory import analyse, as_pomdp
+    def _analysis(self, pomdp: Pomdp, horizon: float, best: Solution, deadline: Deadline) -> tuple[Analysis, Solution]:
+        """The analysis of the policy, for as many actions as fit if the user has not set their number."""
+        from asymrl.solvers import analyse_what_fits, policy_by_name
+        from asymrl.theory import analyse
 
-        if self.policy.startswith("run:"):
-            audit = self._audit()
-            return audit.analysis, solve(audit.analysis.pomdp, audit.analysis.horizon), audit
-        pomdp = as_pomdp(world_named(self.world))
-        horizon = self._steps(pomdp.time_limit)
         if self.horizon is None:
-            return *analyse_what_fits(pomdp, self.policy, horizon), None
-        best = solve(pomdp, horizon)
-        return analyse(pomdp, policy_by_name(pomdp, self.policy, best, horizon), horizon=horizon), best, None
+            return analyse_what_fits(pomdp, self.policy, horizon, deadline=deadline, whole=best)
+        deadline.tell(f"following the histories of {self.policy}")
+        return analyse(pomdp, policy_by_name(pomdp, self.policy, best, horizon), horizon=horizon), best
 
     def _audit(self) -> Audit:
         from asymrl.audit import TrainedActor, audit_critic
@@ -209,6 +241,12 @@ class Theory:
         return self.horizon
 
 
+def _optimum(pomdp: Pomdp, horizon: float, best: Solution) -> str:
+    limit = "no time limit" if math.isinf(horizon) else f"{horizon:g} actions at most"
+    value = f"{best.low:.5g}" if best.kind == "exact" else f"between {best.low:.5g} and {best.high:.5g}"
+    return f"{pomdp.name}, {limit}, discount {pomdp.discount:g}\nOptimal return: {value}\nFound by {best.how}"
+
+
 def _shortened(limit: float, horizon: float) -> str:
     episodes = "Episodes without a time limit" if math.isinf(limit) else f"Whole episodes of {limit:g} actions"
     return f"{episodes} do not fit; this is about the first {horizon:g}. Choose another number with --horizon.\n"
@@ -232,9 +270,11 @@ def _lines(verdict: Verdict, told: Sequence[ReadingWorth], meanings: dict[str, s
     yield f"{'targets of V(s)':<18}{'actor uses':<16}{'value bias':>11}{'gradient error':>16}{'cosine':>9}"
     for critic in verdict.critics:
         yield _row(critic)
+    if any(critic.value_bias is None for critic in verdict.critics):
+        yield "Value biases (-) need a list of all beliefs, which are too many here; a smaller --horizon may have them."
     yield ""
     for critic in verdict.critics[:1]:
-        yield from _places(critic)
+        yield from _places(critic, endless=verdict.horizon is None)
     if verdict.variance is not None:
         v = verdict.variance
         yield (
@@ -255,14 +295,17 @@ def _lines(verdict: Verdict, told: Sequence[ReadingWorth], meanings: dict[str, s
 def _row(critic: StateCritic) -> str:
     from asymrl.report.reading_table import cosine, percent
 
-    bias = "?" if critic.value_bias is None else f"{critic.value_bias:.4g}"
+    bias = "-" if critic.value_bias is None else f"{critic.value_bias:.4g}"
     error, angle = percent(critic.gradient_error), cosine(critic.gradient_cosine)
     return f"{TARGETS[critic.targets]:<18}{ACTORS[critic.estimator]:<16}{bias:>11}{error:>16}{angle:>9}"
 
 
-def _places(critic: StateCritic) -> Iterator[str]:
+def _places(critic: StateCritic, endless: bool) -> Iterator[str]:
+    # Without a horizon a belief may come back, and its weight is the expected number of visits, discounted.
+    weight = "discounted visits" if endless else "probability"
+
     def words(worst: WorstHistory) -> str:
-        return f"after {worst.history} (probability {worst.probability:.3g})"
+        return f"after {worst.history} ({weight} {worst.probability:.3g})"
 
     if (value := critic.worst_value) is not None:
         yield f"TD(0) misjudges the value by {value.amount:+.4g} {words(value)}"

@@ -11,6 +11,7 @@ from jaxtyping import Float64
 from scipy import sparse
 
 from asymrl.solvers.belief_mdp import BeliefModel
+from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.value_bounds import Growing, Sawtooth, Vectors
 from asymrl.worlds.pomdp import Pomdp
 
@@ -187,11 +188,14 @@ class BeliefLayer:
             if self.below is not self or change < self.notable:
                 return
 
-    def lower_corners(self) -> None:
+    def lower_corners(self, deadline: Deadline) -> None:
         """Improves the bound where the state is known, and with it the planes through the corners."""
-        corners = np.array([self.visit(belief) for belief in np.eye(self.backups.pomdp.states)])
-        for node in corners:
-            self.improve(int(node))
+        corners = []
+        for belief in np.eye(self.backups.pomdp.states):
+            if deadline.is_over:
+                return
+            corners.append(self.visit(belief))
+            self.improve(corners[-1])
         self.sweep()
         self.sawtooth.lower_corners(self.sawtooth.values[corners].T)
         self._plain.rows[:] = self._successors.rows @ self.sawtooth.corners.T

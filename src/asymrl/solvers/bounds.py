@@ -51,9 +51,7 @@ class Bound:
         return float((self.vectors[-1] @ joint).max(0).sum())
 
 
-def qmdp(
-    pomdp: Pomdp, horizon: int | None, discount: float, *, deadline: Deadline | None = None
-) -> Bound:
+def qmdp(pomdp: Pomdp, horizon: int | None, discount: float, *, deadline: Deadline | None = None) -> Bound:
     """Upper bound: Q(s, a) of the MDP in which the state is observed."""
     chain = transition(pomdp)
 
@@ -67,9 +65,7 @@ def qmdp(
     return Bound("QMDP", True, _iterate(pomdp, backup, choices, horizon, discount, upper=True, deadline=deadline))
 
 
-def fib(
-    pomdp: Pomdp, horizon: int | None, discount: float, *, deadline: Deadline | None = None
-) -> Bound:
+def fib(pomdp: Pomdp, horizon: int | None, discount: float, *, deadline: Deadline | None = None) -> Bound:
     """Upper bound: R(s,a) + g sum_o max_a' sum_s' Pr(s',o|s,a) alpha_a'(s')."""
     goes_on = ~pomdp.done
     state, action = pomdp.rows()
@@ -91,9 +87,7 @@ def fib(
     return Bound("FIB", True, _iterate(pomdp, backup, choices, horizon, discount, upper=True, deadline=deadline))
 
 
-def blind(
-    pomdp: Pomdp, horizon: int | None, discount: float, *, deadline: Deadline | None = None
-) -> Bound:
+def blind(pomdp: Pomdp, horizon: int | None, discount: float, *, deadline: Deadline | None = None) -> Bound:
     """Lower bound: the value of always taking the same action, one vector for each."""
     chain = transition(pomdp)
     row = np.arange(pomdp.states) * pomdp.actions

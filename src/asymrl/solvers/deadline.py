@@ -21,12 +21,13 @@ class Deadline:
     seconds: float = math.inf
     clock: Callable[[], float] = time.monotonic
     listener: Callable[[str], None] | None = None
-    every: float = 2.0
+    every: float = 5.0
     end: float = field(init=False)
-    _told_at: float = field(init=False, default=-math.inf)
+    _told_at: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.end = self.clock() + self.seconds
+        self._told_at = self.clock()
+        self.end = self._told_at + self.seconds
 
     @property
     def left(self) -> float:
@@ -39,7 +40,9 @@ class Deadline:
 
     def part(self, share: float) -> Deadline:
         """A deadline after this share of the time that is left."""
-        return Deadline(self.left * share, self.clock, self.listener, self.every)
+        part = Deadline(self.left * share, self.clock, self.listener, self.every)
+        part._told_at = self._told_at
+        return part
 
     def tell(self, what: str | Callable[[], str]) -> None:
         """Says what is being computed."""

@@ -2,7 +2,8 @@
 
 Vectors bound the optimal value from below and a sawtooth from above. They start from the quick bounds (blind policies,
 FIB), and every update keeps them valid. A trial goes from the start to where the two differ most, by the best actions
-of the upper bound, and improves both on the way back.
+of the upper bound, and improves both on the way back. Then the upper bounds of all visited beliefs are lowered at once
+and, from time to time, those of known states: they are the corners between which the sawtooth interpolates.
 
 With a horizon there is a layer of beliefs for each number of steps to go; without one, a single layer below itself.
 """
@@ -14,8 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float64, Int
 
-from asymrl.solvers.belief_layers import BeliefLayer, Backups
-from asymrl.solvers.belief_mdp import BeliefModel
+from asymrl.solvers.belief_layers import Backups, BeliefLayer
 from asymrl.solvers.bounds import blind, fib
 from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.value_bounds import Sawtooth, Vectors
@@ -23,10 +23,11 @@ from asymrl.worlds.pomdp import Pomdp
 
 PRECISION = 1e-3  # relative to the larger of the two bounds
 SECONDS = 20.0
+SMALLEST = 0.1  # returns below this count as this large, since a return of zero has no relative precision
 DEEPEST = 500  # steps of a trial without a horizon
 NUMBERS = 40_000_000  # probabilities of all successors together; then no new belief is visited
-NOTABLE=0.02
-CORNERS=1
+NOTABLE = 0.02  # the share of the distance of the bounds by which a point has to sink to be compared again
+GROWTH, ROUNDS = 1.3, 3  # the corners are lowered again, in so many rounds, when there are so many times more beliefs
 AIM = 0.6  # a trial ends where the bounds are closer than this share of the distance at the start (as discounted)
 
 
@@ -87,14 +88,18 @@ def point_based(
     bounds = PointBased(pomdp, discount, layers)
     first = backups.model.first()
     roots, top = first.beliefs.toarray(), layers[-1]
-    cornered=0
+    visited = 0
     while True:
         over, under = top.sawtooth.at(roots), top.vectors.at(roots)
         bounds.low = max(bounds.low, float(first.probability @ under))
         bounds.high = min(bounds.high, float(first.probability @ over))
-        deadline.tell(lambda: f"optimal return between {bounds.low:.5g} and {bounds.high:.5g}, {bounds.visited} beliefs")
+        deadline.tell(
+            lambda: (
+                f"tightening: optimal return between {bounds.low:.5g} and {bounds.high:.5g}, {bounds.visited} beliefs"
+            )
+        )
         gap = bounds.high - bounds.low
-        allowed = precision * max(min(1.0, abs(bounds.high)), abs(bounds.low), abs(bounds.high))
+        allowed = precision * max(SMALLEST, abs(bounds.low), abs(bounds.high))
         if gap <= allowed or deadline.is_over or sum(layer.numbers for layer in layers) > NUMBERS:
             return bounds
         for layer in layers:
@@ -104,9 +109,11 @@ def point_based(
         for layer in layers[1:] if len(layers) > 1 else layers:
             layer.sweep()
         bounds.trials += 1
-        if CORNERS and horizon is None and bounds.visited > 1.3 * cornered:
-            for _ in range(3): top.lower_corners()
-            cornered = bounds.visited
+        if horizon is None and bounds.visited > GROWTH * visited:
+            for _ in range(ROUNDS):
+                if not deadline.is_over:
+                    top.lower_corners(deadline)
+            visited = bounds.visited
 
 
 def _trial(belief: Float64[np.ndarray, "S"], layer: BeliefLayer, allowed: float, deadline: Deadline) -> None:
@@ -125,4 +132,6 @@ def _trial(belief: Float64[np.ndarray, "S"], layer: BeliefLayer, allowed: float,
             break
         belief, layer = layer.successors_of(node)[int(excess.argmax())], layer.below
     for layer, node in reversed(path):
+        if deadline.is_over:
+            return
         layer.improve(node)

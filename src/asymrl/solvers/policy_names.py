@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 
-from asymrl.solvers.optima import Solution, solve
+from asymrl.solvers.deadline import Deadline
+from asymrl.solvers.optima import SECONDS, Solution, solve
 from asymrl.solvers.search import LIMIT
 from asymrl.theory.analysis import Analysis, analyse
 from asymrl.theory.histories import NODES, History, TooLargeError
@@ -96,7 +97,9 @@ def analyse_what_fits(
     *,
     limit: int = NODES,
     beliefs: int = LIMIT,
-    seconds: float = 30.0,
+    seconds: float = SECONDS,
+    deadline: Deadline | None = None,
+    whole: Solution | None = None,
 ) -> tuple[Analysis, Solution]:
     """Analyses a policy over `horizon` actions, or over fewer if they do not fit, with the optimum for as many.
 
@@ -110,13 +113,17 @@ def analyse_what_fits(
         limit: the largest number of nodes.
         beliefs: the largest number of beliefs of the search for the optimum.
         seconds: the time limit of that search, after which it gives bounds.
+        deadline: replaces `seconds`.
+        whole: the optimum for `horizon` actions, if it is known already.
 
     Raises:
         ValueError: if there is no such policy.
         TooLargeError: if not even three actions fit. A subclass of ValueError.
     """
+    deadline = deadline or Deadline(seconds)
+    best = whole or solve(pomdp, horizon, limit=beliefs, deadline=deadline.part(0.8))
     while True:
-        best = solve(pomdp, horizon, limit=beliefs, seconds=seconds)
+        deadline.tell(f"following the histories of {name}")
         try:
             return analyse(pomdp, policy_by_name(pomdp, name, best, horizon), horizon=horizon, limit=limit), best
         except TooLargeError as error:
@@ -124,3 +131,4 @@ def analyse_what_fits(
             if shorter > (error.depth or 0) or shorter >= horizon:
                 raise
             horizon = shorter
+            best = solve(pomdp, horizon, limit=beliefs, deadline=deadline.part(0.8))

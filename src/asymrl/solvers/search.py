@@ -105,7 +105,9 @@ def search(
         gap = TOLERANCE * max(1.0, abs(result.upper), abs(result.lower))
         result.exact = result.upper - result.lower <= gap or not any(beliefs.size for beliefs in frontier)
         deadline.tell(
-            lambda: f"searching: optimal return between {result.lower:.5g} and {result.upper:.5g}, {result.size} beliefs"
+            lambda: (
+                f"searching: optimal return between {result.lower:.5g} and {result.upper:.5g}, {result.size} beliefs"
+            )
         )
         if result.exact or result.size > limit or deadline.is_over:
             return result

@@ -14,6 +14,7 @@ History = tuple[tuple[int | None, int], ...]
 NODES = 600_000  # with a few outcomes per state and action, an analysis of so many nodes fits into 1 GB
 EDGES = 20_000_000  # outcomes of all nodes; those of one time step are held several times
 SUPPORTS = 20_000  # sets of possible states while counting
+QUICK_SUPPORTS = 500  # while counting for a message
 
 
 class TooLargeError(ValueError):
@@ -30,7 +31,7 @@ class TooLargeError(ValueError):
         return self.explanation if isinstance(self.explanation, str) else self.explanation()
 
 
-def count_histories(pomdp: Pomdp, depth: int) -> list[int]:
+def count_histories(pomdp: Pomdp, depth: int, *, supports: int = SUPPORTS) -> list[int]:
     """The number of possible histories of each length 0 .. depth, if any action may be taken.
 
     The observations that can follow depend on the set of possible states only. Histories with equal sets are counted
@@ -51,25 +52,22 @@ def count_histories(pomdp: Pomdp, depth: int) -> list[int]:
                 following[states] = _next_supports(pomdp, states)
             for after in following[states]:
                 later[after] = later.get(after, 0) + number
-        if len(following) > SUPPORTS:
-            raise TooLargeError(f"{pomdp.name}: more than {SUPPORTS} sets of possible states; choose a smaller depth")
+            if len(following) > supports:
+                raise TooLargeError(
+                    f"{pomdp.name}: more than {supports} sets of possible states; choose a smaller depth"
+                )
         counts = later
         totals.append(sum(counts.values()))
     return totals
 
 
-def needed(pomdp: Pomdp, horizon: int, limit: int) -> str:
-    """The number of histories up to a horizon and the depth that fits, as a sentence."""
-    fits, total = 0, 0
+def needed(pomdp: Pomdp, horizon: int) -> str:
+    """The number of histories up to a horizon, as a sentence."""
     try:
-        totals = count_histories(pomdp, horizon - 1)
+        total = sum(count_histories(pomdp, horizon - 1, supports=QUICK_SUPPORTS))
     except TooLargeError:
         return "There are too many histories to count."
-    for depth, number in enumerate(totals):
-        total += number
-        if total <= limit:
-            fits = depth + 1
-    return f"There are {_rounded(total)} histories before the last action; up to {fits} actions all of them fit."
+    return f"There are {_rounded(total)} histories before the last action."
 
 
 def _rounded(number: int) -> str:

@@ -83,8 +83,8 @@ def _too_large(pomdp: Pomdp, horizon: int, t: int, nodes: int, edges: int, limit
     return TooLargeError(
         lambda: (
             f"{pomdp.name}: following all histories for {horizon} actions does not fit: {size} already at depth {t}, "
-            f"{fit} fit. {needed(pomdp, horizon, limit)} Use a horizon of at most {max(t, 1)} (--horizon), or a "
-            "policy with a small memory; for the policy of a trained run, a smaller --mass helps too"
+            f"{fit} fit. {needed(pomdp, horizon)} A horizon of {max(t, 1)} fits (--horizon), and a longer "
+            "one may with a policy of small memory; for the policy of a trained run, a smaller --mass helps too"
         ),
         depth=t,
     )

@@ -231,6 +231,7 @@ def test_10_numbers(text: str, value: float) -> None:
         (b'{"states": 3}', "JSON"),
         (b"agents: 2\ndiscount: 1", "several agents"),
         (b"discount: 1\ncosts: 1 2 3", "another dialect"),
+        (b"discount: 1\natom x", "an extension of the format that pomdp-solve reads"),
     ],
 )
 def test_11_files_of_other_formats(tmp_path, data: bytes, message: str) -> None:

@@ -28,6 +28,8 @@ MOST_DIGITS = 18  # of an index or a count, so that it fits into 64 bits
 _OTHER_DIALECTS = {
     "agents": "`agents:` makes it a problem for several agents (Dec-POMDP), which is not supported",
     "costs": "`costs:` before the tables belongs to another dialect; write `values: cost` and R lines instead",
+    "atom": "`atom` lines belong to an extension of the format that pomdp-solve reads, which is the dialect read here; "
+    "leave them out if the other lines are complete, or convert the file",
 }
 EXACT = 1e-12  # sums this close to one are left alone, as rounding explains the difference
 

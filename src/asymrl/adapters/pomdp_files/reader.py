@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import hashlib
 import os
 import re
+import zlib
 from pathlib import Path
 
 from asymrl.adapters.pomdp_files.assembly import assemble
@@ -16,8 +18,12 @@ from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 LIMITS = Limits()
+UNPACKED = 1 << 30  # bytes; a small archive can hold any number
 _OTHER_FORMATS = (
-    (re.compile(rb"\x1f\x8b|PK\x03\x04|BZh|\xfd7zXZ"), "it is a compressed archive; unpack it first"),
+    (
+        re.compile(rb"\x1f\x8b|PK\x03\x04|BZh|\xfd7zXZ"),
+        "it is a compressed archive; name it .pomdp.gz if it is gzip, otherwise unpack it",
+    ),
     (re.compile(rb"\s*<(\?xml|!--|pomdpx)", re.I), "it is XML, probably POMDPX, which is not supported; convert it"),
     (re.compile(rb"\s*<(!doctype|html)", re.I), "it is a web page; download the file itself"),
     (re.compile(rb"\s*[{\[]"), "it looks like JSON"),
@@ -26,7 +32,7 @@ _OTHER_FORMATS = (
 
 
 def read_pomdp(path: str | os.PathLike[str], *, limits: Limits = LIMITS, episodic: bool = True) -> Problem:
-    """The problem in a `.pomdp` file.
+    """The problem in a `.pomdp` file, or a `.pomdp.gz` one.
 
     Args:
         path: the file.
@@ -62,15 +68,22 @@ def checksum(path: str | os.PathLike[str]) -> str:
 
 def _contents(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read: {error.strerror or error}") from error
+        if path.suffix.lower() != ".gz":
+            return path.read_bytes()
+        with gzip.open(path) as file:
+            data = file.read(UNPACKED + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if len(data) > UNPACKED:
+        raise FileError(f"{path}: more than {UNPACKED >> 20} MB when unpacked; unpack it and give the .pomdp file")
+    return data
 
 
 # Training, evaluation and rendering each make the world again; a large file should be read once.
 @functools.lru_cache(maxsize=2)
 def _read(path: Path, data: bytes, limits: Limits, episodic: bool) -> Problem:
-    return parse_bytes(data, path.stem, where=str(path), limits=limits, episodic=episodic)
+    name = Path(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
+    return parse_bytes(data, name, where=str(path), limits=limits, episodic=episodic)
 
 
 def world_from_file(
