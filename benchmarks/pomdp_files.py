@@ -1,7 +1,8 @@
-"""How long it takes to read large `.pomdp` files, and how much memory: rock-sample of several sizes.
+"""How long it takes to read large `.pomdp` files, and how close the bounds on the optimal return of others come.
 
-python benchmarks/pomdp_files.py            # n x n cells with k rocks: 5x5:5 and 7x7:8
+python benchmarks/pomdp_files.py            # rock-sample with n x n cells and k rocks: 5x5:5 and 7x7:8
 python benchmarks/pomdp_files.py 7:8 9:9
+python benchmarks/pomdp_files.py hallway.pomdp network.pomdp --seconds 60    # endless episodes, CPU seconds
 """
 
 from __future__ import annotations
@@ -58,14 +59,34 @@ def rock_sample_lines(n: int, k: int, seed: int = 0) -> Iterator[str]:
                 yield f"O: {check} : {here} : bad {1 - good!r}"
 
 
+def bound_files(files: list[str], seconds: float) -> None:
+    """A row for each file: its bounds after some CPU seconds of one core."""
+    from asymrl.adapters.pomdp_files import read_pomdp
+    from asymrl.solvers.deadline import Deadline
+    from asymrl.solvers.pointbased import point_based
+
+    print("| file | states | lower bound | upper bound | distance | CPU seconds |\n|---|---:|---:|---:|---:|---:|")
+    for file in files:
+        pomdp, begin = read_pomdp(file).pomdp(), time.process_time()
+        found = point_based(pomdp, None, pomdp.discount, deadline=Deadline(seconds, time.process_time))
+        used, distance = time.process_time() - begin, (found.high - found.low) / abs(found.high)
+        cells = f"{pomdp.states} | {found.low:.5g} | {found.high:.5g} | {distance:.2%} | {used:.1f}"
+        print(f"| {pomdp.name} | {cells} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sizes", nargs="*", default=["5:5", "7:8"], metavar="N:K")
+    parser.add_argument("sizes", nargs="*", default=["5:5", "7:8"], metavar="N:K|FILE")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    options = parser.parse_args()
+    if files := [size for size in options.sizes if ".pomdp" in size]:
+        bound_files(files, options.seconds)
+        return
     from asymrl.adapters.pomdp_files import read_pomdp
 
     print("| rock-sample | states | lines | MB | CPU seconds to read | to make a world | peak memory, MB |")
     print("|---|---:|---:|---:|---:|---:|---:|")
-    for size in parser.parse_args().sizes:
+    for size in options.sizes:
         n, k = map(int, size.split(":"))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rocks.pomdp"

@@ -1,5 +1,7 @@
 """Following the likeliest histories only: the rest is bounded, for any policy."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -39,3 +41,9 @@ def test_open_histories_with_equal_beliefs_are_one_node() -> None:
     for t in range(7):
         here, there = (np.bincount(g.state, np.where(g.time[g.node] == t, g.mass, 0.0)) for g in (merged, apart))
         np.testing.assert_allclose(here, there, atol=1e-14)
+
+
+def test_an_endless_graph_with_too_many_transitions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asymrl.theory.stationary.EDGES", 10)
+    with pytest.raises(theory.TooLargeError, match="more than 10 transitions; give a horizon"):
+        theory.analyse("tiger", "uniform", horizon=math.inf)

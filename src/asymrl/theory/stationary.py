@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int
 
 from asymrl.theory.beliefs import outcomes_of
-from asymrl.theory.histories import History, TooLargeError, describe
+from asymrl.theory.histories import EDGES, History, TooLargeError, describe
 from asymrl.theory.history_graph import BY_BELIEF, BY_MEMORY, HistoryGraph, trace_history
 from asymrl.theory.policies import HistoryPolicy
 from asymrl.theory.time_layers import Layer, Root, episode_start, probabilities, successor_layer
@@ -63,7 +63,7 @@ class _Closing:
         self.memory, self.pi = None, np.zeros((0, pomdp.actions))
         self.belief = np.zeros(0)
         self.node, self.state = np.zeros(0, int), np.zeros(0, int)
-        self.done = self.acted = 0
+        self.done = self.acted = self.outcomes = 0
         self.edges: list[np.ndarray] = []
         self.start: np.ndarray = np.zeros(0)
 
@@ -124,6 +124,12 @@ class _Closing:
             return False
         self._act()
         A, low = self.pomdp.actions, self.state[self.done :] * self.pomdp.actions
+        first = np.asarray(self.pomdp.first, np.int64)
+        self.outcomes += int((first[low + A] - first[low]).sum())
+        if self.outcomes > EDGES:
+            raise TooLargeError(
+                f"{self.pomdp.name}: without a horizon there are more than {EDGES} transitions; give a horizon"
+            )
         pair, k = outcomes_of(self.pomdp, low, low + A)
         pair += self.done
         self.done = self.pairs
