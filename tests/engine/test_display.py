@@ -165,6 +165,14 @@ def test_a_compilation_is_said_at_once_and_then_with_its_age():
     assert line(progress(results={}, compilations=alone)) == f"compiling {world} a2c"
 
 
+def test_a_program_that_cannot_be_compiled_is_given_up_by_all_pools():
+    compilations, other = Compilations(), tiny(method="a2c")
+    for pool, shape in (("core 0", tiny()), ("core 1", tiny()), ("core 2", other)):
+        compilations.begin(pool, shape, 0.0)
+    compilations.give_up("core 1")
+    assert [each.shape for each in compilations.at(1.0)] == [other]
+
+
 def test_each_program_has_its_line():
     out = io.StringIO()
     lines = PlainLines(Console(file=out, width=200))

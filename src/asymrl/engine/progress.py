@@ -64,6 +64,11 @@ class Compilations:
         """The pool trains, or could not be opened."""
         self._begun.pop(pool, None)
 
+    def give_up(self, pool: str) -> None:
+        """What the pool compiles is impossible, for all pools that compile it."""
+        shape, _ = self._begun.get(pool, (None, 0.0))
+        self._begun = {name: begun for name, begun in self._begun.items() if begun[0] != shape}
+
     def at(self, now: float) -> tuple[Compilation, ...]:
         """What is being compiled, each program once: cores share them."""
         since: dict[Settings, float] = {}
