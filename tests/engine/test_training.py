@@ -139,9 +139,9 @@ def test_a_run_that_fails_is_named_and_leaves_the_others_alone(
     assert all(np.isfinite(array).all() for name, array in failed.items() if name != "curve")
     alone = final_states(uninterrupted.folder)[Run(tiny(), 0)]
     assert all(np.array_equal(sound[name], array, equal_nan=True) for name, array in alone.items())
-    status, out, err = asymrl("resume", str(folder))
-    assert (status, err) == (1, "")
-    assert reason in out
+    status, _, err = asymrl("resume", str(folder))
+    assert status == 1
+    assert reason in err
 
 
 @pytest.mark.parametrize(
