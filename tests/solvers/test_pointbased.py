@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from asymrl.solvers import optima
+from asymrl.solvers.bounds import fib
 from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.optima import solve
 from asymrl.solvers.pointbased import point_based
@@ -128,3 +129,8 @@ def test_bounds_of_long_episodes_come_from_endless_ones():
     assert found.low <= best.high + 1e-9
     assert best.low <= found.high + 1e-9
     assert found.high - found.low < 0.05
+    # The correction is that of the quick bounds, even if the time is over when they are used.
+    ticks = itertools.count()
+    early = optima._point_based_endless(pomdp, 60, 0.9, Deadline(60, lambda: float(next(ticks))))
+    endless = point_based(pomdp, None, 0.9, deadline=Deadline(0.0))
+    assert early.low >= endless.low - 0.9**60 * max(fib(pomdp, None, 0.9).vectors.max(), 0) - 1e-9

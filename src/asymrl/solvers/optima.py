@@ -154,9 +154,9 @@ def _point_based_endless(pomdp: Pomdp, horizon: int, discount: float, deadline: 
     A plan for endless episodes loses at most g^h max(V, 0) if it is cut off after h actions; the best one of h actions
     could be continued by any other and would lose at most -g^h min(V, 0).
     """
-    endless = _point_based(pomdp, None, discount, deadline)
     greatest = fib(pomdp, None, discount, deadline=deadline).vectors.max()
     least = blind(pomdp, None, discount, deadline=deadline).vectors[0].min(1).max()
+    endless = _point_based(pomdp, None, discount, deadline)
     low = endless.low - discount**horizon * max(greatest, 0.0)
     high = endless.high - discount**horizon * min(least, 0.0)
     return dataclasses.replace(endless, low=low, high=high, how=f"{endless.how}, for endless episodes")
