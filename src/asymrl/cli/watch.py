@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -39,6 +40,8 @@ class Watch:
         except OSError as error:
             problem = (error.strerror or str(error)).lower()
             raise UsageError(f"--port {self.port}: {problem}; choose another, or leave it out") from error
+        # What a shell starts in the background ignores Ctrl-C; a server must still end when it is told to.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with server:
             print(f"{server.url}  follows {self.folder}; Ctrl-C ends it", flush=True)
             if self.open:

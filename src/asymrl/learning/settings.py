@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LARGEST_COUNT = 2**31 - 1  # steps are counted in 32 bits
 MOST_STEPS = LARGEST_COUNT - 2**20  # the last episodes may go beyond the limit
 LARGEST_SIZE = 2**20  # of an axis of an array; nobody needs more, and products of such sizes overflow
-LARGEST_FLOAT = 1e38  # numbers of a program have 32 bits
+LARGEST_FLOAT = 3.4e38  # numbers of a program have 32 bits
 
 
 def number(default: Any) -> Any:
