@@ -153,7 +153,6 @@ def test_a_compilation_is_said_at_once_and_then_with_its_age():
     assert now == (Compilation(tiny(), 1, 3, 12.5),)
     world = "tiger:episodic=true"
     assert line(progress(results={}, compilations=now)) == f"compiling 1 of 3 ({world} a2c-asym-s), 12 s"
-    compilations.end("core 0")
     compilations.begin("core 0", other, 112.5)
     both = compilations.at(113.0)
     assert [(each.shape, each.number, each.seconds) for each in both] == [(tiny(), 1, 12.0), (other, 2, 0.5)]
@@ -165,11 +164,12 @@ def test_a_compilation_is_said_at_once_and_then_with_its_age():
     assert line(progress(results={}, compilations=alone)) == f"compiling {world} a2c"
 
 
-def test_a_program_that_cannot_be_compiled_is_given_up_by_all_pools():
+def test_a_program_is_compiled_for_all_pools_or_for_none():
+    """Also for a pool that finds no run left, and so never trains."""
     compilations, other = Compilations(), tiny(method="a2c")
     for pool, shape in (("core 0", tiny()), ("core 1", tiny()), ("core 2", other)):
         compilations.begin(pool, shape, 0.0)
-    compilations.give_up("core 1")
+    compilations.end("core 1")
     assert [each.shape for each in compilations.at(1.0)] == [other]
 
 

@@ -292,7 +292,7 @@ class _Driver:
             case Checkpointed(saved):
                 self.store.save(saved, told.pool)
             case Broken(numbers, reason):
-                self.compilations.give_up(told.pool)
+                self.compilations.end(told.pool)
                 self._forget(told.pool)
                 self._break(numbers, reason)
                 self.listener.say(f"{self._labels(numbers)} failed: {reason}")

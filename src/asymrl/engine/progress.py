@@ -61,11 +61,7 @@ class Compilations:
         self._begun[pool] = shape, now
 
     def end(self, pool: str) -> None:
-        """The pool trains, or could not be opened."""
-        self._begun.pop(pool, None)
-
-    def give_up(self, pool: str) -> None:
-        """What the pool compiles is impossible, for all pools that compile it."""
+        """The pool trains, or cannot; so do all that compile the same, but for those that find no run left."""
         shape, _ = self._begun.get(pool, (None, 0.0))
         self._begun = {name: begun for name, begun in self._begun.items() if begun[0] != shape}
 
