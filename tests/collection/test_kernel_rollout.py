@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asymrl.collection.episodes import Episodes
-from asymrl.collection.kernel_rollout import in_one_kernel, suits_kernel
+from asymrl.collection.kernel_rollout import in_one_kernel, kernel_world, suits_kernel
 from asymrl.collection.rollout import as_exact_as_products, prepare, step_by_step
 from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import training_world
@@ -46,13 +46,13 @@ def both(
         read_at_each_step = lambda a: [a.history.memory.hidden_weight, *(layer.weight for layer in a.head.layers[:-1])]  # noqa: E731
         few_digits = [weight.astype(jnp.float16).astype(jnp.float32) for weight in read_at_each_step(actors)]
         actors = eqx.tree_at(read_at_each_step, actors, few_digits)
-    transitions = deterministic_table(env)
-    assert transitions is not None
+    world = kernel_world(env)
+    assert world is not None
 
     @eqx.filter_jit
     def play(actors: Actor) -> tuple[Episodes, Episodes]:
         begun = prepare(env, actors.distribution, runs.key, episodes, given.time_limit)
-        at_once = in_one_kernel(as_exact_as_products(ready(actors)), transitions, begun, ACTIVE, interpret=interpret)
+        at_once = in_one_kernel(as_exact_as_products(ready(actors)), world, begun, ACTIVE, interpret=interpret)
         return step_by_step(env, ready(actors), begun, ACTIVE), at_once
 
     return jax.device_get(play(actors))
@@ -80,6 +80,10 @@ CASES = [
     ("heaven-hell-1", "a2c", 2),
     ("shopping-2", "a2c-react-2", 1),
     ("memory-four-rooms-5x5", "a2c", 2),
+    ("car-flag", "a2c", 2),
+    ("cleaner", "a2c", 1),
+    pytest.param("car-flag", "a2c-react-4", 4, marks=pytest.mark.slow),
+    pytest.param("cleaner", "a2c-react-2", 2, marks=pytest.mark.slow),
     pytest.param("t-maze-2", "a2c", 2, marks=pytest.mark.slow),
     pytest.param("memory-four-rooms-7x9", "a2c-react-4", 4, marks=pytest.mark.slow),
 ]
@@ -152,6 +156,6 @@ def test_a_world_may_be_an_argument_of_a_compiled_function():
         np.testing.assert_array_equal(one, other)
 
 
-def test_worlds_with_chance_have_no_table():
+def test_worlds_that_are_no_tables():
     for name in ("tiger", "car-flag", "cleaner"):
         assert deterministic_table(make(name)) is None

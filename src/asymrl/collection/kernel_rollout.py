@@ -1,7 +1,12 @@
-"""Episodes by the kernel that plays them whole, where a world is no more than a table. See `kernels.episode_kernel`."""
+"""Episodes by the kernel that plays them whole, where a world is a table or arithmetic on a few numbers.
+
+See `kernels.episode_kernel`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -10,33 +15,47 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from asymrl.collection.episodes import RUN_AXIS, Episodes, Start, tape_length
-from asymrl.kernels.episode_kernel import PolicyArrays, episode_kernel
+from asymrl.kernels.episode_kernel import EpisodeTape, PolicyArrays, episode_kernel
 from asymrl.kernels.episode_steps import power_of_two
 from asymrl.kernels.network_kernels import suits_recurrence
 from asymrl.models.agent import ReadyActor
 from asymrl.models.compound import Window
 from asymrl.models.distributions import Categorical
+from asymrl.models.features import Flat
+from asymrl.models.layers import Product
 from asymrl.models.memory import Gru, Memory
-from asymrl.worlds.deterministic import DeterministicTable
+from asymrl.worlds.deterministic import DeterministicTable, ScalarRules, deterministic_table, scalar_rules
+from asymrl.worlds.world import World
 
 MOST_SIGHTS = 1024  # what the policy makes of each is found before the first step
 WIDTHS = (32, 64, 128, 256, 512)  # of hidden layers
 NEVER = -1e30  # logit of the actions that only fill up a power of two
 
 
-def suits_kernel(actor: ReadyActor, episodes: int, table: DeterministicTable, states: Any) -> bool:
+def kernel_world(env: World) -> DeterministicTable | ScalarRules | None:
+    """What the kernel needs to know of a world, or None if it does not know such worlds."""
+    return deterministic_table(env) or scalar_rules(env)
+
+
+def suits_kernel(actor: ReadyActor, episodes: int, world: DeterministicTable | ScalarRules, states: Any) -> bool:
     """Whether the kernel knows such policies, and their episodes have few enough sights.
 
     Of the actor, with or without an axis of runs, and the states `[run, episode, ...]` only shapes are looked at.
     """
     memory = _recurrent(actor)
-    sights = jax.eval_shape(table.sights, jax.tree.map(lambda leaf: leaf[0, 0], states))
+    if isinstance(world, ScalarRules):
+        # What is seen is a sum of rows, and only a product makes of that the sum of what it makes of the rows.
+        sees = actor.history.phi_o
+        few_sights = isinstance(sees, Product) and isinstance(sees.features, Flat)
+    else:
+        sights = jax.eval_shape(world.sights, jax.tree.map(lambda leaf: leaf[0, 0], states))
+        few_sights = jax.tree.leaves(sights)[0].shape[0] <= MOST_SIGHTS
     return (
         isinstance(actor.distribution, Categorical)
         and isinstance(memory, Gru)
         and suits_recurrence(episodes, memory.size)
         and all(layer.bias.shape[-1] in WIDTHS for layer in actor.head.layers[:-1])
-        and jax.tree.leaves(sights)[0].shape[0] <= MOST_SIGHTS
+        and few_sights
     )
 
 
@@ -65,39 +84,74 @@ def policy_of(actor: ReadyActor, sights: Any) -> PolicyArrays:
 
 
 def in_one_kernel(
-    actors: ReadyActor, table: DeterministicTable, start: Start, active: Bool[Array, "run"], *, interpret: bool = False
+    actors: ReadyActor,
+    world: DeterministicTable | ScalarRules,
+    start: Start,
+    active: Bool[Array, "run"],
+    *,
+    interpret: bool = False,
 ) -> Episodes:
-    """The same where an episode is a walk on a table: each run in a program of its own."""
+    """The same where an episode is a walk on a table, or arithmetic: each run in a program of its own."""
     memory, rows = actors.history.memory, tape_length(start.chance.shape[0])
     window = memory.length if isinstance(memory, Window) else None
-
-    def one(actor: ReadyActor, states: Any, seen: Any, chance: Array, active: Array) -> Episodes:
-        if table.shared:
-            any_state = jax.tree.map(lambda leaf: leaf[0], states)
-            transitions, sights = table.table(any_state), table.sights(any_state)
-        else:
-            transitions, sights = jax.vmap(table.table)(states), jax.vmap(table.sights)(states)
-        first = jax.vmap(table.first)(states, seen)
-        policy = policy_of(actor, sights)
-        tape = episode_kernel(
-            policy, transitions, *first, chance, active, rows=rows, window=window, interpret=interpret
-        )
-
-        def look_up(sights: Any, index: Array) -> Any:
-            return jax.tree.map(lambda leaf: leaf[index], sights)
-
-        over_time = jax.vmap(table.at, (None, 0))
-        return Episodes(
-            observations=jax.vmap(look_up, (None if table.shared else 0, 1), 1)(sights, tape.sights),
-            states=jax.vmap(over_time, (0, 1), 1)(states, tape.places),
-            actions=tape.actions,
-            rewards=tape.rewards,
-            features=tape.features,
-            lengths=tape.lengths,
-            truncated=tape.truncated > 0,
-        )
-
+    play = partial(episode_kernel, rows=rows, window=window, interpret=interpret)
+    one = partial(_by_rules if isinstance(world, ScalarRules) else _on_table, world, play)
     arrays, static = eqx.partition(actors, eqx.is_array)
     return jax.vmap(lambda arrays, *given: one(eqx.combine(arrays, static), *given), (0, 0, 0, 1, 0), RUN_AXIS)(
         arrays, start.episode.state, start.seen, start.chance, active
+    )
+
+
+def _on_table(
+    world: DeterministicTable,
+    play: Callable[..., EpisodeTape],
+    actor: ReadyActor,
+    states: Any,
+    seen: Any,
+    chance: Array,
+    active: Array,
+) -> Episodes:
+    """The episodes of one run that are walks on a table."""
+    if world.shared:
+        any_state = jax.tree.map(lambda leaf: leaf[0], states)
+        transitions, sights = world.table(any_state), world.sights(any_state)
+    else:
+        transitions, sights = jax.vmap(world.table)(states), jax.vmap(world.sights)(states)
+    places, first_sights = jax.vmap(world.first)(states, seen)
+    tape = play(policy_of(actor, sights), transitions, places, first_sights, chance, active)
+
+    def look_up(sights: Any, index: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf[index], sights)
+
+    observations = jax.vmap(look_up, (None if world.shared else 0, 1), 1)(sights, tape.sights)
+    over_time = jax.vmap(world.at, (None, 0))
+    return _episodes(tape, observations, jax.vmap(over_time, (0, 1), 1)(states, tape.places))
+
+
+def _by_rules(
+    world: ScalarRules,
+    play: Callable[..., EpisodeTape],
+    actor: ReadyActor,
+    states: Any,
+    seen: Any,
+    chance: Array,
+    active: Array,
+) -> Episodes:
+    """The episodes of one run that are arithmetic on a few numbers."""
+    del seen  # it follows from the states
+    numbers = jax.vmap(world.numbers)(states)
+    tape = play(policy_of(actor, jnp.asarray(world.basis)), world, numbers, None, chance, active)
+    everywhere = lambda function: jax.vmap(jax.vmap(function))(tape.places)  # noqa: E731
+    return _episodes(tape, everywhere(world.observation), everywhere(world.state))
+
+
+def _episodes(tape: EpisodeTape, observations: Any, states: Any) -> Episodes:
+    return Episodes(
+        observations=observations,
+        states=states,
+        actions=tape.actions,
+        rewards=tape.rewards,
+        features=tape.features,
+        lengths=tape.lengths,
+        truncated=tape.truncated > 0,
     )

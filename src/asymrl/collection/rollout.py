@@ -11,11 +11,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.collection.episodes import STEPS_PER_QUESTION, Episodes, Start, tape_length
-from asymrl.collection.kernel_rollout import in_one_kernel, suits_kernel
+from asymrl.collection.kernel_rollout import in_one_kernel, kernel_world, suits_kernel
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.models.distributions import Distribution, Greedy
 from asymrl.models.memory import Gru
-from asymrl.worlds.deterministic import deterministic_table
 from asymrl.worlds.world import World
 
 
@@ -71,11 +70,11 @@ def roll_out(
         raise ValueError(f"{env.name}: training needs a time limit; make the world with time_limit=100, for example")
     ready = eqx.filter_vmap(Actor.prepared)(actors)
     start = prepare(env, actors.distribution, keys, episodes, horizon, epsilon)
-    table = deterministic_table(env)
+    world = kernel_world(env)
     steps = partial(step_by_step, env, start=start, active=active, greedy=greedy)
     read = as_exact_as_products(ready)
-    if table is not None and not greedy and suits_kernel(ready, episodes, table, start.episode.state):
-        on_gpu = lambda: in_one_kernel(read, table, start, active)  # noqa: E731
+    if world is not None and not greedy and suits_kernel(ready, episodes, world, start.episode.state):
+        on_gpu = lambda: in_one_kernel(read, world, start, active)  # noqa: E731
     elif read is ready:
         return steps(ready)
     else:

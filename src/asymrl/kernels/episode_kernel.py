@@ -1,8 +1,9 @@
 """Whole episodes in one kernel, for NVIDIA GPUs and worlds that leave nothing to chance after their start.
 
 Step by step, acting is a dozen kernels for each time, all of them waiting for each other. Where a world is no more
-than a table, one program per run can do it all: it reads the weights of the policy at each step, once for all episodes,
-and stops when the episodes of its run have ended. `rollout.step_by_step` is the plain version that it must agree with.
+than a table, or arithmetic on a few numbers, one program per run can do it all: it reads the weights of the policy at
+each step, once for all episodes, and stops when the episodes of its run have ended. `rollout.step_by_step` is the
+plain version that it must agree with.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Num
 
-from asymrl.kernels.episode_steps import EpisodeSteps
+from asymrl.kernels.episode_steps import RuleSteps, TableSteps
 from asymrl.kernels.network_kernels import triton_call
-from asymrl.worlds.deterministic import TransitionTable
+from asymrl.worlds.deterministic import ScalarRules, TransitionTable
 
 WARPS = 8  # with 4 it takes half as long again; with 16 little less or more, and nothing else fits beside it
 
@@ -27,7 +28,7 @@ class PolicyArrays(NamedTuple):
     """
 
     taken: Float[Array, "actions gates"]  # by the action before: what the memory takes in of it
-    seen: Float[Array, "*episode sights gates"]  # by what is seen
+    seen: Float[Array, "*episode sights gates"]  # by what is seen, or by the rows of which that is a sum
     bias: Float[Array, "gates"]
     hidden_weight: Float[Array, "size gates"]
     hidden_bias: Float[Array, "gates"]
@@ -39,8 +40,8 @@ class PolicyArrays(NamedTuple):
 class EpisodeTape(NamedTuple):
     """What is kept of the episodes of a run, and room for what the layers of the policy tell each other."""
 
-    sights: Int[Array, "time+1 episode"]
-    places: Int[Array, "time+1 episode"]
+    sights: Int[Array, "time+1 episode"] | None  # None: they follow from the places
+    places: Int[Array, "time+1 episode"] | tuple[Num[Array, "time+1 episode"], ...]
     actions: Int[Array, "time episode"]
     rewards: Float[Array, "time episode"]
     features: Float[Array, "time episode size"]
@@ -52,9 +53,9 @@ class EpisodeTape(NamedTuple):
 
 def episode_kernel(
     policy: PolicyArrays,
-    table: TransitionTable,
-    places: Int[Array, "episode"],
-    sights: Int[Array, "episode"],
+    world: TransitionTable | ScalarRules,
+    places: Int[Array, "episode"] | tuple[Num[Array, "episode"], ...],
+    sights: Int[Array, "episode"] | None,
     chance: Float[Array, "time episode"],
     active: Bool[Array, ""],
     *,
@@ -66,9 +67,9 @@ def episode_kernel(
 
     Args:
         policy: of the run.
-        table: what comes of its actions; with an axis in front, one for each episode.
-        places: to start from.
-        sights: the first.
+        world: what comes of its actions: a table, with an axis in front one for each episode, or rules.
+        places: to start from; by rules, the numbers of each episode.
+        sights: the first; None for rules.
         chance: a uniform number for every action.
         active: whether to act at all.
         rows: of the tape, at least as many as there may be steps.
@@ -78,9 +79,10 @@ def episode_kernel(
     horizon, E = chance.shape
     H = policy.hidden_weight.shape[0]
     ints, floats = (lambda *shape: jnp.zeros(shape, jnp.int32)), (lambda *shape: jnp.zeros(shape, jnp.float32))
+    first = lambda start: jnp.zeros((rows + 1, E), start.dtype).at[0].set(start)  # noqa: E731
     empty = EpisodeTape(
-        sights=ints(rows + 1, E).at[0].set(sights),
-        places=ints(rows + 1, E).at[0].set(places),
+        sights=jax.tree.map(first, sights),
+        places=jax.tree.map(first, places),
         actions=ints(rows, E),
         rewards=floats(rows, E),
         features=floats(rows, E, H),
@@ -89,13 +91,19 @@ def episode_kernel(
         memory=floats(E, H),
         hidden=tuple(floats(E, bias.shape[0]) for _, bias in policy.layers),
     )
+    looked_up = world.tables if isinstance(world, ScalarRules) else world
 
-    def kernel(empty: Any, policy: Any, table: Any, active: Any, chance: Any, *tape: Any) -> None:
+    def kernel(empty: Any, policy: Any, looked_up: Any, active: Any, chance: Any, *tape: Any) -> None:
         del empty  # the tape begins as a copy of it
-        EpisodeSteps(policy, table, chance, EpisodeTape(*tape), window, horizon, interpret).go(active[0])
+        others = policy, chance, EpisodeTape(*tape), window, horizon, interpret
+        if isinstance(world, ScalarRules):
+            steps = RuleSteps(world, looked_up, *others)
+        else:
+            steps = TableSteps(looked_up, *others)
+        steps.go(active[0])
 
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), empty)
     count = len(jax.tree.leaves(empty))
     return triton_call(
         kernel, shapes, warps=WARPS, interpret=interpret, input_output_aliases={i: i for i in range(count)}
-    )(empty, policy, table, active.astype(jnp.int32)[None], chance)
+    )(empty, policy, looked_up, active.astype(jnp.int32)[None], chance)

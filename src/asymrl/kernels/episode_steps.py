@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import abc
+import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-NOTHING = -1  # no action, no observation: the zero vectors of what stands before the first of them
+from asymrl.worlds.deterministic import ScalarRules
+
+NOTHING = -1  # no action: the zero vector before the first of them
 TILE = 4096  # numbers of a matrix that are read together
 TILES = 4  # read one after the other before the first is used, so that the memory has enough to do
 
@@ -22,37 +26,60 @@ class _EpisodeNow(NamedTuple):
     """Where an episode stands between two steps."""
 
     before: tuple[Array, ...]  # the last actions, as many as the window has
-    seen: tuple[Array, ...]
-    place: Array
+    seen: tuple[Any, ...]  # likewise; before the first action anything
+    place: Any
     alive: Array  # 0 or 1, as everything here that is true or false
     length: Array
     truncated: Array
 
 
-class EpisodeSteps:
-    """The inside of the kernel. The policy, the table and the tape are references.
+class Consequence(NamedTuple):
+    """What comes of an action."""
+
+    place: Any
+    seen: Any
+    reward: Array
+    ended: Array  # 0 or 1
+
+
+class EpisodeSteps(abc.ABC):
+    """The inside of the kernel. The policy, what the world is made of and the tape are references.
 
     Episodes are a list everywhere: a matrix that is multiplied with several vectors in turn stays where it was read to,
     while one that meets a matrix of vectors would be moved between threads.
     """
 
-    def __init__(
-        self, policy: Any, table: Any, chance: Any, tape: Any, window: int | None, horizon: int, interpret: bool
-    ):
-        self.policy, self.table, self.chance, self.tape = policy, table, chance, tape
+    def __init__(self, policy: Any, chance: Any, tape: Any, window: int | None, horizon: int, interpret: bool):
+        self.policy, self.chance, self.tape = policy, chance, tape
         self.window, self.horizon, self.interpret = window, horizon, interpret
         self.episodes = range(tape.memory.shape[0])
         self.size = tape.memory.shape[1]
         self.actions = policy.taken.shape[0]
 
+    @abc.abstractmethod
+    def first(self, e: int) -> tuple[Any, Any]:
+        """Where an episode starts, and what is seen there."""
+
+    @abc.abstractmethod
+    def after(self, e: int, place: Any, action: Array) -> Consequence:
+        """What comes of an action of an episode in a place."""
+
+    @abc.abstractmethod
+    def write(self, t: Array, e: int, came: Consequence) -> None:
+        """Writes where an episode is at a time, so that states and observations can be found again."""
+
+    @abc.abstractmethod
+    def seen_inputs(self, e: int, seen: Any) -> list[Float[Array, "size"]]:
+        """What the memory takes in of what is seen, for each gate."""
+
     def go(self, active: Array) -> None:
         """All episodes, until the last has ended."""
         length, zero = self.window or 1, jnp.int32(0)
-        none, nothing = (jnp.int32(NOTHING),) * length, (jnp.int32(NOTHING),) * (length - 1)
-        start = [
-            _EpisodeNow(none, (*nothing, self.tape.sights[0, e]), self.tape.places[0, e], active, zero, zero)
-            for e in self.episodes
-        ]
+        start = []
+        for e in self.episodes:
+            place, seen = self.first(e)
+            none = (jnp.int32(NOTHING),) * length
+            start.append(_EpisodeNow(none, (seen,) * length, place, active, zero, zero))
 
         def any_alive(loop: tuple[Array, list[_EpisodeNow]]) -> Array:
             return sum((now.alive for now in loop[1]), zero) > 0
@@ -72,18 +99,16 @@ class EpisodeSteps:
 
     def act(self, t: Array, e: int, now: _EpisodeNow, action: Array) -> _EpisodeNow:
         """One episode after an action, and the line of the tape about it."""
-        tape, row = self.tape, now.place * self.actions + action
-        place, seen, reward, ended = (column[(*self.own(column, 1, e), row)] for column in self.table)
-        tape.actions[t, e] = action
-        tape.rewards[t, e] = jnp.where(now.alive > 0, reward, 0.0)
-        tape.places[t + 1, e] = place
-        tape.sights[t + 1, e] = seen
-        truncated = jnp.where(t + 1 >= self.horizon, 1 - ended, 0)
+        came = self.after(e, now.place, action)
+        self.tape.actions[t, e] = action
+        self.tape.rewards[t, e] = jnp.where(now.alive > 0, came.reward, 0.0)
+        self.write(t + 1, e, came)
+        truncated = jnp.where(t + 1 >= self.horizon, 1 - came.ended, 0)
         return _EpisodeNow(
             before=(*now.before[1:], action),
-            seen=(*now.seen[1:], seen),
-            place=place,
-            alive=now.alive * (1 - ended) * (1 - truncated),
+            seen=(*now.seen[1:], came.seen),
+            place=came.place,
+            alive=now.alive * (1 - came.ended) * (1 - truncated),
             length=now.length + now.alive,
             truncated=jnp.where(now.alive > 0, truncated, now.truncated),
         )
@@ -97,27 +122,23 @@ class EpisodeSteps:
             else:
                 hs = [self.tape.memory[e, :] for e in self.episodes]
                 of_memory = self.product(self.tape.memory, self.policy.hidden_weight, 3)
-            inputs = [self.inputs(e, now.before[i], now.seen[i]) for e, now in enumerate(nows)]
+            inputs = [self.inputs(e, now, i) for e, now in enumerate(nows)]
             hs = [self.gates(*given) for given in zip(inputs, hs, of_memory, strict=True)]
             self.publish(self.tape.memory, hs)
         return hs
 
-    def inputs(self, e: int, before: Array, seen: Array) -> list[Float[Array, "size"]]:
-        """What the memory takes in, for each gate."""
-        acted, saw = before != NOTHING, seen != NOTHING
-        before, seen = jnp.maximum(before, 0), jnp.maximum(seen, 0)
-        own = self.own(self.policy.seen, 2, e)
+    def inputs(self, e: int, now: _EpisodeNow, i: int) -> list[Float[Array, "size"]]:
+        """What the memory takes in of the action and the sight at a place of the window, for each gate."""
+        acted, before = now.before[i] != NOTHING, jnp.maximum(now.before[i], 0)
+        # Something was seen before every action, and last.
+        saw = now.before[i + 1] != NOTHING if i + 1 < len(now.before) else None
+        of_seen = self.seen_inputs(e, now.seen[i])
         return [
             jnp.where(acted, self.policy.taken[before, gate], 0.0)
-            + jnp.where(saw, self.policy.seen[(*own, seen, gate)], 0.0)
+            + (part if saw is None else jnp.where(saw, part, 0.0))
             + self.policy.bias[gate]
-            for gate in self.parts()
+            for gate, part in zip(self.parts(), of_seen, strict=True)
         ]
-
-    @staticmethod
-    def own(ref: Any, axes: int, e: int) -> tuple[int, ...]:
-        """Where to look for an episode: at its own entry, if there is an axis more than all episodes would share."""
-        return (e,) if len(ref.shape) > axes else ()
 
     def parts(self) -> list[slice]:
         return [slice(i * self.size, (i + 1) * self.size) for i in range(3)]
@@ -184,6 +205,61 @@ class EpisodeSteps:
             from jax.experimental.pallas import triton
 
             triton.debug_barrier()
+
+
+class TableSteps(EpisodeSteps):
+    """Episodes that are walks on a table. Places and what is seen are indices."""
+
+    def __init__(self, table: Any, *others: Any):
+        super().__init__(*others)
+        self.table = table
+
+    def first(self, e: int) -> tuple[Array, Array]:
+        return self.tape.places[0, e], self.tape.sights[0, e]
+
+    def after(self, e: int, place: Array, action: Array) -> Consequence:
+        row = place * self.actions + action
+        return Consequence(*(column[(*self.own(column, 1, e), row)] for column in self.table))
+
+    def write(self, t: Array, e: int, came: Consequence) -> None:
+        self.tape.places[t, e] = came.place
+        self.tape.sights[t, e] = came.seen
+
+    def seen_inputs(self, e: int, seen: Array) -> list[Float[Array, "size"]]:
+        own = self.own(self.policy.seen, 2, e)
+        return [self.policy.seen[(*own, seen, gate)] for gate in self.parts()]
+
+    @staticmethod
+    def own(ref: Any, axes: int, e: int) -> tuple[int, ...]:
+        """Where to look for an episode: at its own entry, if there is an axis more than all episodes would share."""
+        return (e,) if len(ref.shape) > axes else ()
+
+
+class RuleSteps(EpisodeSteps):
+    """Episodes that are arithmetic on a few numbers. A place is these numbers; what is seen follows from them."""
+
+    def __init__(self, rules: ScalarRules, tables: Any, *others: Any):
+        super().__init__(*others)
+        self.rules, self.tables = rules, tables
+
+    def first(self, e: int) -> tuple[Any, Any]:
+        numbers = tuple(column[0, e] for column in self.tape.places)
+        return numbers, numbers
+
+    def after(self, e: int, place: Any, action: Array) -> Consequence:
+        numbers, reward, ended = self.rules.step(self.tables, place, action)
+        return Consequence(numbers, numbers, reward, ended.astype(jnp.int32))
+
+    def write(self, t: Array, e: int, came: Consequence) -> None:
+        for column, number in zip(self.tape.places, came.place, strict=True):
+            column[t, e] = number
+
+    def seen_inputs(self, e: int, seen: Any) -> list[Float[Array, "size"]]:
+        rows = self.rules.sight(self.tables, seen)
+        return [
+            functools.reduce(jnp.add, [weight * self.policy.seen[row, gate] for row, weight in rows])
+            for gate in self.parts()
+        ]
 
 
 def _slice(start: Array, size: int) -> Any:

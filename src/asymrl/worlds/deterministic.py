@@ -1,17 +1,21 @@
-"""Worlds that leave nothing to chance after their start: an episode is a walk on a table.
+"""Worlds that leave nothing to chance after their start: an episode is a walk on a table, or a little arithmetic.
 
-A world that has such a table registers a function for its class:
+A world that has such a table, or such rules, registers a function for its class:
 
     @deterministic_table.register
     def _(world: MyWorld) -> DeterministicTable | None: ...
+
+    @scalar_rules.register
+    def _(world: MyWorld) -> ScalarRules | None: ...
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -48,5 +52,42 @@ class DeterministicTable(NamedTuple):
 @functools.singledispatch
 def deterministic_table(world: Any) -> DeterministicTable | None:
     """How an episode of a world is a walk on a table, if nothing after its start is random and its class says so."""
+    del world
+    return None
+
+
+Scalars = tuple[Any, ...]
+
+
+class ScalarRules(NamedTuple):
+    """How an episode is arithmetic on a few numbers, written for one episode, with scalars and look-ups only.
+
+    The functions get `tables` as their first argument, which they index with one scalar at a time: in a kernel these
+    are references to memory.
+    """
+
+    tables: tuple[Array | np.ndarray, ...]
+    """One-dimensional arrays that the functions look things up in."""
+    numbers: Callable[[Any], Scalars]
+    """The numbers that describe a state."""
+    state: Callable[[Scalars], Any]
+    """The state that numbers describe."""
+    step: Callable[[tuple[Any, ...], Scalars, Any], tuple[Scalars, Any, Any]]
+    """The numbers after an action, the reward, and whether the episode ends."""
+    sight: Callable[[tuple[Any, ...], Scalars], Sequence[tuple[Any, Any]]]
+    """What is seen: rows of `basis` and their weights, to be added up."""
+    basis: Float[Array | np.ndarray, "rows size"]
+    """Vectors of which every observation is a weighted sum."""
+
+    def observation(self, numbers: Scalars) -> Float[Array, "size"]:
+        """What is seen, as a vector."""
+        tables = tuple(map(jnp.asarray, self.tables))
+        seen = [weight * jnp.asarray(self.basis)[row] for row, weight in self.sight(tables, numbers)]
+        return functools.reduce(jnp.add, seen)
+
+
+@functools.singledispatch
+def scalar_rules(world: Any) -> ScalarRules | None:
+    """How an episode of a world is arithmetic on a few numbers, if its class says so."""
     del world
     return None
