@@ -17,6 +17,7 @@ from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.export.policy_files import PolicyFacts, save_npz, save_onnx
 from asymrl.export.saving import largest_difference
 from asymrl.models.agent import NO_ACTION, Actor, Architecture
+from asymrl.models.normalised import Moments, normalised_by
 from asymrl.worlds import Box, Discrete, Indices, Record, make
 from tests.export.twins import TIME_LIMIT, exported, small_actor
 
@@ -55,6 +56,19 @@ def test_every_memory(memory: str, window: int | None, tmp_path: Path):
 @pytest.mark.parametrize("world", WORLDS[1:])
 def test_every_kind_of_world(world: str, tmp_path: Path):
     check(world, "gru", None, tmp_path)
+
+
+def test_normalised_observations(tmp_path: Path):
+    """What was measured is a part of the file."""
+    env = make("cart-pole", time_limit=TIME_LIMIT)
+    shape = Architecture(memory_size=8, hidden=(8,), normalise_observations=True)
+    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shape, TIME_LIMIT + 1)
+    moments = Moments(jnp.float32(9), jnp.asarray([0.03, 0.2]), jnp.asarray([1e-5, 0.01]))
+    agent = ActorPolicy(env, normalised_by(actor, moments))
+    assert largest_difference(agent, exported(env, actor, tmp_path / "other.npz"), episodes=2) > 1e-3
+    for ending in ENDINGS:
+        twin = exported(env, normalised_by(actor, moments), tmp_path / f"policy{ending}")
+        assert largest_difference(agent, twin, episodes=2) <= 1e-5
 
 
 def test_a_difference_is_found(tmp_path: Path):

@@ -38,6 +38,8 @@ OTHER_SHAPES: dict[str, Any] = {
     "episodes": 3,
     "time_limit": 50,
     "bootstrap_truncated": True,
+    "normalise_observations": True,
+    "normalise_rewards": True,
     "estimator": "mc",
     "td_n": 4,
     "target": "polyak",

@@ -103,7 +103,7 @@ def _judge(
             whole = times == 0, before, episode.observations, episode.states, times
             _, told = signal.follow(key, signal.initial(1), *whole)
         parameters = actor.policy(episode.features)
-        values = parameters if critic is None else critic(before, episode.observations, told)
+        values = parameters if critic is None else critic.in_rewards(critic(before, episode.observations, told))
         if values.ndim > 2:
             values = jnp.take_along_axis(values[: episode.actions.shape[0]], episode.actions[..., None], axis=-1)[
                 ..., 0

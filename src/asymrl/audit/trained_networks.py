@@ -166,4 +166,4 @@ def _read(critic: Critic, features: np.ndarray | None, signal: Any) -> Float[Arr
     told = jax.tree.map(jnp.asarray, signal)
     with jax.default_matmul_precision("highest"):
         batch = jax.tree.leaves((features, signal))[0].shape[:1]
-        return critic.read(None if features is None else jnp.asarray(features), told, batch)
+        return critic.in_rewards(critic.read(None if features is None else jnp.asarray(features), told, batch))

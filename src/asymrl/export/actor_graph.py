@@ -21,6 +21,7 @@ from asymrl.models.distributions import NO_ACTION, Categorical, Gaussian, Greedy
 from asymrl.models.features import EntryFeatures, Flat, Indexed, OneHot, Parts
 from asymrl.models.layers import Embedding, Linear
 from asymrl.models.memory import Feedforward, Gru, Lstm, Memory, Rnn
+from asymrl.models.normalised import LARGEST, Normalised
 
 Carry = Any  # names of values, nested as in the memory's own carry
 
@@ -113,6 +114,15 @@ def _(phi: Embedding, graph: OperatorGraph, path: tuple[str, ...]) -> str:
 @_observed.register
 def _(phi: Flat, graph: OperatorGraph, path: tuple[str, ...]) -> str:
     return graph.reshape(graph.part(path, phi.shape, "float32"), 0, phi.size)
+
+
+@_observed.register
+def _(phi: Normalised, graph: OperatorGraph, path: tuple[str, ...]) -> str:
+    part = graph.part(path, phi.shape, "float32")
+    centred = graph.apply("Sub", graph.reshape(part, 0, phi.size), graph.weight(f"{part}/mean", phi.mean))
+    scaled = graph.apply("Mul", centred, graph.weight(f"{part}/scale", phi.scale))
+    ends = graph.weight("smallest_input", np.float32(-LARGEST)), graph.weight("largest_input", np.float32(LARGEST))
+    return graph.apply("Clip", scaled, *ends)
 
 
 @_observed.register

@@ -12,6 +12,7 @@ def _softmax(x, axis):
 
 OPERATORS = {  # the ONNX operators that policies consist of
     "Add": np.add,
+    "Clip": np.clip,
     "Concat": lambda *xs, axis: np.concatenate(xs, axis),
     "Expand": lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape))),
     "Gather": lambda x, index, axis: np.take(x, index, axis),

@@ -23,6 +23,7 @@ from asymrl.learning.losses import critic_loss, negentropy_loss, policy_loss
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, descend, new_adam
 from asymrl.learning.returns import add_bootstrap, estimate
+from asymrl.learning.running_statistics import Statistics, informed, measured, new_statistics, scaled_episodes
 from asymrl.learning.schedules import negentropy_weight
 from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
@@ -41,6 +42,7 @@ class A2CState(RunState):
     actor_adam: AdamState
     critic_adam: AdamState
     next_target: Int[Array, "*run"]
+    statistics: Statistics | None
 
 
 def new_run(env: World, settings: A2CSettings, seed: Int[Array, ""] | int) -> A2CState:
@@ -54,6 +56,7 @@ def new_run(env: World, settings: A2CSettings, seed: Int[Array, ""] | int) -> A2
         actor_adam=new_adam(actor),
         critic_adam=new_adam(critic),
         next_target=jnp.int32(0),
+        statistics=new_statistics(settings, actor, critic),
         **counters(settings, train_key),
     )
 
@@ -91,6 +94,8 @@ def update_from(
     """What an update does with its episodes: learn from them, and write a point of the curve if one is due."""
     active, due = is_active(runs, numbers), is_due(runs, numbers)
     learned, losses = learn(env, settings, numbers, runs, episodes, active)
+    if learned.statistics is not None:
+        learned = with_statistics(env, settings, learned, episodes, active, signal_keys(keys_of(runs)))
     return write_point(learned, runs.timesteps, losses, evaluated, due, numbers)
 
 
@@ -101,6 +106,9 @@ def learn(
     runs = follow_critic(count(runs, episodes, active), settings, numbers, active)
     weights = jax.vmap(lambda t, n: negentropy_weight(t, settings, n))(runs.timesteps, numbers)
     keys = signal_keys(keys_of(runs))
+    if runs.statistics is not None:
+        statistics, episodes = scaled_episodes(runs.statistics, episodes, active, numbers.discount)
+        runs = eqx.tree_at(lambda r: r.statistics, runs, statistics)
 
     def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers, key: Any) -> Any:
         data = lesson(env, settings, episodes, length, key)
@@ -133,6 +141,21 @@ def learn(
         (actor, critic, actor_adam, critic_adam, runs.updates + active, runs.failed | (active & ~sound)),
     )
     return runs, Losses(critic_loss, policy_loss, negentropy, weights, critic_norm, actor_norm)
+
+
+def with_statistics(
+    env: World,
+    settings: A2CSettings,
+    runs: A2CState,
+    episodes: Episodes,
+    active: Bool[Array, "run"],
+    keys: PRNGKeyArray,
+) -> A2CState:
+    """The runs, whose networks read with statistics that include these episodes."""
+    assert runs.statistics is not None
+    statistics = measured(env, settings, runs.statistics, runs.actor, runs.critic, episodes, active, keys)
+    networks = [informed(network, statistics) for network in (runs.actor, runs.critic, runs.target)]
+    return eqx.tree_at(lambda r: (r.statistics, r.actor, r.critic, r.target), runs, (statistics, *networks))
 
 
 def critic_gradient(

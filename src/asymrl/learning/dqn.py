@@ -26,6 +26,7 @@ from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, new_adam
 from asymrl.learning.q_losses import variant_of
 from asymrl.learning.q_networks import QAdams, QNetworks, descend_both, q_gradient
+from asymrl.learning.running_statistics import Statistics, informed, measured, new_statistics
 from asymrl.learning.schedules import scheduled
 from asymrl.learning.settings import DQNSettings
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of
@@ -49,6 +50,7 @@ class DQNState(RunState):
     critic_adam: AdamState | None
     replay: Replay
     next_target: Int[Array, "*run"]
+    statistics: Statistics | None
     owed: Float[Array, "*run"]  # steps that remain to be learned from; below zero if the last episode was long
 
     @property
@@ -69,6 +71,7 @@ def new_run(env: World, settings: DQNSettings, seed: Int[Array, ""] | int) -> DQ
         critic_adam=None if apart is None else new_adam(apart),
         replay=layout_of(env, settings).empty(),
         next_target=jnp.int32(0),
+        statistics=new_statistics(settings, networks.history, networks.privileged),
         owed=jnp.float32(0),
         **counters(settings, train_key),
     )
@@ -144,6 +147,8 @@ def update_from(
     moved = follow(runs.networks, runs.target, settings, numbers, runs.timesteps, runs.next_target, learning)
     runs = eqx.tree_at(lambda r: (r.target, r.next_target), runs, moved)
     runs, losses = learn(env, settings, numbers, runs, keys, learning)
+    if runs.statistics is not None:
+        runs = with_statistics(env, settings, runs, episodes, active, signal_keys(keys))
     runs = eqx.tree_at(lambda r: r.updates, runs, runs.updates + active)
     return write_point(runs, timesteps, losses, evaluated, due, numbers)
 
@@ -158,6 +163,26 @@ def keep(
     after = jnp.maximum(runs.timesteps - numbers.prefill, 0)
     owed = runs.owed + numbers.train_ratio * (after - before)
     return eqx.tree_at(lambda r: (r.replay, r.owed), runs, (replay, owed))
+
+
+def with_statistics(
+    env: World,
+    settings: DQNSettings,
+    runs: DQNState,
+    episodes: Episodes,
+    active: Bool[Array, "run"],
+    keys: PRNGKeyArray,
+) -> DQNState:
+    """The runs, whose networks read with statistics that include this episode. The replay holds what was seen."""
+    assert runs.statistics is not None
+    statistics = measured(env, settings, runs.statistics, runs.actor, runs.critic, episodes, active, keys)
+
+    def all_of(runs: DQNState) -> list[Any]:
+        networks = [runs.actor, runs.critic, runs.target.history, runs.target.privileged]
+        return [network for network in networks if network is not None]
+
+    networks = [informed(network, statistics) for network in all_of(runs)]
+    return eqx.tree_at(lambda r: (r.statistics, *all_of(r)), runs, (statistics, *networks))
 
 
 class _Loop(NamedTuple):

@@ -32,6 +32,14 @@ from asymrl.learning.curve import Losses, count_ended, evaluate_if_due, write_po
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, descend, new_adam, norm_of
 from asymrl.learning.ppo_losses import Networks, gradient_of, prepare
+from asymrl.learning.running_statistics import (
+    Statistics,
+    informed,
+    new_statistics,
+    scaled_rewards,
+    where_active,
+    with_readings,
+)
 from asymrl.learning.schedules import negentropy_weight, scheduled
 from asymrl.learning.settings import PPOSettings
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
@@ -49,6 +57,7 @@ class PPOState(RunState):
 
     adam: AdamState
     streams: Streams | None  # None where whole episodes are collected
+    statistics: Statistics | None
 
 
 def new_run(env: World, settings: PPOSettings, seed: Int[Array, ""] | int) -> PPOState:
@@ -65,6 +74,7 @@ def new_run(env: World, settings: PPOSettings, seed: Int[Array, ""] | int) -> PP
         critic=critic,
         adam=new_adam(Networks(actor, critic)),
         streams=streams,
+        statistics=new_statistics(settings, actor, critic, 0 if settings.whole_episodes else settings.streams),
         **counters(settings, train_key),
     )
 
@@ -119,11 +129,7 @@ def update_from(
 
     axes = (eqx.if_array(0), eqx.if_array(0), PIECE_AXES, 0, 0)
     learned, losses = eqx.filter_vmap(one, in_axes=axes)(runs, streams, piece, numbers, keys)
-    learned = jax.tree.map(
-        lambda new, old: jnp.where(active.reshape(-1, *[1] * (new.ndim - 1)), new, old) if eqx.is_array(new) else new,
-        learned,
-        runs,
-    )
+    learned = where_active(active, learned, runs)
     return write_point(learned, runs.timesteps, losses, evaluated, due, numbers)
 
 
@@ -146,6 +152,10 @@ def learn(
     """Estimates advantages, counts the episodes that ended, and passes over the piece in minibatches of streams."""
     networks, count, signal = Networks(run.actor, run.critic), piece.rewards.shape[1], critic_signal(env, settings)
     start = empty_carries(run.actor, run.critic, signal, count) if run.streams is None else run.streams.carries
+    statistics = run.statistics
+    if statistics is not None:
+        statistics, rewards = scaled_rewards(statistics, piece.rewards, piece.first, piece.valid, numbers.discount)
+        piece = piece._replace(rewards=rewards)
     carries, data = prepare(networks, start, piece, signal, part(key, SIGNAL), settings, numbers)
     rate = learning_rate(run.timesteps, settings, numbers)
     run = count_ended(run, piece.ended, piece.returns, piece.times + 1, jnp.sum(piece.valid))
@@ -163,12 +173,16 @@ def learn(
     state, static = eqx.partition((networks, run.adam, jnp.bool_(True)), eqx.is_array)
     state, losses = jax.lax.scan(step, state, minibatches(part(key, SHUFFLE), count, settings))
     networks, adam, sound = eqx.combine(state, static)
+    if statistics is not None:
+        read = piece.observations, data.told, piece.valid
+        statistics = with_readings(statistics, networks.actor, networks.critic, *read)
+        networks = Networks(informed(networks.actor, statistics), informed(networks.critic, statistics))
     if streams is not None:
         streams = streams._replace(carries=carries._replace(actor=streams.carries.actor))
     learned = eqx.tree_at(
-        lambda r: (r.actor, r.critic, r.adam, r.streams, r.updates, r.failed),
+        lambda r: (r.actor, r.critic, r.adam, r.streams, r.statistics, r.updates, r.failed),
         run,
-        (networks.actor, networks.critic, adam, streams, run.updates + 1, run.failed | ~sound),
+        (networks.actor, networks.critic, adam, streams, statistics, run.updates + 1, run.failed | ~sound),
         is_leaf=lambda leaf: leaf is None,
     )
     return learned, jax.tree.map(jnp.mean, losses)

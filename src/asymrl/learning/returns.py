@@ -82,6 +82,18 @@ def _discounted_sum(
     return jax.lax.associative_scan(combine, (weights, x), reverse=True)[1]
 
 
+def discounted_so_far(
+    rewards: Float[Array, "time stream"],
+    first: Bool[Array, "time stream"],
+    start: Float[Array, "stream"],
+    discount: Scalar,
+) -> Float[Array, "time stream"]:
+    """R_t = r_t + gamma R_{t-1}, which starts anew where an episode is at its `first` step; `start` is R_{-1}."""
+    weights = jnp.where(first, 0.0, discount)
+    rewards = rewards.at[0].add(weights[0] * start)
+    return _discounted_sum(rewards[::-1], weights[::-1])[::-1]
+
+
 def estimate(
     name: str,
     rewards: Float[Array, "time episode"],

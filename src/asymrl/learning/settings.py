@@ -42,6 +42,8 @@ class Settings:
     """Steps after which an episode is cut off."""
     bootstrap_truncated: bool = False
     """Whether an episode that was cut off is worth its last value, rather than nothing (as in the paper)."""
+    normalise_observations: bool = False
+    """Whether numbers in observations and states are normalised by their running mean and spread."""
     adam_eps: float = number(1e-4)
     """Epsilon of the Adam optimisers."""
     adam_beta2: float = number(0.999)
@@ -159,6 +161,8 @@ class Settings:
             actor_memory=self.actor_memory,
             critic_memory=self.critic_memory,
             shared_memory=getattr(self, "shared_memory", False),
+            normalise_observations=self.normalise_observations,
+            normalise_rewards=getattr(self, "normalise_rewards", False),
         )
 
     @property
@@ -192,6 +196,8 @@ class A2CSettings(Settings):
     """What the critic reads and how long the memory is: a2c, a2c-asym-s, a2c-asym-hs, or a2c-react-k with any k, such
     as a2c-react-4. Other learners have settings of their own: see the help of --method ppo and --method dqn."""
 
+    normalise_rewards: bool = False
+    """Whether rewards are divided by the running spread of discounted returns; reported returns are not."""
     actor_rate: float = number(1e-3)
     """Learning rate of the actor."""
     critic_rate: float = number(1e-3)
@@ -255,6 +261,8 @@ class PPOSettings(Settings):
     clip_norm: float | None = number(0.5)
     """Largest norm of a gradient; longer ones are scaled down. None: never."""
 
+    normalise_rewards: bool = False
+    """Whether rewards are divided by the running spread of discounted returns; reported returns are not."""
     learning_rate: float = number(2.5e-4)
     """Learning rate at the start."""
     anneal: bool = True

@@ -40,7 +40,7 @@ class History(eqx.Module):
         """`kind`: of the memory, if it is not that of the architecture."""
         a_key, o_key, m_key = jax.random.split(key, 3)
         self.phi_a = action_features(a_key, actions, kind_of(observations))
-        self.phi_o = observation_features(o_key, observations)
+        self.phi_o = observation_features(o_key, observations, normalise=shape.normalise_observations)
         self.memory = _memory(m_key, kind or shape.memory, self.phi_a.size + self.phi_o.size, shape, horizon)
 
     def project(self, before: Num[Array, "..."], observations: Any) -> Float[Array, "*batch width"]:
@@ -246,6 +246,8 @@ class Critic(eqx.Module):
     history: History | None
     phi_s: Features | None
     head: Mlp
+    unit: Float[Array, "*run"] | None
+    """What its values are in units of, where rewards are normalised; see `in_rewards`."""
     shares: bool = eqx.field(static=True)
     outputs: int | None = eqx.field(static=True)
 
@@ -265,7 +267,9 @@ class Critic(eqx.Module):
         self.shares, self.outputs = shape.shared_memory and "h" in reads, outputs
         own = "h" in reads and not self.shares
         self.history = History(history_key, actions, observations, shape, horizon, shape.of_critic) if own else None
-        self.phi_s = state_features(state_key, signal) if "s" in reads else None
+        normalise = shape.normalise_observations
+        self.phi_s = state_features(state_key, signal, normalise=normalise) if "s" in reads else None
+        self.unit = jnp.ones(()) if shape.normalise_rewards else None
         size = shape.memory_size if "h" in reads else 0
         size += self.phi_s.size if self.phi_s else 0
         self.head = Mlp(head_key, size, _hidden(shape, observations), outputs or 1)
@@ -282,6 +286,10 @@ class Critic(eqx.Module):
             raise ValueError("this critic reads the actor's memory; call critic.with_history(actor) first")
         features = None if self.history is None else self.history.sequence(before, observations, inputs)
         return self.read(features, signal, before.shape[:2], whole_episodes=True)
+
+    def in_rewards(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Its values in the units of the world's rewards."""
+        return values if self.unit is None else values * self.unit
 
     def with_history(self, actor: Actor) -> Critic:
         """The critic with the history that it reads: its own, or the actor's if that is shared."""

@@ -29,6 +29,11 @@ class Architecture:
     shared_memory: bool = False
     """Whether actor and critic read one and the same memory, which learns from both."""
 
+    normalise_observations: bool = False
+    """Whether numbers in observations and states have mean 0 and spread 1, as measured so far."""
+    normalise_rewards: bool = False
+    """Whether values are of rewards that are divided by a running spread."""
+
     def __post_init__(self) -> None:
         for name in ("memory", "actor_memory", "critic_memory"):
             kind = getattr(self, name)

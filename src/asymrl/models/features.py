@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from asymrl.models.grid_product import grid_product, visits
 from asymrl.models.grid_windows import Convolutions, layer
 from asymrl.models.layers import Embedding, Features, look_up, product
+from asymrl.models.normalised import Normalised
 from asymrl.worlds.spaces import Box, Discrete, Indices, MultiDiscrete, Place, Record, Simplex, Space
 
 EMBEDDING_SIZE = 64
@@ -217,6 +218,10 @@ class Parts(Features):
         features = [part(value[name]) for name, part in zip(self.names, self.parts, strict=True)]
         return jnp.concatenate(features, axis=-1)
 
+    def measured(self, value: dict[str, Any]) -> list[Float[Array, "..."]]:
+        pairs = zip(self.names, self.parts, strict=True)
+        return [numbers for name, part in pairs for numbers in part.measured(value[name])]
+
     def project(self, value: dict[str, Any], weight: Float[Array, "size width"]) -> Float[Array, "*batch width"]:
         """Part by part, so that each can look up its products."""
         return self.project_beside(None, value, weight, whole_episodes=False)
@@ -263,18 +268,21 @@ def action_features(key: PRNGKeyArray, space: Space, kind: str) -> Features:
     return Embedding.new(key, space.n, EMBEDDING_SIZE if kind == "categorical" else 1)
 
 
-def observation_features(key: PRNGKeyArray, space: Space) -> Features:
+def observation_features(key: PRNGKeyArray, space: Space, *, normalise: bool = False) -> Features:
     """phi(o)."""
     if kind_of(space) == "gridverse":
         assert isinstance(space, Record)
         grid = space["grid"]
         assert isinstance(grid, Indices)
         return Parts(("grid",), (Indexed(key, grid),))  # the agent carries nothing, so the item says nothing
-    return state_features(key, space)
+    return state_features(key, space, normalise=normalise)
 
 
-def state_features(key: PRNGKeyArray, space: Space) -> Features:
-    """phi(s), also for privileged signals other than the whole state."""
+def state_features(key: PRNGKeyArray, space: Space, *, normalise: bool = False) -> Features:
+    """phi(s), also for privileged signals other than the whole state.
+
+    `normalise`: whether numbers have mean 0 and spread 1, as far as they were measured; see `Normalised`.
+    """
     if isinstance(space, Discrete):
         return Embedding.new(key, space.n, EMBEDDING_SIZE, blank=space.blank)
     if isinstance(space, Simplex):
@@ -283,11 +291,13 @@ def state_features(key: PRNGKeyArray, space: Space) -> Features:
         keys = jax.random.split(key, len(space.sizes))
         return EntryFeatures(tuple(state_features(k, Discrete(n)) for k, n in zip(keys, space.sizes, strict=True)))
     if isinstance(space, Box):
-        return Flat(space.shape)
+        return Normalised(space.shape) if normalise else Flat(space.shape)
     if isinstance(space, Indices):
         return Indexed(key, space)
     if {"grid", "agent", "agent_id_grid"} <= set(dict(space.items())):
         return GridState(key, space)
     keys = jax.random.split(key, len(space.fields))
     names, parts = zip(*space.items(), strict=True)
-    return Parts(names, tuple(state_features(k, part) for k, part in zip(keys, parts, strict=True)))
+    return Parts(
+        names, tuple(state_features(k, part, normalise=normalise) for k, part in zip(keys, parts, strict=True))
+    )

@@ -94,6 +94,10 @@ class Features(eqx.Module):
     def __call__(self, value: Any, /) -> Float[Array, "..."]:
         """The features."""
 
+    def measured(self, value: Any) -> list[Float[Array, "..."]]:
+        """The numbers in the value whose mean and spread are measured: none, unless the features are normalised."""
+        return []
+
     def project(self, value: Any, weight: Float[Array, "size width"]) -> Float[Array, "..."]:
         """The features times a matrix. Cheaper where the features are rows of a table: then so are the products."""
         return self(value) @ weight

@@ -12,10 +12,13 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
+import asymrl
 from asymrl.adapters.gym.gymnasium_spaces import encoding_of_space
 from asymrl.adapters.gym.gymnasium_world import from_gymnasium
+from asymrl.agents.trained import load_trained
 from asymrl.api.wanted import settings_for
 from asymrl.collection.collector import Collector
+from asymrl.engine.listeners import Silent
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.settings import A2CSettings, Settings
 from asymrl.learning.state import training_world
@@ -24,7 +27,7 @@ from asymrl.worlds.registry import make
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record
 from asymrl.worlds.stepped_world import SteppedWorld
 from tests.adapters.gym.foreign_envs import Aim, Dark, Guess, doubled
-from tests.learning.small import start
+from tests.learning.small import assert_same, start
 
 SMALL = {"memory_size": 4, "hidden": (8,), "time_limit": 5, "episodes": 3, "steps": 10_000}
 
@@ -208,3 +211,18 @@ def test_a_function_or_an_environment_that_was_made_will_do():
     assert make("CartPole-v1", time_limit=30).time_limit == 30
     with pytest.raises(ValueError, match="pass a function that makes it"):
         from_gymnasium(Guess())
+
+
+@pytest.mark.slow
+def test_normalised_runs_are_resumed_exactly(tmp_path):
+    """Statistics are in the checkpoint; with PPO, also the returns of the episodes that go on."""
+    small = {"memory_size": 4, "hidden": (4,), "time_limit": 20, "rollout": 16, "anneal": False}
+    how = {"normalise_observations": True, "normalise_rewards": True, "seeds": [3], **small}
+    for name, updates in (("parts", 3), ("whole", 6)):
+        length = {"steps": 64 * updates, "log_points": updates}
+        asymrl.train("CartPole-v1", "ppo-asym-hs", out=tmp_path / name, listener=Silent(), **length, **how)
+    asymrl.resume(tmp_path / "parts", steps=384, listener=Silent())
+    parts, whole = (load_trained(tmp_path / name)[0].states for name in ("parts", "whole"))
+    assert parts.statistics.observations.count == 384
+    for name in ("actor", "critic", "statistics", "streams"):
+        assert_same(getattr(parts, name), getattr(whole, name))
