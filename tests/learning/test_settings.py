@@ -37,6 +37,7 @@ OTHER_SHAPES: dict[str, Any] = {
     "entropy_schedule": "constant",
     "episodes": 3,
     "time_limit": 50,
+    "action_repeat": 2,
     "bootstrap_truncated": True,
     "normalise_observations": True,
     "normalise_rewards": True,

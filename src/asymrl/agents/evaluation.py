@@ -121,10 +121,11 @@ def side_by_side(env: World) -> int:
 def yardstick(settings: Settings) -> Yardstick | None:
     """The reference returns of a run's world, or None where none are known.
 
-    They hold for the world's usual time limit.
+    They hold for the world's usual time limit, and actions of one step.
     """
     known = scores(settings.world)
-    if known is None or settings.time_limit != usual_time_limit(settings.world):
+    is_usual = settings.time_limit == usual_time_limit(settings.world) and settings.action_repeat == 1
+    if known is None or not is_usual:
         return None
     zero = known.without_information
     return Yardstick(*known.random_and_best, None if zero is known.undiscounted["random"] else zero.low)

@@ -28,7 +28,7 @@ class PairSignals:
 
     def __init__(self, world: FiniteWorld, graph: HistoryGraph, settings: Settings):
         """Raises ValueError if the graph does not have what the critic is told."""
-        self.graph, self.time_limit = graph, settings.time_limit
+        self.graph, self.time_limit = graph, settings.horizon
         self.names = tuple(settings.critic_sees.split("+")) if "s" in settings.how.reads else ()
         self.drawn = SAMPLED_STATE in self.names
         if self.drawn and settings.reads_state:

@@ -16,7 +16,7 @@ from jaxtyping import Bool, PRNGKeyArray
 
 from asymrl.collection.streams import Piece, Script, Streams
 from asymrl.models.agent import Actor
-from asymrl.worlds.stepped_world import Stepper
+from asymrl.worlds.stepped_world import Stepper, chosen_rows
 
 if TYPE_CHECKING:
     from asymrl.collection.collector import Collector
@@ -94,7 +94,7 @@ def act_in_environments(
             seed, t = np.where(done, seeds[k], seed), np.where(done, 0, t).astype(np.int32)
             returns = np.where(done, np.float32(0), returns)
             fresh = stepper.reset(seed.tolist(), done)
-            before, seen, truth = _chosen(done, (none, *fresh), (before, seen, truth))
+            before, seen, truth = chosen_rows(done, (none, *fresh), (before, seen, truth))
     collector.held[runs * count] = Held(seed, actions.copy(), t, seen, truth)
     script, before, returns = jax.tree.map(by_run, (Script(seed, actions, t), before, returns))  # pyright: ignore[reportArgumentType]
     piece = jax.tree.map(lambda leaf: leaf.reshape(rollout, runs, count, *leaf.shape[2:]), tape)
@@ -118,7 +118,7 @@ def replay(stepper: Stepper, seed: np.ndarray, actions: np.ndarray, t: np.ndarra
         begins = t == longest - k
         if begins.any():
             fresh = stepper.reset(seed.tolist(), begins)
-            seen, truth = fresh if seen is None else _chosen(begins, fresh, (seen, truth))
+            seen, truth = fresh if seen is None else chosen_rows(begins, fresh, (seen, truth))
         if k < longest:
             times = np.maximum(k - (longest - t), 0)
             seen, truth, *_ = stepper.step(actions[np.arange(len(t)), times], t >= longest - k)
@@ -137,7 +137,3 @@ def _in_a_row(leaf: Any) -> np.ndarray:
     """A copy with runs and streams along one axis."""
     host = np.array(leaf)
     return host.reshape(-1, *host.shape[2:])
-
-
-def _chosen(which: np.ndarray, these: Any, those: Any) -> Any:
-    return jax.tree.map(lambda a, b: np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), these, those)

@@ -214,7 +214,7 @@ def follow_twice(
 
 def _named(env: World, settings: Settings, name: str) -> CriticSignal:
     if name == TIME:
-        return TimeSignal(settings.time_limit)
+        return TimeSignal(settings.horizon)
     if name not in (BELIEF, SAMPLED_STATE):
         return StateSignal(env, name)
     assert isinstance(env, FiniteWorld)

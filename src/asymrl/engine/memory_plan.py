@@ -64,7 +64,7 @@ class MemoryPlan:
         """A shorter replay that fits, if there is one."""
         assert isinstance(shape, DQNSettings)
         assert self._there is not None
-        least = shape.time_limit + 1
+        least = shape.horizon + 1
         smallest = self.bytes_of(replace(shape, replay_steps=least))
         each = (self.bytes_of(shape) - smallest) / max(shape.replay_steps - least, 1)
         steps = least + int((MEMORY_SHARE * self._there - smallest) / max(each, 1e-9))

@@ -115,7 +115,7 @@ def learn(
         return critic_gradient(critic, target, data, settings, numbers)
 
     critic_loss, gradient = over_runs(
-        towards_target, settings.time_limit, episodes, active, (runs.critic, runs.target), (numbers, keys)
+        towards_target, settings.horizon, episodes, active, (runs.critic, runs.target), (numbers, keys)
     )
     sound = active & jnp.isfinite(critic_loss)
     critic, critic_adam, critic_norm, sound = eqx.filter_vmap(descend)(
@@ -129,7 +129,7 @@ def learn(
         return actor_gradient(actor, critic, data, weight, settings, numbers)
 
     (policy_loss, negentropy), gradient = over_runs(
-        along_policy, settings.time_limit, episodes, active, (runs.actor, critic), (numbers, weights, keys)
+        along_policy, settings.horizon, episodes, active, (runs.actor, critic), (numbers, weights, keys)
     )
     sound = sound & jnp.isfinite(policy_loss + negentropy)
     actor, actor_adam, actor_norm, sound = eqx.filter_vmap(descend)(

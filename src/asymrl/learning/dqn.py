@@ -79,7 +79,7 @@ def new_run(env: World, settings: DQNSettings, seed: Int[Array, ""] | int) -> DQ
 
 def new_q_networks(env: World, settings: DQNSettings, actor_key: PRNGKeyArray, critic_key: PRNGKeyArray) -> QNetworks:
     """Q(h, a), and what the method's privileged network reads."""
-    shape, horizon, seen = settings.architecture, settings.time_limit + 1, env.observation_space
+    shape, horizon, seen = settings.architecture, settings.horizon + 1, env.observation_space
     if isinstance(seen, Discrete) and not settings.shared_memory:
         # The authors' version with separate networks trains the features of the symbol that says nothing.
         seen = replace(seen, blank=False)
@@ -270,7 +270,7 @@ def gradient_step(
         how = {"bootstrap_truncated": settings.bootstrap_truncated, "halved": settings.shared_memory}
         return q_gradient(networks, target, data, variant_of(settings.method), numbers.discount, **how)
 
-    losses, gradient = over_runs(one, settings.time_limit, episodes, wanted, (networks, target), (numbers, keys))
+    losses, gradient = over_runs(one, settings.horizon, episodes, wanted, (networks, target), (numbers, keys))
     is_plain = networks.privileged is None
     sound = wanted & jnp.isfinite(losses.history) & (is_plain | jnp.isfinite(losses.privileged))
     networks, adams, (norm, privileged_norm), sound = eqx.filter_vmap(descend_both)(

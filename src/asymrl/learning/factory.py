@@ -8,7 +8,7 @@ import threading
 from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.program import Program
 from asymrl.learning.settings import Settings
-from asymrl.learning.state import training_world
+from asymrl.learning.state import named_world
 from asymrl.learning.stepped import SteppedProgram
 from asymrl.worlds.stepped_world import SteppedWorld
 
@@ -23,5 +23,5 @@ def program(settings: Settings) -> Program:
 
 @functools.lru_cache(maxsize=16)
 def _program(shape: Settings) -> Program:
-    world = training_world(shape)
+    world = named_world(shape)
     return SteppedProgram(shape, world) if isinstance(world, SteppedWorld) else CompiledProgram(shape, world)

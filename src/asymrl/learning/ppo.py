@@ -136,7 +136,7 @@ def update_from(
 def as_pieces(actors: Actor, episodes: Episodes, settings: PPOSettings) -> tuple[None, Piece]:
     """Whole episodes of all runs as what an update learns from."""
     axes = {"in_axes": (eqx.if_array(0), RUN_AXIS), "out_axes": PIECE_AXES}
-    cut = eqx.filter_vmap(lambda actor, episodes: whole_episodes(actor, episodes, settings.time_limit), **axes)
+    cut = eqx.filter_vmap(lambda actor, episodes: whole_episodes(actor, episodes, settings.horizon), **axes)
     return None, cut(actors, episodes)
 
 

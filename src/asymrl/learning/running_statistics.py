@@ -127,7 +127,7 @@ def measured(
         return with_readings(statistics, actor, critic, seen, told, data.valid)
 
     models = (statistics, actors, critics)
-    new = over_runs(one, settings.time_limit, episodes, active, models, (keys,))
+    new = over_runs(one, settings.horizon, episodes, active, models, (keys,))
     return where_active(active, new, statistics)
 
 

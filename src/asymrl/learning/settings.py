@@ -39,7 +39,10 @@ class Settings:
     discount: float = number(0.99)
     """Discount gamma of the learner; returns are reported without it."""
     time_limit: int = 100
-    """Steps after which an episode is cut off."""
+    """Steps of the environment after which an episode is cut off."""
+    action_repeat: int = 1
+    """Steps of the environment that each action is held for, with rewards added up. All other settings and all
+    reported numbers count actions."""
     bootstrap_truncated: bool = False
     """Whether an episode that was cut off is worth its last value, rather than nothing (as in the paper)."""
     normalise_observations: bool = False
@@ -89,7 +92,10 @@ class Settings:
             wanted = settings_type(self.method).__name__
             raise ValueError(f"{self.method} is trained with {wanted}, not with {type(self).__name__}")
         self.check_positive("steps", "adam_eps", "time_limit", "log_points", "memory_size", "attention_heads")
-        self.check_sizes("time_limit", "log_points", "memory_size", "attention_heads", "evaluation_episodes")
+        self.check_positive("action_repeat")
+        self.check_sizes(
+            "time_limit", "action_repeat", "log_points", "memory_size", "attention_heads", "evaluation_episodes"
+        )
         self.check_share("discount", "adam_beta2")
         if self.stop_return is not None and not math.isfinite(self.stop_return):
             raise ValueError(f"stop_return is {self.stop_return}; it must be a finite number, or none")
@@ -136,6 +142,11 @@ class Settings:
     def log_period(self) -> int:
         """Steps between two points of the learning curve."""
         return max(1, self.steps // self.log_points)
+
+    @property
+    def horizon(self) -> int:
+        """The most actions of an episode."""
+        return -(-self.time_limit // self.action_repeat)
 
     @property
     def how(self) -> Method:

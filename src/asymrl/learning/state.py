@@ -17,6 +17,7 @@ from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import listing_problem
 from asymrl.worlds.registry import make
+from asymrl.worlds.repeated import repeated
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
@@ -63,10 +64,17 @@ class RunState(eqx.Module):
         def __getattr__(self, name: str) -> Any: ...
 
 
+def named_world(settings: Settings) -> World:
+    """The world that the settings name, with their time limit; actions are not held in it."""
+    return make(settings.world, time_limit=settings.time_limit)
+
+
 def training_world(settings: Settings, env: World | None = None) -> World:
-    """The world of a run, with the run's time limit: the one that the settings name, unless `env` is given."""
-    if env is None:
-        env = make(settings.world, time_limit=settings.time_limit)
+    """The world of a run, with its time limit and its actions held as it says: the one that the settings name.
+
+    Unless `env` is given; that has the time limit, but not yet the held actions.
+    """
+    env = named_world(settings) if env is None else env
     if env.time_limit != settings.time_limit:
         limits = f"{env.name} has time_limit {env.time_limit}, the settings have {settings.time_limit}"
         raise ValueError(f"{limits}; give both the same")
@@ -74,6 +82,7 @@ def training_world(settings: Settings, env: World | None = None) -> World:
         raise ValueError(f"{settings.method} needs a list of actions in {env.name}, but {problem}; use a2c or ppo")
     if isinstance(env, SteppedWorld) and env.without_latent and settings.reads_state:
         raise ValueError(f"{settings.method} needs a latent state. {env.without_latent}")
+    env = repeated(env, settings.action_repeat)
     critic_signal(env, settings)  # raises if the world cannot tell its critic that
     return env
 
@@ -100,7 +109,7 @@ def new_networks(
     env: World, settings: Settings, actor_key: PRNGKeyArray, critic_key: PRNGKeyArray
 ) -> tuple[Actor, Critic]:
     """A policy of the history, and a value of what the method's critic reads."""
-    shape, horizon = settings.architecture, settings.time_limit + 1
+    shape, horizon = settings.architecture, settings.horizon + 1
     spaces = (env.action_space, env.observation_space)
     signal = critic_signal(env, settings).space
     critic = Critic(critic_key, *spaces, signal, settings.how.reads, shape, horizon)

@@ -25,7 +25,7 @@ class SteppedProgram(ProgramBase):
 
     def __init__(self, settings: Settings, world: SteppedWorld):
         super().__init__(settings, world)
-        self.acting = Acting(self.template().actor, self.settings.time_limit)
+        self.acting = Acting(self.template().actor, self.settings.horizon)
         self.look = jax.jit(lambda runs, numbers: (keys_of(runs), is_active(runs, numbers), is_due(runs, numbers)))
         self._default: SteppedTrainer | None = None
 

@@ -13,6 +13,7 @@ from asymrl.render.dispatch import draw_view, draw_world, view_text, world_text
 from asymrl.render.style import Axes
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.outcomes import OutcomeWorld
+from asymrl.worlds.repeated import RepeatedWorld
 from asymrl.worlds.world import World
 
 MOST_DOTS = 400  # beyond this many states, dots would be too small to see
@@ -50,6 +51,26 @@ def _state_of_pair_text(env: OutcomeWorld, state: Any) -> list[str]:
 def _observation_text(env: FiniteWorld, observation: Any) -> list[str]:
     index, names = int(observation), env.observation_names
     return [names[index] if index < len(names) else "nothing yet"]
+
+
+@draw_world.register(RepeatedWorld)
+def _draw_repeated(env: RepeatedWorld, state: Any, ax: Axes) -> None:
+    draw_world(env.world, state, ax)
+
+
+@draw_view.register(RepeatedWorld)
+def _draw_view_of_repeated(env: RepeatedWorld, observation: Any, ax: Axes) -> None:
+    draw_view(env.world, observation, ax)
+
+
+@world_text.register(RepeatedWorld)
+def _repeated_text(env: RepeatedWorld, state: Any) -> list[str]:
+    return world_text(env.world, state)
+
+
+@view_text.register(RepeatedWorld)
+def _view_of_repeated_text(env: RepeatedWorld, observation: Any) -> list[str]:
+    return view_text(env.world, observation)
 
 
 @draw_world.register(World)

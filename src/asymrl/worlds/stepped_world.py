@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -34,6 +35,11 @@ class Stepper(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def chosen_rows(which: Bool[np.ndarray, "env"], these: Any, those: Any) -> Any:
+    """Arrays with the rows of `which` from the first, the others from the second; the environments come first."""
+    return jax.tree.map(lambda a, b: np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), these, those)
 
 
 class Conversion(NamedTuple):
