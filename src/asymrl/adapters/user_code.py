@@ -34,15 +34,36 @@ def load_module(what: str, source: str) -> ModuleType:
         raise ValueError(f"{what}: {source} cannot be imported: {described(error)}") from error
 
 
-def described(error: Exception) -> str:
+def described(error: BaseException) -> str:
     """An error of the user's code in a line, with its last place there: `light.py:12: KeyError: 'a'`."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{os.path.basename(error.filename)}:{error.lineno}: {error.msg}"
-    frames = traceback.extract_tb(error.__traceback__)
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    own = [each for each in frames if os.path.isfile(each.filename) and not each.filename.startswith(package)]
+    own = [each for each in traceback.extract_tb(error.__traceback__) if _is_users(each.filename)]
     place = f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}: " if own else ""
-    return f"{place}{type(error).__name__}: {error}"
+    return f"{place}{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+
+
+def own_traceback(error: BaseException) -> str:
+    """The traceback of an error from where it enters the user's code; empty if it does not."""
+    shown = traceback.TracebackException.from_exception(error)
+    if isinstance(error, SyntaxError):
+        shown.stack.clear()
+        return "".join(shown.format()).rstrip()
+    if not any(_is_users(frame.filename) for frame in shown.stack):
+        return ""
+    part: traceback.TracebackException | None = shown
+    while part is not None:
+        first = next((i for i, frame in enumerate(part.stack) if _is_users(frame.filename)), 0)
+        del part.stack[:first]
+        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
+    return "".join(shown.format()).rstrip()
+
+
+def _is_users(filename: str) -> bool:
+    """Whether this is a file of the user, rather than of this package or of Gymnasium, whose wrappers call it."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    others = (package, os.path.dirname(importlib.util.find_spec("gymnasium").origin))  # pyright: ignore
+    return os.path.isfile(filename) and not os.path.abspath(filename).startswith(others)
 
 
 def _load_file(path: str) -> ModuleType:

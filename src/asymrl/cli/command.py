@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -34,6 +34,9 @@ from asymrl.cli.train import Resume, Train, TrainOptions, train_command
 from asymrl.cli.usage import UsageError
 from asymrl.cli.watch import Watch
 from asymrl.engine.cache import use_compilation_cache
+
+if TYPE_CHECKING:
+    from asymrl.worlds.stepped_world import UserCodeError
 
 
 @dataclass(frozen=True)
@@ -94,8 +97,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _run(arguments)
         sys.stdout.flush()
         return status
-    except UsageError as error:
+    except ValueError as error:
+        mistake = _environment_mistake(error)
+        if mistake is None and not isinstance(error, UsageError):
+            raise
         print(f"asymrl: {error}", file=sys.stderr)
+        if mistake is not None and mistake.traceback:
+            print(mistake.traceback, file=sys.stderr)
         return USAGE_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -112,6 +120,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
     finally:
         warnings.formatwarning = usual_format
+
+
+def _environment_mistake(error: BaseException | None) -> UserCodeError | None:
+    """What is wrong with the user's environment, if that is what an error comes from."""
+    if error is None or "asymrl.worlds.stepped_world" not in sys.modules:
+        return None
+    from asymrl.worlds.stepped_world import UserCodeError
+
+    return error if isinstance(error, UserCodeError) else _environment_mistake(error.__cause__)
 
 
 def _as_a_line(message: Warning | str, *_: object, **__: object) -> str:

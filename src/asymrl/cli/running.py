@@ -145,8 +145,10 @@ def train_to_the_end(
     finally:
         store.release()
     print_failures(outcome.failures)
-    if status := _status_of_the_rest(store, outcome, again or f"asymrl resume {store.path}"):
+    again = again or f"asymrl resume {store.path}"
+    if status := _status_of_the_rest(store, outcome, again):
         return status
+    _say_how_to_try_again(store, again)
     if report is not None and outcome.over:
         report(store)
     return 1 if outcome.failures else 0
@@ -177,11 +179,24 @@ def _status_of_the_rest(store: Store, outcome: Outcome, again: str) -> int:
 
 
 def print_failures(failures: Mapping[str, str]) -> None:
-    """Why runs failed, a line on stderr for each reason."""
+    """Why runs failed, a line on stderr for each reason, and under it the traceback of the user's code if it is new."""
+    shown = set()
     for reason in dict.fromkeys(failures.values()):
         runs = [run for run, why in failures.items() if why == reason]
         more = f" and {len(runs) - MOST_SHOWN} more" if len(runs) > MOST_SHOWN else ""
-        print(f"failed: {'; '.join(runs[:MOST_SHOWN])}{more}: {reason}", file=sys.stderr)
+        line, _, traceback = reason.partition("\n")
+        print(f"failed: {'; '.join(runs[:MOST_SHOWN])}{more}: {line}", file=sys.stderr)
+        if traceback and traceback not in shown:
+            print(traceback, file=sys.stderr)
+        shown.add(traceback)
+
+
+def _say_how_to_try_again(store: Store, again: str) -> None:
+    """Says what to do about runs that could not be trained, or not to their end, and are saved."""
+    from asymrl.engine.progress import BROKEN
+
+    if any(result.status == BROKEN for result in store.results().values()):
+        print(f"Once this is put right: {again}", file=sys.stderr)
 
 
 def print_results(store: Store) -> None:

@@ -125,9 +125,9 @@ class Collector:
         arrays = eqx.filter(actors, eqx.is_array)
         ready, loop, before, chance, seeds = self.acting.begin(arrays, keys, episodes, epsilon)
         stepper = self.stepper(runs * episodes)
-        seen, truth = stepper.reset(np.asarray(seeds).ravel().tolist())
-        tape = _Tape(horizon, seen, truth)
         alive = np.repeat(np.asarray(active), episodes)
+        seen, truth = stepper.reset(np.asarray(seeds).ravel().tolist(), alive)
+        tape = _Tape(horizon, seen, truth)
         for t in range(horizon if steps is None else steps):
             loop, before, action = self.acting.act(ready, loop, (before, seen, chance), np.int32(t), greedy)
             seen, truth, rewards, terminated, truncated = stepper.step(np.asarray(action), alive)
@@ -147,7 +147,8 @@ class Collector:
         return self._steppers[count, purpose]
 
     def close(self) -> None:
-        """Closes the environments."""
+        """Closes the environments. They are opened again if they are needed."""
+        self.held.clear()
         while self._steppers:
             self._steppers.popitem()[1].close()
 

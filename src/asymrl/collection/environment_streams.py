@@ -30,10 +30,11 @@ class Held(NamedTuple):
     t: np.ndarray
     seen: Any
     truth: Any
+    alive: np.ndarray  # which of them are there
 
-    def is_at(self, seed: np.ndarray, actions: np.ndarray, t: np.ndarray) -> bool:
-        """Whether the environments are where these episodes are."""
-        if not (np.array_equal(self.seed, seed) and np.array_equal(self.t, t)):
+    def is_at(self, seed: np.ndarray, actions: np.ndarray, t: np.ndarray, alive: np.ndarray) -> bool:
+        """Whether the environments that are alive are where these episodes are."""
+        if not (np.array_equal(self.seed, seed) and np.array_equal(self.t, t) and self.alive[alive].all()):
             return False
         past = np.arange(actions.shape[1])[None] < t[:, None]
         return np.array_equal(self.actions[past], actions[past])
@@ -57,7 +58,7 @@ def act_in_environments(
     script, before, returns = jax.tree.map(_in_a_row, (streams.episode, streams.before, streams.returns))
     seed, actions, t = script
     none, memory, rows = np.asarray(policy.none(runs * count)), streams.carries.actor, np.arange(runs * count)
-    seen, truth = brought_to(collector, stepper, seed, actions, t)
+    seen, truth = brought_to(collector, stepper, seed, actions, t, alive)
 
     def by_run(leaf: np.ndarray) -> np.ndarray:
         return leaf.reshape(runs, count, *leaf.shape[1:])
@@ -95,33 +96,35 @@ def act_in_environments(
             returns = np.where(done, np.float32(0), returns)
             fresh = stepper.reset(seed.tolist(), done)
             before, seen, truth = chosen_rows(done, (none, *fresh), (before, seen, truth))
-    collector.held[runs * count] = Held(seed, actions.copy(), t, seen, truth)
+    collector.held[runs * count] = Held(seed, actions.copy(), t, seen, truth, alive)
     script, before, returns = jax.tree.map(by_run, (Script(seed, actions, t), before, returns))  # pyright: ignore[reportArgumentType]
     piece = jax.tree.map(lambda leaf: leaf.reshape(rollout, runs, count, *leaf.shape[2:]), tape)
     return Streams(script, None, before, returns, streams.carries._replace(actor=memory)), Piece(**piece)
 
 
 def brought_to(
-    collector: Collector, stepper: Stepper, seed: np.ndarray, actions: np.ndarray, t: np.ndarray
+    collector: Collector, stepper: Stepper, seed: np.ndarray, actions: np.ndarray, t: np.ndarray, alive: np.ndarray
 ) -> tuple[Any, Any]:
     """What is seen and true where the episodes stand, in environments that are there afterwards if not before."""
     held = collector.held.get(len(t))
-    if held is not None and held.is_at(seed, actions, t):
+    if held is not None and held.is_at(seed, actions, t, alive):
         return held.seen, held.truth
-    return replay(stepper, seed, np.asarray(collector.acting.policy.to_world(jnp.asarray(actions))), t)
+    return replay(stepper, seed, np.asarray(collector.acting.policy.to_world(jnp.asarray(actions))), t, alive)
 
 
-def replay(stepper: Stepper, seed: np.ndarray, actions: np.ndarray, t: np.ndarray) -> tuple[Any, Any]:
-    """Brings every environment to time `t` of its episode, all at once; returns what is seen and true there."""
-    longest, seen, truth = int(t.max()), None, None
+def replay(
+    stepper: Stepper, seed: np.ndarray, actions: np.ndarray, t: np.ndarray, alive: np.ndarray
+) -> tuple[Any, Any]:
+    """Brings every environment that is alive to time `t` of its episode; returns what is seen and true there."""
+    longest, seen, truth = int(t[alive].max(initial=0)), None, None
     for k in range(longest + 1):
-        begins = t == longest - k
-        if begins.any():
+        begins = alive & (t == longest - k)
+        if begins.any() or seen is None:
             fresh = stepper.reset(seed.tolist(), begins)
             seen, truth = fresh if seen is None else chosen_rows(begins, fresh, (seen, truth))
         if k < longest:
             times = np.maximum(k - (longest - t), 0)
-            seen, truth, *_ = stepper.step(actions[np.arange(len(t)), times], t >= longest - k)
+            seen, truth, *_ = stepper.step(actions[np.arange(len(t)), times], alive & (t >= longest - k))
     return seen, truth
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asymrl.engine.cache import use_compilation_cache
-from asymrl.engine.events import Advanced, Broken, Checkpointed, Noted, Opened, Retired
+from asymrl.engine.events import Advanced, Broken, Checkpointed, Failed, Noted, Opened, Retired
 from asymrl.engine.interrupts import StopRequests
 from asymrl.engine.listeners import Listener
 from asymrl.engine.placement import Pace, Placement
@@ -24,7 +24,7 @@ from asymrl.stores.runs import full_label, label
 from asymrl.stores.sessions import Session, record
 from asymrl.stores.store import Store
 from asymrl.stores.tables import FAILED, RunResult
-from asymrl.stores.wording import plural, size_text
+from asymrl.stores.wording import first_line, plural, size_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -232,6 +232,7 @@ class _Driver:
     def _possible(self, numbers: Sequence[int], plan: MemoryPlan | None) -> list[int]:
         """The runs whose worlds and signals exist and that fit into memory; the others are recorded as broken."""
         from asymrl.learning.state import training_world
+        from asymrl.worlds.stepped_world import UserCodeError
 
         reasons: dict[Settings, str | None] = {}
         possible = []
@@ -244,7 +245,7 @@ class _Driver:
                         plan.check(shape)
                     reasons[shape] = None
                 except ValueError as error:
-                    reasons[shape] = str(error)
+                    reasons[shape] = error.report if isinstance(error, UserCodeError) else str(error)
             if (reason := reasons[shape]) is None:
                 possible.append(number)
             else:
@@ -291,11 +292,16 @@ class _Driver:
                     self.listener.say(f"{self._label(number)} stopped: {result.failure}")
             case Checkpointed(saved):
                 self.store.save(saved, told.pool)
+            case Failed(number, reason, saved):
+                if saved is not None:
+                    self.store.save(saved, "failed")
+                self._break([number], reason)
+                self.listener.say(f"{self._label(number)} failed: {first_line(reason)}")
             case Broken(numbers, reason):
                 self.compilations.end(told.pool)
                 self._forget(told.pool)
                 self._break(numbers, reason)
-                self.listener.say(f"{self._labels(numbers)} failed: {reason}")
+                self.listener.say(f"{self._labels(numbers)} failed: {first_line(reason)}")
             case Noted(message):
                 self._forget(told.pool)
                 self.listener.say(message)

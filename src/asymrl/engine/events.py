@@ -38,6 +38,15 @@ class Checkpointed(NamedTuple):
     saved: SavedRuns
 
 
+class Failed(NamedTuple):
+    """A run could not go on, and has left its lane; it can be tried again from where it was."""
+
+    number: int
+    reason: str
+    """A line, and under it the traceback of the user's code if that is at fault."""
+    saved: SavedRuns | None
+
+
 class Broken(NamedTuple):
     """Runs could not be trained."""
 
@@ -51,4 +60,4 @@ class Noted(NamedTuple):
     message: str
 
 
-Event = Opened | Advanced | Retired | Checkpointed | Broken | Noted
+Event = Opened | Advanced | Retired | Failed | Checkpointed | Broken | Noted

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Opened, Retired
+from asymrl.engine.events import Broken, Checkpointed, Event, Failed, Noted, Opened, Retired
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
 from asymrl.engine.memory_plan import MEMORY_SHARE, MemoryPlan, memory_of
@@ -18,6 +18,7 @@ from asymrl.engine.pool import Pool
 from asymrl.learning.factory import program
 from asymrl.learning.settings import Settings
 from asymrl.stores.wording import plural, size_text
+from asymrl.worlds.stepped_world import UserCodeError
 
 MOST_LOSSES = 5  # pools that one run may lose before it counts as broken
 TURN_SECONDS, TURN_SHARE = 2.0, 0.02  # a run steps aside for one that needs so much longer
@@ -186,7 +187,7 @@ class Floor:
         """Passes on what happened, and remembers what it means for the runs of the pool."""
         with self._changed:
             runs = self._holdings[pool].runs
-            if isinstance(event, Retired):
+            if isinstance(event, Retired | Failed):
                 runs.pop(event.number, None)
             elif isinstance(event, Checkpointed):
                 by_run = {each.run: each for each in runs.values()}
@@ -345,7 +346,9 @@ def open_pool(order: Order, device: Any, pace: Pace) -> Pool:
 
 
 def reason_of(error: BaseException) -> str:
-    """An error in one line."""
+    """An error in one line; under that of the user's own environment, the traceback of their code."""
+    if isinstance(error, UserCodeError):
+        return error.report
     text = " ".join(str(error).split()) or type(error).__name__
     return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text[:500]}"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from asymrl.adapters.child_processes import SIGNALS
 
 
 class StopRequests:

@@ -52,6 +52,8 @@ def train_pool(pool: Pool, work: Work, pace: Pace, turns: Turns | None = None) -
         took, is_queue_empty = 0.0, pool.free > 0
         if any(result.status == TRAINING for result in pool.results().values()):
             took = pool.advance()
+        for each in pool.failed():
+            work.report(each if pace.checkpoint_seconds is not None else each._replace(saved=None))
         retired = list(pool.retire(with_states=pace.keep_states))
         work.report(Advanced(pool.results()))
         for each in retired:

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from asymrl.engine.events import Retired
+from asymrl.engine.events import Failed, Retired
 from asymrl.engine.lanes import Assignment, Lane, Snapshot, probe_arrays
 from asymrl.learning.numbers import Numbers, numbers_of
-from asymrl.learning.program import Program, Trainer
+from asymrl.learning.program import LaneError, Program, Trainer
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RunState
 from asymrl.stores.checkpoint import SavedRuns, joined
@@ -44,6 +44,7 @@ class Pool:
         self._calls, self._gained = 0, np.zeros(0)
         self._last_updates = FIRST_UPDATES  # of the last call
         self._narrower: _Narrower | None = None
+        self._failed: list[Failed] = []
         self.snapshot: Snapshot | None = None
 
     @property
@@ -119,7 +120,13 @@ class Pool:
         assert self.snapshot is not None
         self._measure_probes()
         updates, before, begin = self._updates_now(), self.snapshot, time.monotonic()
-        self._states = self._trainer.train(self._states, self._numbers, updates)
+        try:
+            self._states = self._trainer.train(self._states, self._numbers, updates)
+        except LaneError as failure:
+            self._states = failure.states
+            self.snapshot = Snapshot.of(self._states)
+            self._take_out(failure)
+            return 0.0
         self.snapshot = Snapshot.of(self._states)
         took = time.monotonic() - begin
         for lane in filter(None, self.lanes):
@@ -133,6 +140,21 @@ class Pool:
             self._updates = int(np.clip(done * factor, 1, MOST_UPDATES))
         self._measure_probes()
         return took
+
+    def _take_out(self, failure: LaneError) -> None:
+        """Takes the run that cannot go on out of its lane; `failed` says what became of it."""
+        there = self.lanes[failure.lane]
+        if there is None:
+            raise failure
+        self._failed.append(Failed(there.number, failure.reason, self._saved([failure.lane])))
+        self.lanes[failure.lane] = None
+        if not self.is_empty:
+            self._numbers = self._lane_numbers()
+
+    def failed(self) -> list[Failed]:
+        """The runs that could not go on since the last call."""
+        failed, self._failed = self._failed, []
+        return failed
 
     def retire(self, *, with_states: bool) -> Iterator[Retired]:
         """Takes the runs that are over out of their lanes."""

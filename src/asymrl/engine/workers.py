@@ -11,7 +11,6 @@ import contextlib
 import multiprocessing
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
@@ -20,9 +19,9 @@ from collections.abc import Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
 
+from asymrl.adapters.child_processes import become_child, start_child
 from asymrl.engine.events import Event
 from asymrl.engine.floor import MOST_LOSSES, Floor, LocalDesk, Order, reason_of, serve
-from asymrl.engine.interrupts import SIGNALS
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.memory_plan import MemoryPlan, memory_of
 from asymrl.engine.placement import Pace
@@ -140,8 +139,7 @@ class RemoteDesk:
 
 def serve_remotely(connection: Connection, pace: Pace, seat: Seat) -> None:
     """What the process of a pool does."""
-    for each in SIGNALS:
-        signal.signal(each, signal.SIG_IGN)  # a terminal or a queue sends them to all; the main process decides
+    become_child()
     time.sleep(seat.pause)
     os.environ.update(seat.environment)  # before anything touches the device
     import jax
@@ -227,7 +225,7 @@ class _Keeper(threading.Thread):
         while not self._is_killed and idle_losses <= MOST_LOSSES:
             here, there = context.Pipe()
             process = context.Process(target=serve_remotely, args=(there, self.pace, seat), daemon=True)
-            process.start()
+            start_child(process)
             self._process = process
             there.close()
             reason = self._answer(here)

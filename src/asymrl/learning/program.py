@@ -48,7 +48,11 @@ class Trainer(Protocol):
     """A program with its lanes on one device."""
 
     def train(self, states: RunState, numbers: Numbers, updates: int) -> RunState:
-        """At most so many further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`."""
+        """At most so many further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`.
+
+        Raises:
+            LaneError: if the environment of a run fails.
+        """
         ...
 
     def bytes_needed(self) -> int | None:
@@ -58,6 +62,17 @@ class Trainer(Protocol):
     def close(self) -> None:
         """Releases what the trainer holds, such as environments."""
         ...
+
+
+class LaneError(Exception):
+    """The run in a lane cannot go on; the others can.
+
+    `states` are those of all lanes before the update that failed.
+    """
+
+    def __init__(self, lane: int, reason: str, states: RunState):
+        super().__init__(reason)
+        self.lane, self.reason, self.states = lane, reason, states
 
 
 class ProgramBase:

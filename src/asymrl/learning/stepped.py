@@ -12,10 +12,10 @@ from jaxtyping import Array, PRNGKeyArray
 from asymrl.collection.collector import Acting, Collector
 from asymrl.learning.curve import apart, means
 from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
-from asymrl.learning.program import ProgramBase, bytes_of, compiler_options, placed, precision
+from asymrl.learning.program import LaneError, ProgramBase, bytes_of, compiler_options, placed, precision
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RunState, is_active, is_due, keys_of
-from asymrl.worlds.stepped_world import SteppedWorld
+from asymrl.worlds.stepped_world import SteppedWorld, UserCodeError
 
 
 class SteppedProgram(ProgramBase):
@@ -32,7 +32,11 @@ class SteppedProgram(ProgramBase):
     def open(self, lanes: int, device: Any) -> SteppedTrainer:
         """A trainer of so many lanes on a device, with environments of its own."""
         collector = Collector(self.world, self.acting)
-        learn_from = self.once(lanes, device, lambda: self._compile(collector, lanes, device))
+        try:
+            learn_from = self.once(lanes, device, lambda: self._compile(collector, lanes, device))
+        except BaseException:
+            collector.close()
+            raise
         return SteppedTrainer(self, collector, learn_from, device)
 
     def train(self, states: RunState, numbers: Numbers, updates: int) -> RunState:
@@ -76,8 +80,14 @@ class SteppedTrainer:
             keys, active, due = self._program.look(arrays, numbers)
             if not np.any(active):
                 break
-            collected = learner.collect(self._collector, settings, numbers, arrays, keys, np.asarray(active))
-            evaluated = self._evaluated(arrays, keys, np.asarray(due))
+            try:
+                collected = learner.collect(self._collector, settings, numbers, arrays, keys, np.asarray(active))
+                evaluated = self._evaluated(arrays, keys, np.asarray(due))
+            except UserCodeError as mistake:
+                self._collector.close()  # nobody knows what state its environments are in
+                lane = mistake.environment * len(active) // mistake.of
+                states = eqx.combine(arrays, self._program.static)
+                raise LaneError(lane, mistake.report, states) from mistake
             arrays = self._learn(arrays, numbers, collected, evaluated)
         return eqx.combine(arrays, self._program.static)
 

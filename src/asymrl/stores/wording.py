@@ -52,6 +52,11 @@ def listed(names: Sequence[str], last: str = "and") -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
 
 
+def first_line(text: str) -> str:
+    """The line that says what happened, without the traceback under it."""
+    return text.partition("\n")[0]
+
+
 def short(value: float) -> str:
     """About three digits, with an exponent only where zeros would hide them; `?` for NaN."""
     if np.isnan(value):

@@ -15,8 +15,31 @@ from asymrl.worlds.spaces import ActionSpace, Discrete, Space
 from asymrl.worlds.world import World
 
 
+class UserCodeError(ValueError):
+    """The user's environment failed, or returned what cannot be used. The message is one line."""
+
+    def __init__(self, message: str, traceback: str = "", environment: int = 0, of: int = 1):
+        """`environment`: which of those that are stepped together, counted from 0; `of`: how many these are."""
+        super().__init__(message)
+        self.traceback = traceback
+        """The lines of the user's own code, without ours; empty if none of them raised."""
+        self.environment, self.of = environment, of
+
+    def __reduce__(self) -> Any:
+        return type(self), (str(self), self.traceback, self.environment, self.of)
+
+    @property
+    def report(self) -> str:
+        """The message and, under it, the traceback."""
+        return f"{self}\n{self.traceback}".rstrip()
+
+
 class Stepper(Protocol):
-    """Several copies of an environment, stepped together. Arrays have a leading axis of environments."""
+    """Several copies of an environment, stepped together. Arrays have a leading axis of environments.
+
+    Every method raises UserCodeError, naming the environment, if the user's code fails; the stepper can then only
+    be closed.
+    """
 
     def reset(self, seeds: Sequence[int], which: Bool[np.ndarray, "env"] | None = None) -> tuple[Any, Any]:
         """Starts an episode in each, or only in those of `which`, from these seeds.

@@ -12,13 +12,23 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import TimeLimit
 
+from asymrl.adapters.gym.checked_environment import (
+    Interface,
+    LatentState,
+    Position,
+    make_environment,
+    mistakes_named,
+)
 from asymrl.adapters.gym.gymnasium_spaces import Encoding, encoding_of_space, encoding_of_value
-from asymrl.adapters.gym.steppers import LatentState, ProcessStepper, SerialStepper
+from asymrl.adapters.gym.process_stepper import ProcessStepper
+from asymrl.adapters.gym.returned_values import ReturnedValueError, check_value, reset_values
+from asymrl.adapters.gym.steppers import SerialStepper
 from asymrl.adapters.user_code import load_attribute, load_module
 from asymrl.worlds.spaces import ActionSpace, Box, Discrete, MultiDiscrete
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
+STEP_TIMEOUT = 300.0  # seconds; some simulators need minutes for their first reset
 LatentFunction = Callable[[gymnasium.Env], Any]
 
 NO_LATENT = (
@@ -33,6 +43,7 @@ def from_gymnasium(
     *,
     latent: str | LatentFunction | None = None,
     stepping: Literal["in-turn", "processes"] = "in-turn",
+    step_timeout: float | None = STEP_TIMEOUT,
     time_limit: int | None = None,
     discount: float = 0.99,
     name: str | None = None,
@@ -45,6 +56,8 @@ def from_gymnasium(
             `file.py:function`. By default `info["state"]` or `env.unwrapped.state`.
         stepping: "in-turn" steps the environments one after the other in this process, "processes" each in its own
             process, which is faster if a step takes longer than about 0.1 ms.
+        step_timeout: with processes, seconds that making the environment, `reset` and `step` may take before it counts
+            as hanging. None: any.
         time_limit: steps after which an episode is truncated; by default the environment's own (see `own_limit`), or
             100. A longer limit replaces the one that `gymnasium.make` sets; an environment with a limit of its own
             must be made with a longer one.
@@ -53,24 +66,40 @@ def from_gymnasium(
 
     Raises:
         ValueError: if there is no such environment, or its spaces are not supported.
+        UserCodeError: if its code fails.
     """
     make, known_as = _factory(env, time_limit)
     function = _function_named(latent) if isinstance(latent, str) else latent
     if stepping not in ("in-turn", "processes"):
         raise ValueError(f"stepping {stepping!r}: choose in-turn or processes")
-    probe = make()
+    if step_timeout is not None and not step_timeout > 0:
+        raise ValueError(f"step_timeout {step_timeout}: choose a positive number of seconds, or none")
+    title = name or known_as
+    probe = make_environment(title, make)
     try:
-        _, info = probe.reset(seed=0)
-        title = name or known_as
+        for which in ("observation_space", "action_space"):
+            if not isinstance(getattr(probe, which, None), gymnasium.Space):
+                raise ValueError(f"{title} has no {which}; set it to a space of Gymnasium")
+        first = Position().reset(0)
+        with mistakes_named(title, first, "reset"):
+            seen, info = reset_values(probe.reset(seed=first.seed))
+            check_value(probe.observation_space, seen, "the observation")
         observation = encoding_of_space(probe.observation_space, f"{title}: the observation")
         if observation is None:
             raise ValueError(f"{title}: the observation is a text, which is not supported")
-        latent_state = find_latent(probe, info, function)
+        with mistakes_named(title, first, "reset"):
+            latent_state = find_latent(probe, info, function)
         actions, act = _actions(probe.action_space, title)
         limit = own_limit(probe)
+        interface = Interface(title, make, probe.observation_space, observation, latent_state, act)
     finally:
         probe.close()
-    stepper = ProcessStepper if stepping == "processes" else SerialStepper
+
+    def open_stepper(count: int) -> SerialStepper | ProcessStepper:
+        if stepping == "processes":
+            return ProcessStepper(interface, count, step_timeout)
+        return SerialStepper(interface, count)
+
     return SteppedWorld(
         name=title,
         discount=discount,
@@ -79,7 +108,7 @@ def from_gymnasium(
         observations=observation.space,
         latents=latent_state.encoding.space,
         make=make,
-        open=lambda count: stepper(make, count, observation, latent_state, act),
+        open=open_stepper,
         read=observation.read,
         conversions=observation.conversions,
         act=act,
@@ -175,29 +204,37 @@ def find_latent(env: gymnasium.Env, info: dict[str, Any], function: LatentFuncti
     if function is not None:
         return LatentState(lambda env, info: function(env), encoding_of_value(function(env), "the latent state"))
     if info.get("state") is not None:
-        return LatentState(lambda env, info: info["state"], _state_encoding(env, info["state"], "info['state']"))
+        return _declared_state(env, _state_in, info["state"], "info['state']")
     inner: Any = env.unwrapped
     if getattr(inner, "state", None) is not None and not callable(inner.state):
-        return LatentState(
-            lambda env, info: _inner(env).state, _state_encoding(env, inner.state, "env.unwrapped.state")
-        )
+        return _declared_state(env, lambda env, info: _inner(env).state, inner.state, "env.unwrapped.state")
     if hasattr(inner, "grid") and hasattr(inner, "agent_pos") and hasattr(inner, "agent_dir"):
         return LatentState(lambda env, info: minigrid_state(_inner(env)), _minigrid_encoding(inner))
     empty = np.zeros(0, np.float32)
     return LatentState(lambda env, info: empty, Encoding(Box((0,)), lambda value: empty), NO_LATENT)
 
 
+def _state_in(env: gymnasium.Env, info: dict[str, Any]) -> Any:
+    if info.get("state") is None:
+        raise ReturnedValueError("info['state'] is missing; it was there when the environment was first reset")
+    return info["state"]
+
+
 def _inner(env: gymnasium.Env) -> Any:
     return env.unwrapped
 
 
-def _state_encoding(env: gymnasium.Env, value: Any, where: str) -> Encoding:
+def _declared_state(
+    env: gymnasium.Env, find: Callable[[gymnasium.Env, dict[str, Any]], Any], value: Any, where: str
+) -> LatentState:
+    """A latent state, encoded as the environment's `state_space` declares it, or else like this value of it."""
     space = getattr(env.unwrapped, "state_space", None)
     if isinstance(space, gymnasium.Space):
         declared = encoding_of_space(space, where)
         if declared is not None:
-            return declared
-    return encoding_of_value(value, where)
+            check_value(space, value, where)
+            return LatentState(find, declared, space=space)
+    return LatentState(find, encoding_of_value(value, where))
 
 
 def minigrid_state(inner: Any) -> dict[str, Any]:

@@ -1,0 +1,45 @@
+"""Processes that this one starts: Ctrl-C is for their parent, and none of them outlives it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)  # what a terminal or a queue sends to all processes of a job
+
+
+def start_child(process: Any) -> None:
+    """Starts a process of `multiprocessing`, whose target must call `become_child` first."""
+    # Until then it could only die of Ctrl-C with a traceback. What is blocked here is blocked in new processes too.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def become_child() -> None:
+    """What a new process does first: it leaves signals to its parent, and ends when the parent does, however busy."""
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    if (parent := multiprocessing.parent_process()) is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True, name="parent").start()
+
+
+def _end_with(sentinel: Any) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
+
+
+def how_it_ended(process: Any) -> str:
+    """How a process that is gone ended, for messages: `exit code 3`, `killed by SIGKILL`."""
+    process.join(1.0)
+    code = process.exitcode
+    if code is None:
+        return "gone"
+    return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"

@@ -1,0 +1,136 @@
+"""Several Gymnasium environments stepped at the same time, each in its own process."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from asymrl.adapters.child_processes import become_child, how_it_ended, start_child
+from asymrl.adapters.gym.checked_environment import CheckedEnvironment, Interface, Position
+from asymrl.adapters.gym.steppers import RowBuffers, StepResult, chosen, of_environment, write_row
+from asymrl.adapters.user_code import user_path
+from asymrl.worlds.stepped_world import UserCodeError
+
+PARTING_SECONDS = 2.0  # that environments have to close
+STARTING_SECONDS = 60.0  # that new processes have besides, to import what they need on a busy machine
+
+
+class ProcessStepper:
+    """Steps environments in their own processes, except those whose episode has ended.
+
+    A process that dies or does not answer in time is a mistake like any other.
+    """
+
+    def __init__(self, interface: Interface, count: int, timeout: float | None):
+        """`timeout`: seconds that making an environment, `reset` and `step` may take. None: any."""
+        from gymnasium.vector.utils import CloudpickleWrapper
+
+        self.title, self.timeout, self.rows = interface.title, timeout, RowBuffers(interface, count)
+        self.positions = [Position()] * count
+        self._children: list[tuple[Any, Connection]] = []
+        # Forking a process that uses JAX may hang, so new processes are started from a fork server.
+        context = multiprocessing.get_context("forkserver")
+        try:
+            with user_path():
+                for i in range(count):
+                    here, there = context.Pipe()
+                    make: Any = CloudpickleWrapper(lambda: CheckedEnvironment(interface))  # pyright: ignore
+                    arguments = (there, make)
+                    process = context.Process(target=serve_environment, args=arguments, daemon=True, name=f"env {i}")
+                    start_child(process)
+                    there.close()
+                    self._children.append((process, here))
+            self._answers(range(count), "make", STARTING_SECONDS)
+        except BaseException:
+            self.close()
+            raise
+
+    def reset(self, seeds: Sequence[int], which: np.ndarray | None = None) -> tuple[Any, Any]:
+        numbers = chosen(which, len(self._children))
+        for i in numbers:
+            self.positions[i] = self.positions[i].reset(seeds[i])
+            self._send(i, ("reset", seeds[i]))
+        seen, truth = self.rows.empty()
+        for i, values in zip(numbers, self._answers(numbers, "reset"), strict=True):
+            write_row((seen, truth), i, values)
+        return seen, truth
+
+    def step(self, actions: np.ndarray, alive: np.ndarray) -> StepResult:
+        numbers = chosen(alive, len(self._children))
+        for i in numbers:
+            self.positions[i] = self.positions[i].stepped()
+            self._send(i, ("step", actions[i]))
+        seen, truth = self.rows.empty()
+        rewards, ends = np.zeros(len(alive), np.float32), np.zeros((2, len(alive)), bool)
+        for i, answer in zip(numbers, self._answers(numbers, "step"), strict=True):
+            *values, rewards[i], ends[0, i], ends[1, i] = answer
+            write_row((seen, truth), i, values)
+        return seen, truth, rewards, ends[0], ends[1]
+
+    def close(self) -> None:
+        """Lets the environments close; kills those that take too long."""
+        for i in range(len(self._children)):
+            self._send(i, ("close", None))
+        until = time.monotonic() + PARTING_SECONDS
+        for process, connection in self._children:
+            process.join(max(until - time.monotonic(), 0.0))
+            if process.is_alive():
+                process.kill()
+                process.join()
+            connection.close()
+        self._children.clear()
+
+    def _send(self, i: int, request: tuple[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # it is gone, as its answer will say
+            self._children[i][1].send(request)
+
+    def _answers(self, numbers: Sequence[int], method: str, besides: float = 0.0) -> list[Any]:
+        """What these environments answered. Raises UserCodeError for the first that failed."""
+        until = None if self.timeout is None else time.monotonic() + self.timeout + besides
+        answers = []
+        for i in numbers:
+            process, connection = self._children[i]
+            try:
+                if not connection.poll(None if until is None else max(until - time.monotonic(), 0.0)):
+                    raise self._mistake(i, method, f"no answer within {self.timeout:g} seconds; its process was ended")
+                answer = connection.recv()
+            except (EOFError, OSError):
+                raise self._mistake(i, method, f"its process ended ({how_it_ended(process)})") from None
+            if isinstance(answer, UserCodeError):
+                raise of_environment(answer, i, len(self._children))
+            answers.append(answer)
+        return answers
+
+    def _mistake(self, i: int, method: str, cause: str) -> UserCodeError:
+        self._children[i][0].kill()  # it may be busy forever
+        if method == "make":
+            mistake = UserCodeError(f"{self.title} cannot be made: {cause}")
+        else:
+            mistake = self.positions[i].mistake(self.title, method, cause)
+        return of_environment(mistake, i, len(self._children))
+
+
+def serve_environment(connection: Connection, make: Any) -> None:
+    """What the process of an environment does: it answers requests until it is told to close, or its parent is gone."""
+    become_child()
+    try:
+        env: CheckedEnvironment = make()
+        connection.send(None)
+    except UserCodeError as mistake:
+        connection.send(mistake)
+        return
+    with contextlib.suppress(EOFError, OSError):
+        while (request := connection.recv())[0] != "close":
+            method, argument = request
+            try:
+                answer: Any = env.reset(argument) if method == "reset" else env.step(argument)
+            except UserCodeError as mistake:
+                answer = mistake
+            connection.send(answer)
+    env.close()
