@@ -60,8 +60,8 @@ OTHER_SHAPES: dict[str, Any] = {
 }
 
 
-def test_every_setting_is_a_number_or_a_shape():
-    assert sorted([*OTHER_NUMBERS, *OTHER_SHAPES]) == sorted(field.name for field in fields(A2CSettings))
+def test_every_setting_is_a_number_or_a_shape_or_a_label():
+    assert sorted([*OTHER_NUMBERS, *OTHER_SHAPES, "preset"]) == sorted(field.name for field in fields(A2CSettings))
 
 
 @pytest.mark.parametrize("name", OTHER_NUMBERS)

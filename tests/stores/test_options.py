@@ -77,7 +77,7 @@ def test_a_file_can_hold_every_kind_of_setting(chosen, tmp_path: Path):
     [
         ("entropy_wieght = 1", "unknown setting 'entropy_wieght'; did you mean 'entropy_weight'?"),
         ("entropy-weight = 1", "unknown setting 'entropy-weight'; did you mean 'entropy_weight'?"),
-        ("qqq = 1", "unknown setting 'qqq'; there are world, method, steps"),
+        ("qqq = 1", "unknown setting 'qqq'; there are world, method, preset"),
         ("steps = 1.5", "steps is 1.5, expected a whole number"),
         ("steps = true", "steps is True, expected a whole number"),
         ('discount = "high"', "discount is 'high', expected a number"),

@@ -11,6 +11,7 @@ from asymrl.api.loaded import Runs, train_taken
 from asymrl.api.wanted import (
     check_worlds,
     compare_folder,
+    compared_methods,
     comparison_runs,
     comparison_store,
     keeps_networks,
@@ -22,8 +23,8 @@ from asymrl.api.wanted import (
     sweep_runs,
 )
 from asymrl.engine.placement import Pace, Placement
-from asymrl.learning.methods import PAPER_METHODS
-from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.learning.settings import Settings
+from asymrl.stores.options import method_of
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 def train(
     world: str | World | Settings | Sequence[Settings],
-    method: str = A2CSettings.method,
+    method: str | None = None,
     *,
     seeds: int | Sequence[int] = 5,
     out: str | PathLike[str] | None = None,
@@ -51,13 +52,14 @@ def train(
     Args:
         world: the name of a world, or a world of your own, which is then known by its name in this process; or complete
             settings, each of which is trained with every seed.
-        method: what the critic reads and how long the memory is.
+        method: what the critic reads and how long the memory is; by default a2c-asym-hs, or that of the `preset`.
         seeds: how many (0, 1, ...), or which.
         out: the folder; by default `runs/WORLD-METHOD`, with a number if there is one already.
         listener: follows the training; by default what suits the terminal.
         pace: how often to look at the runs and to write checkpoints.
         placement: where to train.
-        **settings: fields of `Settings`; others are as the paper tuned them for this world and method, or the default.
+        **settings: fields of `Settings`, also `preset`; others are those of the preset, or as the paper tuned them for
+            this world and method, or the default.
 
     Raises:
         ValueError: if a setting is not possible, or `out` already holds runs.
@@ -67,7 +69,7 @@ def train(
         world, settings = known_by_name(world, settings)
     if isinstance(world, str):
         chosen: Sequence[Settings] = [settings_for(world, method, **settings)]
-    elif settings or method != A2CSettings.method:
+    elif settings or method is not None:
         raise ValueError("these settings are complete; change them with dataclasses.replace")
     else:
         chosen = [world] if isinstance(world, Settings) else list(world)
@@ -89,7 +91,7 @@ def resume(
 
 def sweep(
     worlds: str | Sequence[str],
-    methods: str | Sequence[str] = A2CSettings.method,
+    methods: str | Sequence[str] | None = None,
     *,
     out: str | PathLike[str],
     seeds: int | Sequence[int] = 5,
@@ -104,7 +106,7 @@ def sweep(
 
     Args:
         worlds: names of worlds.
-        methods: names of methods.
+        methods: names of methods; by default a2c-asym-hs, or that of the `preset`.
         out: the folder.
         seeds: how many (0, 1, ...), or which.
         axes: values to try, by the names of `Settings`.
@@ -116,14 +118,15 @@ def sweep(
     """
     check_worlds(_listed(worlds))
     wanted = {**{name: [value] for name, value in settings.items()}, **(axes or {})}
-    runs = sweep_runs(_listed(worlds), _listed(methods), wanted, _seeds(seeds))
+    chosen = _listed(methods) if methods is not None else [method_of(settings)]
+    runs = sweep_runs(_listed(worlds), chosen, wanted, _seeds(seeds))
     store = Store.take_or_create(Path(out), runs, keeps_networks=keeps_networks(runs, keep_networks))
     return train_taken(store, listener, pace, placement)
 
 
 def compare(
     world: str,
-    methods: Sequence[str] = PAPER_METHODS,
+    methods: Sequence[str] | None = None,
     *,
     seeds: int | Sequence[int] = 5,
     steps: int = 200_000,
@@ -137,7 +140,8 @@ def compare(
 
     Args:
         world: its name.
-        methods: to compare; those that need a latent state are left out where the world has none.
+        methods: to compare, by default those of the paper, or of the learner of the `preset`; those that need a latent
+            state are left out where the world has none.
         seeds: how many (0, 1, ...), or which; at least two.
         steps: of each run.
         out: the folder; by default `runs/compare-WORLD`. Runs that are there are not trained again.
@@ -147,7 +151,8 @@ def compare(
         **settings: other settings of all runs.
     """
     folder = Path(out) if out is not None else compare_folder(world)
-    runs, _ = comparison_runs(world, methods, _seeds(seeds), {**settings, "steps": steps})
+    wanted = compared_methods(settings) if methods is None else methods
+    runs, _ = comparison_runs(world, wanted, _seeds(seeds), {**settings, "steps": steps})
     return compared(world, train_taken(comparison_store(folder, runs), listener, pace, placement))
 
 

@@ -9,10 +9,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asymrl.learning.methods import DQN_METHODS, PAPER_METHODS, PPO_METHODS, method
 from asymrl.learning.settings import DQNSettings, Settings, new_settings, own_values
 from asymrl.stores.files import RunError
 from asymrl.stores.hyperparameters import tuned
-from asymrl.stores.options import checked_values, resolve
+from asymrl.stores.options import checked_values, method_of, resolve
 from asymrl.stores.runs import Run, product
 from asymrl.stores.store import Store, free_folder, is_store
 
@@ -64,9 +65,20 @@ def compare_folder(world: str) -> Path:
     return Path("runs") / re.sub(r"[^\w.-]+", "-", f"compare-{world}")
 
 
-def settings_for(world: str, method: str, **settings: Any) -> Settings:
-    """The given settings, then those that the paper tuned or the world brings along, then the defaults."""
-    return new_settings(**resolve(world, method, settings, tuned=tuned(world, method)))
+def settings_for(world: str, method: str | None = None, **settings: Any) -> Settings:
+    """The given settings, then those of the preset, of the paper or of the world, then the defaults."""
+    chosen = method_of({**settings, "method": method})
+    return new_settings(**resolve(world, chosen, settings, tuned=tuned(world, chosen)))
+
+
+def compared_methods(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The methods to compare if none are named: the paper's, or the same of the learner of the preset.
+
+    Raises:
+        RunError: if there is no such preset.
+    """
+    learner = method(method_of({"preset": settings.get("preset")})).learner
+    return {"a2c": PAPER_METHODS, "ppo": PPO_METHODS, "dqn": DQN_METHODS}[learner]
 
 
 def sweep_runs(

@@ -24,6 +24,7 @@ from asymrl.cli.limits import check_limits
 from asymrl.cli.output import redirected
 from asymrl.cli.parsing import REGISTRY, parse
 from asymrl.cli.play import Play
+from asymrl.cli.presets_command import Presets
 from asymrl.cli.render import Render
 from asymrl.cli.report_command import WriteReport
 from asymrl.cli.reproduce import Reproduce
@@ -72,6 +73,7 @@ COMMANDS = {
     "convert": Convert,
     "theory": Theory,
     "envs": Envs,
+    "presets": Presets,
     "check": Check,
     "doctor": Doctor,
     "demo": Demo,

@@ -14,7 +14,6 @@ from asymrl.cli.running import SEEDS, Running, train_to_the_end
 from asymrl.cli.sweep import axis
 from asymrl.cli.usage import Flag, UsageError, WorldName, user_errors
 from asymrl.cli.waiting import busy
-from asymrl.learning.methods import PAPER_METHODS
 
 if TYPE_CHECKING:
     from asymrl.report.comparison import MethodRow
@@ -31,8 +30,11 @@ class Compare(Running):
     """
 
     world: WorldName
-    methods: tuple[str, ...] = PAPER_METHODS
-    """Methods to compare."""
+    methods: tuple[str, ...] = ()
+    """Methods to compare. By default a2c, a2c-asym-s, a2c-asym-hs, a2c-react-2 and a2c-react-4, or the same of the
+    learner of the preset."""
+    preset: str | None = None
+    """Settings that work for a kind of problem, such as ppo-small; asymrl presets lists them."""
     seeds: int = SEEDS
     """How many runs of each; at least 2, as there are no intervals otherwise."""
     steps: int = 200_000
@@ -53,15 +55,16 @@ class Compare(Running):
         return train_to_the_end(store, options, trackers, report=self._report)
 
     def _runs(self) -> list[Any]:
-        from asymrl.api.wanted import comparison_runs
+        from asymrl.api.wanted import compared_methods, comparison_runs
 
         if self.seeds < 2:
             raise UsageError(f"--seeds {self.seeds}: at least 2 are needed, as one run says nothing about others")
         axes = dict(axis(text) for text in self.set)
         if several := [name for name, values in axes.items() if len(values) != 1]:
             raise UsageError(f"--set {several[0]}: give one value; `asymrl sweep` tries several")
-        given = {name: values[0] for name, values in axes.items()} | {"steps": self.steps}
-        runs, left_out = comparison_runs(self.world, self.methods, range(self.seeds), given)
+        given = {"preset": self.preset} | {name: values[0] for name, values in axes.items()} | {"steps": self.steps}
+        methods = self.methods or compared_methods(given)
+        runs, left_out = comparison_runs(self.world, methods, range(self.seeds), given)
         for method, reason in left_out.items():
             print(f"{method} is left out: its critic needs a latent state. {reason}")
         return runs

@@ -42,6 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "asymrl theory problem.pomdp --policy uniform --json",
     ),
     "envs": ("asymrl envs", "asymrl envs heaven-hell-6 tiger"),
+    "presets": ("asymrl presets", "asymrl train CartPole-v1 --preset ppo-small --steps 200k"),
     "check": ("asymrl check light.py:Light",),
     "doctor": ("asymrl doctor", "asymrl doctor --quick --json"),
     "completion": (

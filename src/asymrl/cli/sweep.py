@@ -13,6 +13,7 @@ import tyro
 from asymrl.cli.running import SEEDS, NetworkOptions
 from asymrl.cli.training_answer import Training
 from asymrl.cli.usage import UsageError, read_toml, user_errors
+from asymrl.stores.options import method_of
 from asymrl.stores.quantities import whole_number
 
 if TYPE_CHECKING:
@@ -23,14 +24,16 @@ if TYPE_CHECKING:
 class Sweep(Training, NetworkOptions):
     """Train every world with every method, every setting and every seed; run again, it does what is missing.
 
-    Settings that are not given are those that the paper tuned for the world and method, then the defaults of
-    `asymrl train`. What is given here wins over the --config file.
+    Settings that are not given are those of the preset, then those that the paper tuned for the world and method, then
+    the defaults of `asymrl train`. What is given here wins over the --config file.
     """
 
     env: tuple[str, ...] = ()
     """Names of worlds."""
     methods: tuple[str, ...] = ()
-    """Names of methods."""
+    """Names of methods. A preset has one of its own."""
+    preset: str | None = None
+    """Settings that work for a kind of problem, such as ppo-small; asymrl presets lists them."""
     seeds: int | None = None
     """How many seeds: 0, 1, ... None: 5, as in `asymrl train`."""
     first_seed: int = 0
@@ -40,7 +43,7 @@ class Sweep(Training, NetworkOptions):
     out: Path | None = None
     """Folder of the sweep."""
     config: Path | None = None
-    """A TOML file with env, methods, seeds, out, and a table [set] with lists of values."""
+    """A TOML file with env, methods, preset, seeds, out, and a table [set] with lists of values."""
 
     def run(self) -> int:
         from asymrl.api.wanted import keeps_networks
@@ -61,14 +64,17 @@ class Sweep(Training, NetworkOptions):
         """The runs that are asked for. Raises ValueError if they are not possible."""
         from asymrl.api.wanted import check_worlds, sweep_runs
 
-        if not self.env or not self.methods:
-            raise UsageError("name worlds with --env and methods with --methods, or give a --config file")
         axes = dict(axis(text) for text in self.set)
+        if self.preset is not None:
+            axes = {"preset": [self.preset]} | axes
+        methods = self.methods or ((method_of({"preset": self.preset}),) if self.preset is not None else ())
+        if not self.env or not methods:
+            raise UsageError("name worlds with --env and methods with --methods, or give a --config file")
         count = SEEDS if self.seeds is None else self.seeds
         if count < 1:
             raise UsageError("no seeds: train at least one run")
         check_worlds(self.env)
-        return sweep_runs(self.env, self.methods, axes, range(self.first_seed, self.first_seed + count))
+        return sweep_runs(self.env, methods, axes, range(self.first_seed, self.first_seed + count))
 
     def _with_config(self) -> Sweep:
         if self.config is None:
@@ -87,7 +93,7 @@ class Sweep(Training, NetworkOptions):
         return replace(self, **changes, set=(*kept, *self.set))
 
 
-CONFIG = {"env": list, "methods": list, "seeds": int, "first_seed": int, "out": str, "set": dict}
+CONFIG = {"env": list, "methods": list, "preset": str, "seeds": int, "first_seed": int, "out": str, "set": dict}
 EXPECTED = {list: "a list", int: "a whole number", str: "text", dict: "a table"}
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from asymrl.cli.parsing import parse
+from asymrl.cli.parsing import NONE, parse
 from asymrl.cli.running import SEEDS
 from asymrl.cli.training_answer import Training
 from asymrl.cli.usage import RunFolder, UsageError, WorldName, read_toml, user_errors
@@ -23,7 +23,7 @@ from asymrl.learning.settings import (
     settings_type,
 )
 from asymrl.stores.hyperparameters import tuned
-from asymrl.stores.options import checked_values, resolve
+from asymrl.stores.options import checked_values, method_of, resolve
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,12 @@ class TrainOptions(Training):
         world = getattr(self, "world")  # noqa: B009  of the learner's form of this command
         plain = type(self)(**{"world": world})
         config = read_config(self.config) if self.config else {}
-        given = _parse(arguments, replace(plain, **config))
-        method = getattr(given, "method")  # noqa: B009
         with user_errors():
-            known = resolve(world, method, config, tuned=tuned(world, method))
+            config = {**config, "method": method_of({**config, "preset": _preset(arguments, config)})}
+        given = _parse(arguments, replace(plain, **config))
+        method, preset = getattr(given, "method"), getattr(given, "preset")  # noqa: B009
+        with user_errors():
+            known = resolve(world, method, config, {"preset": preset}, tuned=tuned(world, method))
         return _parse(arguments, replace(plain, **known))
 
     def settings(self) -> Settings:
@@ -81,9 +83,9 @@ class TrainOptions(Training):
 class Train(TrainOptions, A2CSettings):
     """Train agents in a world, several seeds at once.
 
-    Settings come from the command line, then the --config file, then what the paper tuned for its worlds and methods
-    (learning rates and entropy weight) or the world's own file says (discount), then the defaults below. They are those
-    of A2C; `asymrl train WORLD --method ppo --help` and `--method dqn --help` show the others.
+    Settings come from the command line, then the --config file, then the --preset, then what the paper tuned for its
+    worlds and methods (learning rates and entropy weight) or the world's own file says (discount), then the defaults
+    below. They are those of A2C; `asymrl train WORLD --method ppo --help` and `--method dqn --help` show the others.
     """
 
     world: WorldName = field()
@@ -93,8 +95,8 @@ class Train(TrainOptions, A2CSettings):
 class TrainPPO(TrainOptions, PPOSettings):
     """Train agents in a world by PPO, several seeds at once.
 
-    Settings come from the command line, then the --config file, then what the world's own file says (discount), then
-    the defaults below.
+    Settings come from the command line, then the --config file, then the --preset, then what the world's own file says
+    (discount), then the defaults below.
     """
 
     world: WorldName = field()
@@ -104,8 +106,8 @@ class TrainPPO(TrainOptions, PPOSettings):
 class TrainDQN(TrainOptions, DQNSettings):
     """Train agents in a world by the asymmetric DQN family, several seeds at once.
 
-    Settings come from the command line, then the --config file, then what the world's own file says (discount), then
-    the defaults below.
+    Settings come from the command line, then the --config file, then the --preset, then what the world's own file says
+    (discount), then the defaults below.
     """
 
     world: WorldName = field()
@@ -121,8 +123,9 @@ def train_command(arguments: Sequence[str]) -> type[TrainOptions]:
     """
     path = _option(arguments, "config")
     config = {} if path is None else read_config(Path(path))
-    name = _option(arguments, "method") or config.get("method") or Train.method
     with user_errors():
+        asked = _option(arguments, "method") or config.get("method")
+        name = method_of({"method": asked, "preset": _preset(arguments, config)})
         learner = method(name).learner
         given = [_setting(argument) for argument in arguments if argument.startswith("--")]
         check_learner(name, [*config, *(setting for setting in given if setting in SETTINGS)])
@@ -140,6 +143,12 @@ def _option(arguments: Sequence[str], name: str) -> str | None:
     return value
 
 
+def _preset(arguments: Sequence[str], config: Mapping[str, Any]) -> str | None:
+    """The preset that the command line names, or the configuration file."""
+    named = _option(arguments, "preset")
+    return config.get("preset") if named is None else None if named.lower() == NONE else named
+
+
 def _setting(argument: str) -> str:
     name = argument.partition("=")[0].removeprefix("--").replace("-", "_")
     return name if name in SETTINGS else name.removeprefix("no_")
@@ -149,6 +158,8 @@ def _origin(settings: Settings) -> str:
     """Where the settings that the paper tuned come from."""
     names = ("actor_rate", "critic_rate", "learning_rate", "entropy_weight")
     used = ", ".join(f"{name} {getattr(settings, name):g}" for name in names if hasattr(settings, name))
+    if settings.preset is not None:
+        return f"{used} (preset {settings.preset})"
     if not isinstance(settings, A2CSettings):
         return used
     paper = tuned(settings.world, settings.method)

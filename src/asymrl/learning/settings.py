@@ -23,6 +23,11 @@ def number(default: Any) -> Any:
     return field(default=default, metadata={"number": True})
 
 
+def label(default: Any) -> Any:
+    """A setting that is recorded with a run and changes nothing by itself."""
+    return field(default=default, metadata={"label": True})
+
+
 @dataclass(frozen=True)
 class Settings:
     """How one run is trained: what all learners share. Make those of a learner, such as `A2CSettings`."""
@@ -31,6 +36,9 @@ class Settings:
     """The world to act in, such as heaven-hell-3; see asymrl envs."""
     method: str = ""
     """The learner and what its critic reads, such as a2c-asym-hs, ppo-asym-hs or adqn."""
+    preset: str | None = label(None)
+    """Settings that work for a kind of problem, such as ppo-small; asymrl presets lists them. What is given besides
+    wins."""
     steps: int = number(2_000_000)
     """Environment steps to train for."""
     stop_return: float | None = number(None)
@@ -182,11 +190,13 @@ class Settings:
         return "td0", 0
 
     def shape(self) -> Self:
-        """These settings with every number that does not change the program set aside.
+        """These settings with everything that does not change the program set aside: numbers and labels.
 
         Runs whose shapes are equal can be trained together.
         """
-        return type(self)(**{f.name: getattr(self, f.name) for f in fields(self) if not f.metadata.get("number")})
+        is_aside = ("number", "label")
+        kept = [f.name for f in fields(self) if not any(f.metadata.get(kind) for kind in is_aside)]
+        return type(self)(**{name: getattr(self, name) for name in kept})
 
     def numbers(self) -> dict[str, int | float]:
         """The numbers that may differ between runs of one program, by name; what is None is infinite."""

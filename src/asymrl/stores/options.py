@@ -10,7 +10,8 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from asymrl.learning.settings import SETTINGS, SETTINGS_TYPES, Settings, check_learner, settings_type
+from asymrl.learning.presets import preset_named, preset_values
+from asymrl.learning.settings import SETTINGS, SETTINGS_TYPES, A2CSettings, Settings, check_learner, settings_type
 from asymrl.stores.files import RunError
 from asymrl.stores.quantities import real_number, whole_number
 from asymrl.worlds.registry import brings_discount, make, source_of, usual_time_limit
@@ -19,13 +20,13 @@ from asymrl.worlds.registry import brings_discount, make, source_of, usual_time_
 def resolve(
     world: str, method: str, *given: Mapping[str, Any], tuned: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
-    """The settings of a run, from all sources: the world itself, then what was tuned, then what was given.
+    """The settings of a run, from all sources: the world, then what was tuned, then a preset, then what was given.
 
     Args:
         world: name of the world.
         method: name of the method.
         *given: what the user gave, by the names of `Settings`; later ones override earlier ones (a configuration file,
-            then the options).
+            then the options). The `preset` among them comes before all of them.
         tuned: what is known to work for this world and method.
 
     Returns:
@@ -35,14 +36,41 @@ def resolve(
         ValueError: if the world cannot be found.
         RunError: if a name is not a setting, or a value is not possible for it.
     """
-    values = {**world_settings(world), **(tuned or {})}
+    chosen: dict[str, Any] = {}
     for source in given:
-        values |= checked_values(source, "settings", method)
+        chosen |= checked_values(source, "settings", method)
     try:
-        check_learner(method, [name for source in given for name in source])
+        check_learner(method, chosen)
     except ValueError as error:
         raise RunError(str(error)) from None
+    values = {**world_settings(world), **(tuned or {}), **preset_settings(chosen, method), **chosen}
     return {**values, "world": world, "method": method}
+
+
+def preset_settings(given: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """The settings of the preset that is given, if one is.
+
+    Raises:
+        RunError: if there is no such preset, or it is one of another learner.
+    """
+    try:
+        return preset_values(given.get("preset"), method)
+    except ValueError as error:
+        raise RunError(str(error)) from None
+
+
+def method_of(given: Mapping[str, Any], default: str = A2CSettings.method) -> str:
+    """The method that is given, or that of the preset that is given, or the default.
+
+    Raises:
+        RunError: if there is no such preset.
+    """
+    if (name := given.get("method")) is not None:
+        return name
+    try:
+        return default if (preset := given.get("preset")) is None else preset_named(preset).method
+    except ValueError as error:
+        raise RunError(str(error)) from None
 
 
 def world_settings(world: str) -> dict[str, Any]:
@@ -76,7 +104,8 @@ def checked_values(values: Mapping[str, Any], where: str, method: str | None = N
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(SETTINGS)}"
             raise RunError(f"{where}: unknown setting {name!r}; {hint}")
         try:
-            checked[name] = _converted(value, hints[name])
+            # A memory may be none, so this word is a text there.
+            checked[name] = None if name == "preset" and value == "none" else _converted(value, hints[name])
         except TypeError:
             raise RunError(f"{where}: {name} is {value!r}, expected {_description(hints[name])}") from None
     return checked

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from asymrl.learning.settings import SETTINGS, DQNSettings, Settings, names_of, new_settings, own_values
 from asymrl.stores.files import RunError
-from asymrl.stores.options import checked_values
+from asymrl.stores.options import checked_values, preset_settings
 
 SEEDS = 2**32  # seeds are 0 to this, exclusive
 MAY_GROW = ("steps", "log_points")  # a run may be made longer; every other setting stays
@@ -115,7 +115,8 @@ def product(
         own = own_values(method, methods, axes)
         for values in itertools.product(*own.values()):
             chosen = checked_values(dict(zip(own, values, strict=True)), "settings", method)
-            settings = new_settings(**{**known, **chosen, "world": world, "method": method})
+            own_preset = preset_settings(chosen, method)
+            settings = new_settings(**{**known, **own_preset, **chosen, "world": world, "method": method})
             runs += [Run(settings, int(seed)) for seed in seeds]
     return list(dict.fromkeys(runs))
 

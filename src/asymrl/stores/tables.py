@@ -173,5 +173,5 @@ def _column(name: str, values: list[Any]) -> pl.Series:
         return pl.Series(values, dtype=pl.Int64)
     if isinstance(default, bool):
         return pl.Series(values, dtype=pl.Boolean)
-    is_text = isinstance(default, str) or name in ("actor_memory", "critic_memory")
+    is_text = isinstance(default, str) or name in ("actor_memory", "critic_memory", "preset")
     return pl.Series(values, dtype=pl.String if is_text else pl.Float64)
