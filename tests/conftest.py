@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 
@@ -44,3 +45,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if "ASYMRL_CACHE" not in os.environ:
         os.environ["ASYMRL_CACHE"] = folder = tempfile.mkdtemp(prefix="asymrl-tests-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_page_at_the_end() -> Iterator[None]:
+    """Commands that train write no page unless a test asks for it: playing its episodes takes seconds each time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("asymrl.cli.running.PAGE_FILE", "")
+        yield

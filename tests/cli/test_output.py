@@ -33,7 +33,10 @@ def test_quiet_keeps_errors(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr() == ("", "wrong\n")
 
 
-def test_training_answers_in_json_or_not_at_all(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def test_training_answers_in_json_or_not_at_all(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("asymrl.cli.running.PAGE_FILE", "report.html")
     one, many = tmp_path / "one", tmp_path / "many"
     assert cli.main(["train", "tiger", *SMALL, "--seeds", "2", "--out", str(one), "--json"]) == 0
     printed = capsys.readouterr()
@@ -43,8 +46,13 @@ def test_training_answers_in_json_or_not_at_all(capsys: pytest.CaptureFixture[st
     assert [(run["seed"], run["status"]) for run in answer["runs"]] == [(0, "complete"), (1, "complete")]
     assert all(run["timesteps"] >= 1000 and run["final_return"] < 0 for run in answer["runs"])
     assert [(kind["runs"], kind["method"]) for kind in answer["ranking"]] == [(2, "a2c-asym-hs")]
+    assert set(answer["files"]) == {"metrics", "curve", "report"}
     assert all(Path(path).is_file() for path in answer["files"].values())
     assert "steps" in printed.err
+    page = (one / "report.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert 'id="data-player"' in page
+    monkeypatch.setattr("asymrl.cli.running.PAGE_FILE", "")
 
     assert cli.main(["resume", str(one), "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")

@@ -36,6 +36,7 @@ def test_a_page_is_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureF
         (["report", "FOLDER", "-o", "page.pdf"], "page.pdf: unknown file ending '.pdf'"),
         (["report", "nowhere", "-o", "page.html"], "nowhere: no runs here, there is no such folder"),
         (["train", "tiger", "--report", "page.txt"], "page.txt: unknown file ending '.txt'"),
+        (["train", "tiger", "--report", "page.html", "--no-report"], "--report and --no-report: choose one"),
         (["compare", "tiger", "--report", "page.txt"], "page.txt: unknown file ending '.txt'"),
         (["sweep", "--env", "tiger", "--methods", "a2c", "--out", "s", "--report", "p.md"], "p.md: unknown file"),
         (["reproduce", "--from-results", "FOLDER", "--report", "p.md"], "p.md: unknown file ending"),
@@ -62,5 +63,20 @@ def test_the_page_of_a_reproduction_has_its_findings(folder: Path, tmp_path: Pat
     where = ["--from-results", str(folder), "--env", "shopping-5", "--out", str(tmp_path)]
     assert main(["reproduce", "curves", *where, "--report", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text()
+    assert not (tmp_path / "report.html").exists()
     assert '<section id="section-findings">' in page
     assert 'src="data:image/png;base64,' in page
+
+
+def test_a_page_that_nobody_asked_for_is_beside_the_results_and_never_fails(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("asymrl.cli.running.PAGE_FILE", "report.html")
+    where = ["reproduce", "curves", "--from-results", str(folder), "--env", "shopping-5", "--out", str(tmp_path)]
+    assert main([*where, "--no-report"]) == 0
+    assert not (tmp_path / "report.html").exists()
+    assert main(where) == 0
+    assert f"report          {tmp_path / 'report.html'} (4 runs, " in capsys.readouterr().out
+    monkeypatch.setattr("asymrl.cli.running.save_page", lambda *_: 1 / 0)
+    assert main(where) == 0
+    assert "the page about the runs could not be written: division by zero" in capsys.readouterr().err

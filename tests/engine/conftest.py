@@ -47,7 +47,8 @@ class Commands:
     environment: dict[str, str]
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "asymrl", *arguments]
+        trains = arguments[0] in ("train", "sweep", "compare", "resume")
+        command = [sys.executable, "-m", "asymrl", *arguments, *(["--no-report"] if trains else [])]
         return subprocess.Popen(
             command, env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

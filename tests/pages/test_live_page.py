@@ -159,3 +159,12 @@ def test_new_points_appear_in_a_browser_and_choices_stay(store: Store):
         finally:
             server.shutdown()
             thread.join()
+
+
+def test_a_link_out_of_the_folder_is_not_followed(store: Store, tmp_path: Path):
+    (tmp_path / "secret.json").write_text('{"what": "a secret"}')
+    grow(store, 5)
+    (store.path / "manifest.json").symlink_to(tmp_path / "secret.json")
+    page = LivePage(store.path).page().body.decode()
+    assert "a secret" not in page
+    assert "manifest.json: a link to a file outside of this folder" in page

@@ -18,7 +18,7 @@ from asymrl.stores.hyperparameters import PAPER_WORLDS
 from asymrl.stores.store import Store
 from asymrl.zoo.shipped import AGENTS, CARD_FILE, folder_size
 
-LARGEST = 3_000_000  # bytes of an entry: actor and critic of the paper's size in float32, a curve and some text
+LARGEST = 1_500_000  # bytes of an entry: actor and critic of the paper's size in float16, a curve and some text
 NAMES = zoo.names()
 
 
@@ -50,7 +50,10 @@ def test_an_entry_holds_networks_tables_and_text_only(name: str):
     parts = {array.split(".")[0] for array in manifest["arrays"]}
     assert {"actor", "critic"} < parts
     assert not parts & {"actor_adam", "critic_adam", "target"}
-    assert {array["dtype"] for array in manifest["arrays"].values()} <= {"float32", "int32", "uint32", "bool"}
+    networks = {array["dtype"] for name, array in manifest["arrays"].items() if name.startswith(("actor.", "critic."))}
+    assert networks == {"float16"}
+    kinds = {array["dtype"] for array in manifest["arrays"].values()}
+    assert kinds <= {"float16", "float32", "int32", "uint32", "bool"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -58,8 +61,10 @@ def test_an_entry_is_one_finished_run_of_the_asymmetric_critic(name: str):
     agent = zoo.load(name)
     (run,) = agent.runs
     assert (run.settings.world, run.settings.method) == (name, "a2c-asym-hs")
-    assert agent.table["status"].to_list() == ["complete"]
-    assert agent.metrics["timestep"].max() == pytest.approx(run.settings.steps, rel=0.02)
+    (status,) = agent.table["status"].to_list()
+    assert status in ("complete", "solved")
+    if status == "complete":
+        assert agent.metrics["timestep"].max() == pytest.approx(run.settings.steps, rel=0.02)
     assert isinstance(agent.best().state.critic, Critic)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,14 +132,23 @@ class Runs:
             raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
         return path
 
-    def report(self, path: str | PathLike[str], *, episodes: int = 8) -> Path:
+    def report(
+        self,
+        path: str | PathLike[str],
+        *,
+        episodes: int = 8,
+        starts: Sequence[int] | None = None,
+        greedy: bool = False,
+    ) -> Path:
         """Writes a page about the runs, one HTML file: curves to look into, tables, settings, hardware, times.
 
-        `episodes`: about so many of the trained agents to step through, where networks were kept; 0 for none.
+        `episodes`: about so many of the trained agents to step through, where networks were kept; 0 for none. `starts`:
+        seeds of these episodes, instead of a choice of good, bad and other ones. `greedy`: take
+        the most likely actions in them, instead of sampled ones.
         """
         from asymrl.pages import save_report
 
-        return save_report(self._store, path, episodes=episodes)
+        return save_report(self._store, path, episodes=episodes, starts=starts, greedy=greedy)
 
     def render(
         self,

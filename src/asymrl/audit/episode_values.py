@@ -11,6 +11,7 @@ from jaxtyping import Float64, Int
 from asymrl.agents.playback import Playback
 from asymrl.agents.trained import TrainedRun
 from asymrl.audit.trained_networks import TrainedActor
+from asymrl.stores.wording import thousands
 from asymrl.theory.analysis import Analysis, analyse
 from asymrl.theory.beliefs import first_belief, next_beliefs
 from asymrl.worlds.finite import FiniteWorld
@@ -62,8 +63,9 @@ def exact_policy(
         )
         left_over = analysis.left_over
         if left_over > 1 - min(mass, MASS):
-            share = f"{left_over:.0%} of its episodes leave the {limit:,} likeliest histories"
-            return ExactPolicy(analysis, None, f"Some exact values are missing: {share}.")
+            share = f"{left_over:.0%} of its episodes leave the {thousands(limit)} likeliest histories"
+            remedy = "" if greedy else " Those of its most likely actions may be known: asymrl report --greedy."
+            return ExactPolicy(analysis, None, f"Some exact values are missing: {share}.{remedy}")
         estimator, parameter = settings.targets
         kind = estimator if estimator in STATE_TARGETS else "td0"
         return ExactPolicy(analysis, analysis.visit_values(kind, parameter if kind == "td-lambda" else None), "")

@@ -16,6 +16,7 @@ from asymrl.cli.usage import Flag, UsageError, WorldName, user_errors
 from asymrl.cli.waiting import busy
 
 if TYPE_CHECKING:
+    from asymrl.pages import Section
     from asymrl.report.comparison import MethodRow
     from asymrl.stores.store import Store
 
@@ -96,10 +97,13 @@ class Compare(Running):
         print(f"learning curves {picture}\nnumbers         {numbers}\n\nnext:")
         chosen = f"--where method={answer.method}"
         print(f"asymrl evaluate {store.path} {chosen}\nasymrl export {store.path} {chosen} -o policy.npz")
-        if self.report is not None:
+
+        def section() -> list[Section]:
             from asymrl.pages import advice_section
 
-            self.write_page(store.path, [advice_section(self.world, answer.method, answer.advice, answer.rows)])
+            return [advice_section(self.world, answer.method, answer.advice, answer.rows)]
+
+        self.write_page(store.path, section)
 
 
 def _plain(row: MethodRow) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from asymrl.cli.evaluate import Evaluate
 from asymrl.cli.render import Render
-from asymrl.cli.running import Running, print_results, train_to_the_end
+from asymrl.cli.running import Running, train_to_the_end
 from asymrl.cli.usage import select_run, user_errors
 
 WORLD, METHOD = "heaven-hell-3", "a2c-asym-hs"
@@ -20,7 +20,7 @@ class Demo:
     """Train a2c-asym-hs on heaven-hell-3 until it is solved, then evaluate the agent and film two of its episodes."""
 
     folder: Path = Path("demo")
-    """Where the run, its learning curve and the films go."""
+    """Where the run, its learning curve, the page about it and the films go."""
 
     seed: int = 7
     """Seed of the training."""
@@ -35,7 +35,8 @@ class Demo:
             store = new_store([Run(settings, self.seed)], free_folder(WORLD, METHOD, self.folder))
         print(f"Training {METHOD} on {WORLD}: the critic reads history and state, the actor the history alone.")
         print("It stops when all of the last 100 episodes have ended in heaven.\n", flush=True)
-        status = train_to_the_end(store, Running().options(), report=print_results)
+        running = Running()
+        status = train_to_the_end(store, running.options(), report=running.print_results)
         if status:
             return status
         print("\nWhat the trained agent does, in 1000 new episodes:\n", flush=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from asymrl.cli.usage import RunFolder, UsageError, check_folder, open_runs, user_errors
+from asymrl.cli.usage import AgentFolder, Flag, UsageError, check_folder, open_runs, run_folder, user_errors
 
 if TYPE_CHECKING:
     from asymrl.pages import Section
@@ -24,7 +24,7 @@ class WriteReport:
     It is one HTML file that needs no network: open it in a browser, send it to somebody, print it.
     """
 
-    folder: RunFolder
+    folder: AgentFolder
 
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = Path("report.html")
     """The file to write."""
@@ -32,12 +32,21 @@ class WriteReport:
     episodes: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: about 8)")] = None
     """How many episodes of the trained agents to step through, where networks were kept; 0 for none."""
 
+    starts: Annotated[tuple[int, ...], tyro.conf.arg(metavar="SEED ...", help_behavior_hint="(default: chosen)")] = ()
+    """Seeds of these episodes. By default the best and the worst of 16 starts, then the first others."""
+
+    greedy: Flag = False
+    """Take the most likely actions in these episodes instead of sampled ones. In finite worlds their exact values are
+    then known more often."""
+
     def run(self) -> int:
         check_page(self.output)
+        if any(seed < 0 for seed in self.starts):
+            raise UsageError(f"--starts {min(self.starts)}: a seed is 0 or more")
         if self.episodes is not None and self.episodes < 0:
             raise UsageError(f"--episodes {self.episodes}: give 0 or more")
         open_runs(self.folder)
-        save_page(self.folder, self.output, episodes=self.episodes)
+        save_page(run_folder(self.folder), self.output, episodes=self.episodes, starts=self.starts, greedy=self.greedy)
         return 0
 
 
@@ -50,7 +59,15 @@ def check_page(path: Path) -> None:
     check_folder(path.parent)
 
 
-def save_page(folder: Path, path: Path, more: Sequence[Section] = (), *, episodes: int | None = None) -> None:
+def save_page(
+    folder: Path,
+    path: Path,
+    more: Sequence[Section] = (),
+    *,
+    episodes: int | None = None,
+    starts: Sequence[int] = (),
+    greedy: bool = False,
+) -> None:
     """Writes the page about the runs in a folder, with more sections, and says so."""
     from asymrl.pages import save_report
     from asymrl.stores.store import Store
@@ -59,5 +76,6 @@ def save_page(folder: Path, path: Path, more: Sequence[Section] = (), *, episode
     with user_errors(folder):
         store = Store.open(folder)
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_report(store, path, more, **({} if episodes is None else {"episodes": episodes}))
+        chosen = {} if episodes is None else {"episodes": episodes}
+        save_report(store, path, more, **chosen, starts=starts or None, greedy=greedy)
     print(f"report          {path} ({plural('run', len(store))}, {size_text(path.stat().st_size)})")

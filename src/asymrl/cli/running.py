@@ -26,6 +26,7 @@ Tracker = Callable[["Path"], "Listener"]
 OUT_OF_TIME = 3
 SEEDS = 5  # runs of each kind, unless another number is asked for
 ROUNDING = 1e-12  # numbers of tables below this are 0 but for rounding
+PAGE_FILE = "report.html"
 MOST_SHOWN = 3  # runs that failed for the same reason
 
 
@@ -46,7 +47,10 @@ class Running(Placement):
     wandb: Flag = False
     """Also report to Weights & Biases."""
     report: Path | None = None
-    """At the end, write an HTML page about the runs into this file; see `asymrl report`."""
+    """File of the HTML page about the runs that is written at the end. None: report.html beside the other results;
+    see `asymrl report`."""
+    no_report: Flag = False
+    """Write no page at the end."""
     quiet: Quiet = False
 
     def __post_init__(self) -> None:
@@ -54,6 +58,8 @@ class Running(Placement):
 
     def options(self) -> dict[str, Any]:
         """As arguments of `train_store`. Raises UsageError if something is not possible."""
+        if self.report is not None and self.no_report:
+            raise UsageError("--report and --no-report: choose one of them")
         if self.report is not None:
             check_page(self.report)
         values = {each.name: getattr(self, each.name) for each in fields(Placement)}
@@ -75,23 +81,39 @@ class Running(Placement):
         return [*wanted]
 
     def print_results(self, store: Store) -> None:
-        """What the runs have reached, what to do next, and the page about them if it is asked for."""
+        """What the runs have reached, what to do next, and the page about them."""
         print_results(store)
         self.write_page(store.path)
 
     def show_findings(self, made: Findings, out: Path, folder: Path) -> None:
-        """Prints and writes tables and figures of the runs in a folder, and the page about them if it is asked for."""
+        """Prints and writes tables and figures of the runs in a folder, and the page about them."""
         print_findings(made, out)
-        if self.report is not None:
+
+        def section() -> list[Section]:
             from asymrl.pages import findings_section
 
-            self.write_page(folder, [findings_section(made)])
+            return [findings_section(made)]
 
-    def write_page(self, folder: Path, more: Sequence[Section] = ()) -> None:
-        """The page about the runs in a folder, with more sections, if it is asked for."""
+        self.write_page(folder, section, out)
+
+    def write_page(
+        self, folder: Path, more: Callable[[], Sequence[Section]] | None = None, out: Path | None = None
+    ) -> None:
+        """The page about the runs in a folder, with more sections, in `out` or that folder if no file was named.
+
+        A page that was not asked for by name and cannot be written is no failure: the runs are complete.
+        """
+        if self.report is None and (self.no_report or not PAGE_FILE):
+            return
+        sections = [] if more is None else more()
+        print()
         if self.report is not None:
-            print()
-            save_page(folder, self.report, more)
+            save_page(folder, self.report, sections)
+            return
+        try:
+            save_page(folder, (out or folder) / PAGE_FILE, sections)
+        except Exception as error:
+            print(f"asymrl: the page about the runs could not be written: {error}", file=sys.stderr)
 
 
 @dataclass(frozen=True)

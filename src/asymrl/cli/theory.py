@@ -55,7 +55,8 @@ class Theory:
     """The probability of the histories to follow, for a run whose policy remembers everything."""
 
     seconds: Annotated[float, tyro.conf.arg(metavar="S")] = 60.0
-    """The time limit of the search for the optimal return, which is between bounds if it is not found by then."""
+    """The time limit of the searches for the optimal return, which is between bounds if not found by then, and for
+    reference policies."""
 
     critic_sees: Annotated[str | None, tyro.conf.arg(metavar="SIGNAL")] = None
     """Also report on critics that see this: state, belief, sampled-state, time, a signal of the world such as
@@ -100,12 +101,12 @@ class Theory:
             except TooLargeError as error:
                 return self._without_analysis(pomdp, horizon, whole, str(error), deadline)
             deadline.tell("comparing critics and reference policies")
-            returns = references_for(analysis.pomdp, analysis.horizon, best)
+            returns = references_for(analysis.pomdp, analysis.horizon, best, deadline)
             verdict = examine(analysis, self.policy, returns, self.depth)
             told = self._told(analysis)
             lines = list(_lines(verdict, told, meanings))
             if self.output is not None:
-                self._figure(analysis).savefig(self.output)
+                self._save_figure(self.output, analysis)
             if self.report is not None:
                 self._save_page(self.report, analysis, lines)
         optimum = Reference(whole.low, whole.high, whole.kind)
@@ -130,7 +131,7 @@ class Theory:
         from asymrl.solvers import references_for
 
         deadline.tell("comparing reference policies")
-        returns = references_for(pomdp, horizon, best)
+        returns = references_for(pomdp, horizon, best, deadline)
         if self.json:
             known = {"world": pomdp.name, "horizon": horizon, "discount": pomdp.discount}
             print_json(known | {"returns": {name: asdict(each) for name, each in returns.items()}, "problem": why})
@@ -225,6 +226,12 @@ class Theory:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, page.encode())
 
+    def _save_figure(self, path: Path, analysis: Analysis) -> None:
+        try:
+            self._figure(analysis).savefig(path)
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+
     def _figure(self, analysis: Analysis) -> Figure:
         from asymrl.paper.fork_theory import draw_fork, has_fork
         from asymrl.report.theory_figures import picture
@@ -264,7 +271,9 @@ def _lines(verdict: Verdict, told: Sequence[ReadingWorth], meanings: dict[str, s
     yield "Reference returns: " + ", ".join(f"{name} {value}" for name, value in verdict.returns.items())
     yield ""
     yield from textwrap.wrap(
-        f"Is V(s) defined? {'Yes.' if verdict.V_s_defined else 'No.'} {verdict.V_s_explanation}", WIDTH
+        f"Is V(s) defined? {'Yes.' if verdict.V_s_defined else 'No.'} {verdict.V_s_explanation}",
+        WIDTH,
+        break_on_hyphens=False,
     )
     yield ""
     yield f"{'targets of V(s)':<18}{'actor uses':<16}{'value bias':>11}{'gradient error':>16}{'cosine':>9}"
@@ -289,7 +298,7 @@ def _lines(verdict: Verdict, told: Sequence[ReadingWorth], meanings: dict[str, s
     yield from (f"{name}: {meaning}" for name, meaning in meanings.items())
     yield ""
     yield "Would a privileged critic help here, and which?"
-    yield from textwrap.wrap(verdict.advice, WIDTH)
+    yield from textwrap.wrap(verdict.advice, WIDTH, break_on_hyphens=False)
 
 
 def _row(critic: StateCritic) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asymrl.cli import running
+from asymrl.cli.curve_file import CURVE_FILE
 from asymrl.cli.output import print_json
 from asymrl.cli.running import Running, Tracker, train_to_the_end
 from asymrl.cli.usage import Flag
@@ -31,16 +34,20 @@ class Training(Running):
         """Trains the runs of a store that was taken, says what they reached, and returns the exit status."""
         status = train_to_the_end(store, options, trackers, probes=probes, report=self.print_results)
         if self.json:
-            print_json(training_answer(store, status))
+            print_json(training_answer(store, status, self.report or store.path / running.PAGE_FILE))
         return status
 
 
-def training_answer(store: Store, status: int) -> dict[str, Any]:
-    """What the runs of a store have reached, as data; the fields are described in docs/reference/json.md."""
+def training_answer(store: Store, status: int, page: Path) -> dict[str, Any]:
+    """What the runs of a store have reached, as data; the fields are described in docs/reference/json.md.
+
+    `page`: where the page about the runs is, if it was written.
+    """
     from asymrl.api import Runs
+    from asymrl.stores.store import METRICS_FILE
 
     runs = Runs(store.path)
-    files = {name: store.path / file for name, file in (("metrics", "metrics.parquet"), ("curve", "curve.png"))}
+    files = {"metrics": store.path / METRICS_FILE, "curve": store.path / CURVE_FILE, "report": page}
     return {
         "folder": str(store.path),
         "exit_status": status,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from asymrl.cli.usage import Flag, RunFolder, UsageError, open_runs
+from asymrl.cli.usage import AgentFolder, Flag, UsageError, open_runs, run_folder
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Watch:
     Only browsers on this machine can see it, and it shows nothing but these runs. Ctrl-C ends it; the training goes on.
     """
 
-    folder: RunFolder
+    folder: AgentFolder
 
     port: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: any that is free)")] = None
     """Port of the address."""
@@ -34,7 +34,7 @@ class Watch:
         from asymrl.pages.live_page import LivePage
         from asymrl.pages.page_server import PageServer
 
-        live = LivePage(self.folder)
+        live = LivePage(run_folder(self.folder))
         try:
             server = PageServer({"/": live.page, "/data.json": live.data}, self.port or 0)
         except OSError as error:

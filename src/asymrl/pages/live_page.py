@@ -59,6 +59,7 @@ class LivePage:
     def _made(self) -> LiveReport:
         title = self.folder.resolve().name
         try:
+            _refuse_links(self.folder)
             store = Store.open(self.folder)
             return _report(title, report_subtitle(store), report_sections(store))
         except RunError as error:
@@ -74,6 +75,13 @@ def _report(title: str, subtitle: str, sections: Sequence[Section]) -> LiveRepor
     )
     page = page_of(title, [follower, *sections], subtitle, connects=True)
     return LiveReport(Document("text/html; charset=utf-8", page.encode()), data)
+
+
+def _refuse_links(folder: Path) -> None:
+    """Raises RunError if a file of the folder is a link to somewhere else, which is not to be served."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+            raise RunError(f"{path.name}: a link to a file outside of this folder, which is not shown; remove it")
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

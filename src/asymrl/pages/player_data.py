@@ -38,9 +38,10 @@ def player_section(
         RunError: if no networks were kept, or there is no checkpoint yet.
     """
     data = player_data(choose_agents(store, agents), episodes=episodes, seeds=seeds, greedy=greedy)
+    actions = "The agents take their most likely actions." if greedy else "Actions are sampled, as in training."
     html = (
-        '<p class="hint">Step with the arrow keys, Home and End; space plays. Episodes with the same start have '
-        "the same first state and the same chance, so that two agents can be compared on it.</p>\n"
+        f'<p class="hint">Step with the arrow keys, Home and End; space plays. {actions} Episodes with the same start '
+        "have the same first state and the same chance, so that two agents can be compared on it.</p>\n"
         '<div class="player"></div>'
     )
     assets = (*LIBRARY, "player.css", "elements.js", "player.js")

@@ -23,8 +23,8 @@ MOST_PAIRED = 8  # groups of a world that are compared in pairs
 MOST_ROWS = 60  # of a table; the rest is to be unfolded
 
 EXPLANATION = (
-    "The final return of a run is its mean return over the last tenth of training. mean ± standard error; iqm: "
-    "interquartile mean, with its 95 % bootstrap interval; best first."
+    "The final return of a run is its mean return over the last tenth of training. mean: with its standard error. "
+    "IQM: interquartile mean, with its 95 % bootstrap interval. Best first."
 )
 NORMALISED = "normalised: 0 is a random policy, 1 the best known one."
 
@@ -43,7 +43,11 @@ def returns_section(groups: Mapping[str, Sequence[RunGroup]]) -> Section:
         power = power_statement(pl.concat([table.select("runs", "improvement") for table in compared]))
         notes += [f"{power}."] if power else []
     parts = [f'<p class="note">{escape(note)}</p>' for note in notes]
-    parts += [f"<h3>{escape(world)}</h3>\n{_shown(table)}{_pairs(groups[world])}" for world, table in tables.items()]
+    of_worlds = (
+        f"<div>\n<h3>{escape(world)}</h3>\n{_shown(table)}{_pairs(groups[world])}\n</div>"
+        for world, table in tables.items()
+    )
+    parts += ['<div class="tables returns">', *of_worlds, "</div>"]
     return Section("Final returns", "returns", "\n".join(parts))
 
 
@@ -109,4 +113,4 @@ def _pairs(groups: Sequence[RunGroup]) -> str:
         for i, label in enumerate(labels)
     ]
     table = rows_html([("", False), *((label, True) for label in labels)], rows)
-    return details_html("Every pair: the probability that a run of the row does better than one of the column", table)
+    return details_html("Every pair: the probability that a run of the row beats one of the column", table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from asymrl.stores.wording import duration, listed, plural, thousands
 
 MANIFEST = "manifest.json"
 MOST_ROWS = 1_000  # runs in the table of all runs
+MOST_DIFFERENCES = 12  # kinds of runs that are listed at once
 OWN = ("run", "world", "method", "seed", "status", "timesteps", "final_return", "recent_return", "seconds", "failure")
 
 
@@ -41,7 +43,7 @@ def subtitle(table: pl.DataFrame) -> str:
         worlds[0] if len(worlds) == 1 else plural("world", len(worlds)),
         methods[0] if len(methods) == 1 else plural("method", len(methods)),
         f"{thousands(steps)} steps",
-        *devices,
+        *map(_device, devices),
     ]
     return " · ".join(what)
 
@@ -57,7 +59,7 @@ def settings_section(store: Store, groups: Mapping[str, Sequence[RunGroup]], tab
         for world, each in groups.items()
         for group in each
     ]
-    parts = ["<h3>What differs</h3>", table_html(pl.DataFrame(rows, infer_schema_length=None))] if len(rows) > 1 else []
+    parts = [_differences(pl.DataFrame(rows, infer_schema_length=None))] if len(rows) > 1 else []
     shared = {name: setting_text(value) for name, value in to_json(store.runs)["settings"].items()}
     if len(rows) == 1:
         shared |= {"seeds": rows[0]["seeds"]}
@@ -68,13 +70,21 @@ def settings_section(store: Store, groups: Mapping[str, Sequence[RunGroup]], tab
     return Section("Settings and runs", "settings", "\n".join(parts))
 
 
+def _differences(rows: pl.DataFrame) -> str:
+    """What differs between runs; to be unfolded if that is long."""
+    if len(rows) <= MOST_DIFFERENCES:
+        return f"<h3>What differs</h3>\n{table_html(rows)}"
+    return details_html(f"What differs: {len(rows)} kinds of runs", table_html(rows))
+
+
 def training_section(store: Store, table: pl.DataFrame) -> Section:
     """Hardware, versions and times, as far as the folder knows them."""
     statuses = table["status"].value_counts(sort=True).rows()
+    devices = [_device(kind) for kind in table["device"].drop_nulls().unique().sort()]
     facts: dict[str, object] = {
         "runs": ", ".join(f"{thousands(count)} {status}" for status, count in statuses),
         "steps": f"{thousands(int(table['timesteps'].sum()))}, {thousands(int(table['updates'].sum()))} updates",
-        "devices": listed(devices) if (devices := table["device"].drop_nulls().unique().sort().to_list()) else None,
+        "devices": listed(devices) if devices else None,
         "runs listed by": _versions(_json(store.path / SETTINGS_FILE).get("versions")),
     }
     parts = [facts_html({name: value for name, value in facts.items() if value})]
@@ -90,14 +100,28 @@ def training_section(store: Store, table: pl.DataFrame) -> Section:
 def _session(held: Mapping[str, Any]) -> dict[str, str]:
     seconds, steps = float(held.get("seconds") or 0), int(held.get("steps") or 0)
     return {
-        "started": str(held.get("started", "")),
+        "started": _moment(str(held.get("started", ""))),
         "time": duration(seconds),
         "steps": thousands(steps),
         "steps per second": thousands(steps / seconds) if seconds else "",
-        "devices": ", ".join(f"{count} × {kind}" for kind, count in (held.get("devices") or {}).items()),
+        "devices": ", ".join(f"{count} × {_device(kind)}" for kind, count in (held.get("devices") or {}).items()),
+        "machine": str(held.get("machine") or ""),
         "versions": _versions(held.get("versions")),
         "commit": str(held.get("commit") or "")[:10],
     }
+
+
+def _moment(text: str) -> str:
+    """A time in UTC, for people to read."""
+    try:
+        moment = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
+    except ValueError:
+        return text
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _device(kind: str) -> str:
+    return kind.upper() if kind == "cpu" else kind
 
 
 def _versions(versions: Any) -> str:

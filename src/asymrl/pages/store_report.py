@@ -22,7 +22,14 @@ CONTROLS = """<p class="hint">Move over a chart for values; drag to zoom, double
 <noscript><p>The charts need JavaScript; the tables below do not.</p></noscript>"""
 
 
-def report_page(store: Store, more: Sequence[Section] = (), *, episodes: int = EPISODES) -> str:
+def report_page(
+    store: Store,
+    more: Sequence[Section] = (),
+    *,
+    episodes: int = EPISODES,
+    starts: Sequence[int] | None = None,
+    greedy: bool = False,
+) -> str:
     """The report of the runs in a store as one HTML file.
 
     Args:
@@ -30,20 +37,22 @@ def report_page(store: Store, more: Sequence[Section] = (), *, episodes: int = E
         more: sections for after the learning curves.
         episodes: about so many to step through, where networks were kept; 0 for none. They are played now, which takes
             some seconds for each agent.
+        starts: seeds of these episodes, instead of a choice of good, bad and other ones.
+        greedy: take the most likely actions in them, instead of sampled ones.
 
     Raises:
         RunError: if the runs have not begun.
     """
-    sections = report_sections(store, [*more, *_player(store, episodes)])
+    sections = report_sections(store, [*more, *_player(store, episodes, starts, greedy)])
     return page_of(store.path.resolve().name, sections, report_subtitle(store))
 
 
-def _player(store: Store, episodes: int) -> list[Section]:
+def _player(store: Store, episodes: int, starts: Sequence[int] | None, greedy: bool) -> list[Section]:
     """The player, or why there is none; nothing for runs whose networks were not to be kept."""
     if not store.keeps_networks or episodes < 1:
         return []
     try:
-        return [player_section(store, episodes=episodes)]
+        return [player_section(store, episodes=episodes, seeds=starts, greedy=greedy)]
     except ValueError as error:  # no checkpoint yet, or a world that cannot be made here
         return [Section("Episodes", "player", f'<p class="note">No episodes: {escape(error)}</p>')]
 
@@ -67,11 +76,18 @@ def report_subtitle(store: Store) -> str:
 
 
 def save_report(
-    store: Store, path: str | os.PathLike[str], more: Sequence[Section] = (), *, episodes: int = EPISODES
+    store: Store,
+    path: str | os.PathLike[str],
+    more: Sequence[Section] = (),
+    *,
+    episodes: int = EPISODES,
+    starts: Sequence[int] | None = None,
+    greedy: bool = False,
 ) -> Path:
     """Writes the report into a file; see `report_page`. Raises StorageError if that is not possible."""
     path = Path(path)
-    write_whole(path, report_page(store, more, episodes=episodes).encode())
+    page = report_page(store, more, episodes=episodes, starts=starts, greedy=greedy)
+    write_whole(path, page.encode())
     return path
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Int
 from asymrl.pages.episode_data import numbers, rounded
 from asymrl.pages.episode_pictures import EpisodePictures
 from asymrl.pages.page import Section, page_of
-from asymrl.report.markup import escape, picture_html
+from asymrl.report.markup import escape, picture_html, text_html
 from asymrl.theory.analysis import Analysis
 from asymrl.worlds.finite import FiniteWorld
 
@@ -51,11 +51,19 @@ def theory_page(
         ValueError: if the analysis does not tell histories apart.
     """
     sections = [
-        Section("Would a privileged critic help?", "answer", f"<pre>{escape(chr(10).join(answer))}</pre>"),
+        Section("Would a privileged critic help?", "answer", _answer_html(answer)),
         Section("Bias and gradients", "figures", picture_html(figure, "bias along the tree of histories, gradients")),
         theory_map_section(world, analysis, depth=depth),
     ]
     return page_of(world.name, sections, f"policy {policy}")
+
+
+def _answer_html(answer: Sequence[str]) -> str:
+    """The answer with its last paragraph, the advice, in front and without the question, which is the heading."""
+    lines = list(answer)
+    begin = max((i for i, line in enumerate(lines) if not line), default=-1) + 1
+    advice = " ".join(line for line in lines[begin:] if not line.endswith("?"))
+    return f'<p class="verdict">{escape(advice)}</p>\n{text_html(lines[:begin])}'
 
 
 def theory_map_section(

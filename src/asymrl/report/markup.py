@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import html
 import io
+import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BOUNDS = ("_low", "_high")
+HEADINGS = {"iqm": "IQM"}
 LARGE = 10_000  # whole numbers from here on are written in groups of three digits
 
 
@@ -32,7 +35,7 @@ def table_html(table: pl.DataFrame, digits: int = 3, caption: str = "") -> str:
     behind = {f"{name}{end}" for name in table.columns for end in (*BOUNDS, "_error")}
     names = [name for name in table.columns if name not in behind]
     numbers = [name for name in names if table[name].dtype.is_numeric()]
-    head = [(name.replace("_", " "), name in numbers) for name in names]
+    head = [(HEADINGS.get(name, name.replace("_", " ")), name in numbers) for name in names]
     rows = [[(_cell(row, name, digits), name in numbers) for name in names] for row in table.to_dicts()]
     return rows_html(head, rows, caption)
 
@@ -97,6 +100,25 @@ def _fact(value: object) -> str:
 def details_html(summary: str, inside: str) -> str:
     """Something to be unfolded."""
     return f"<details><summary>{escape(summary)}</summary>\n{inside}\n</details>"
+
+
+def text_html(lines: Sequence[str], width: int = 100) -> str:
+    """Text that was written for a terminal of this width: paragraphs, and tables of columns two spaces apart."""
+    blocks = "\n".join(lines).strip("\n").split("\n\n")
+    return "\n".join(_block(block.strip("\n").split("\n"), width) for block in blocks)
+
+
+def _block(lines: Sequence[str], width: int) -> str:
+    cells = [re.split(r"\s{2,}", line.strip()) for line in lines]
+    if len(lines) > 1 and len(cells[0]) > 2 and all(len(row) == len(cells[0]) for row in cells):
+        is_number = [all(re.match(r"[-+\d]|inf$", row[i]) for row in cells[1:]) for i in range(len(cells[0]))]
+        head, *rows = (list(zip(row, is_number, strict=True)) for row in cells)
+        return rows_html(head, rows)
+    text = escape(lines[0])
+    for line, following in itertools.pairwise(lines):
+        wrapped = len(line) <= width < len(line) + 1 + len(following.split(" ")[0])  # the next word did not fit
+        text += (" " if wrapped else "<br>\n") + escape(following)
+    return f'<p class="told">{text}</p>'
 
 
 def picture_html(figure: Figure, name: str, dpi: int = 110) -> str:

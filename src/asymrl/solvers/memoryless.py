@@ -15,6 +15,7 @@ from jaxtyping import Float64
 from scipy import optimize, sparse
 
 from asymrl.solvers.bounds import check_horizon
+from asymrl.solvers.deadline import Deadline
 from asymrl.worlds.pomdp import Pomdp
 
 ROUNDS = 200  # of natural gradient ascent from one start
@@ -95,18 +96,27 @@ def uniform_return(pomdp: Pomdp, horizon: int, discount: float) -> float:
 
 
 def best_memoryless(
-    pomdp: Pomdp, horizon: int, discount: float, *, starts: int = 8, seed: int = 0, rounds: int = ROUNDS
+    pomdp: Pomdp,
+    horizon: int,
+    discount: float,
+    *,
+    starts: int = 8,
+    seed: int = 0,
+    rounds: int = ROUNDS,
+    deadline: Deadline | None = None,
 ) -> Memoryless:
     """Gradient ascent with exact gradients from several random tables; returns the best result.
 
     Natural gradients come first, because plain ones stop early at tables that hardly explore; L-BFGS then converges to
-    the local optimum.
+    the local optimum. After the `deadline` there is no further start, but the first one is always finished.
     """
     if starts < 1:
         raise ValueError(f"starts is {starts!r}, expected at least 1")
     chain, rng = ReactiveChain(pomdp, horizon, discount), np.random.default_rng(seed)
     tables = []
-    for _ in range(starts):
+    for i in range(starts):
+        if i and deadline is not None and deadline.is_over:
+            break
         logits = rng.normal(size=(pomdp.observations + 1, pomdp.actions))
         tables.append(_softmax(_climb(chain, _natural_ascent(chain, logits, rounds))))
     return max((Memoryless(chain.value(pi), pi) for pi in tables), key=lambda one: one.value)

@@ -27,8 +27,8 @@ SMALLEST = 0.1  # returns below this count as this large, since a return of zero
 DEEPEST = 500  # steps of a trial without a horizon
 NUMBERS = 40_000_000  # probabilities of all successors together; then no new belief is visited
 NOTABLE = 0.02  # the share of the distance of the bounds by which a point has to sink to be compared again
-GROWTH, ROUNDS = 1.3, 3  # the corners are lowered again, in so many rounds, when there are so many times more beliefs
-AIM = 0.6  # a trial ends where the bounds are closer than this share of the distance at the start (as discounted)
+GROWTH, ROUNDS = 1.08, 3  # the corners are lowered again, in so many rounds, when there are so many times more beliefs
+AIM = 0.9  # a trial ends where the bounds are closer than this share of the distance at the start (as discounted)
 
 
 @dataclass

@@ -6,6 +6,7 @@ import functools
 import math
 from dataclasses import dataclass
 
+from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.memoryless import best_memoryless, uniform_return
 from asymrl.solvers.optima import Solution, solve
 from asymrl.solvers.rock_tours import MOST_ROCKS_OF_TOURS, rock_returns
@@ -31,16 +32,25 @@ class Reference(Score):
         return f"{self.low:.4g}" + (" (best found)" if self.kind == "found" else "")
 
 
-def references_for(pomdp: Pomdp, horizon: float, best: Solution) -> dict[str, Reference]:
-    """The reference returns that can be computed for this world and horizon, by name of the policy."""
+def references_for(
+    pomdp: Pomdp, horizon: float, best: Solution, deadline: Deadline | None = None
+) -> dict[str, Reference]:
+    """The reference returns that can be computed for this world and horizon, by name of the policy.
+
+    After the `deadline`, only the exact one of a random policy is added to the optimal one, and the search for a
+    memoryless policy has fewer starts.
+    """
+    deadline = deadline or Deadline()
     known = {"optimal": Reference(best.low, best.high, best.kind)}
     if math.isinf(horizon):
         return known
     steps = int(horizon)
-    chance, blind = uniform_return(pomdp, steps, pomdp.discount), best_open_loop(pomdp, steps, pomdp.discount)
-    known["uninformed"] = Reference(blind.value, blind.value, blind.kind)
-    if pomdp.states <= STATES:
-        memoryless = best_memoryless(pomdp, steps, pomdp.discount).value
+    chance = uniform_return(pomdp, steps, pomdp.discount)
+    if not deadline.is_over:
+        blind = best_open_loop(pomdp, steps, pomdp.discount)
+        known["uninformed"] = Reference(blind.value, blind.value, blind.kind)
+    if pomdp.states <= STATES and not deadline.is_over:
+        memoryless = best_memoryless(pomdp, steps, pomdp.discount, deadline=deadline).value
         known["memoryless"] = Reference(memoryless, memoryless, "found")
     return known | {"random": Reference(chance, chance, "exact")}
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
+import os
 import platform
 import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from asymrl.stores.files import RunError, write_whole
+from asymrl.stores.wording import plural
 
 
 class Session(NamedTuple):
@@ -24,6 +27,8 @@ class Session(NamedTuple):
     runs_left: int
     devices: dict[str, int]
     """How many of each kind JAX sees on the machine of the driver."""
+    machine: str
+    """Its processor, number of cores and system."""
     versions: dict[str, str]
     commit: str | None
     """Of the repository that asymrl was run from, if it was."""
@@ -44,6 +49,7 @@ class Session(NamedTuple):
             runs_finished=finished,
             runs_left=left,
             devices={kind: kinds.count(kind) for kind in kinds},
+            machine=machine_text(),
             versions={"asymrl": __version__, "jax": jax.__version__, "python": platform.python_version()},
             commit=_commit(),
         )
@@ -63,6 +69,16 @@ def record(folder: Path, session: Session) -> None:
     write_whole(
         folder / "sessions.json", (json.dumps([*sessions(folder), session._asdict()], indent=1) + "\n").encode()
     )
+
+
+def machine_text() -> str:
+    """The processor of this machine, the cores that may be used, and the system."""
+    name = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return f"{name}, {plural('core', cores)}, {platform.system()}"
 
 
 def _commit() -> str | None:

@@ -4,8 +4,8 @@
     >>> agent.card.command
     >>> agent.evaluate()
 
-`names()` lists them. Each is a store with one finished run, in `agents/NAME`: actor and critic, learning curve and
-settings, but no state of the optimisers. `pack` makes an entry of a store with trained runs.
+`names()` lists them. Each is a store with one finished run, in `agents/NAME`: actor and critic in half precision,
+learning curve and settings, but no state of the optimisers. `pack` makes an entry of a store with trained runs.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from asymrl.learning.settings import names_of
 from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.runs import Run
 from asymrl.stores.sessions import sessions
-from asymrl.stores.states import without_training_state
+from asymrl.stores.states import in_half_precision, without_training_state
 from asymrl.stores.store import Store
 from asymrl.stores.tables import COMPLETE, SOLVED
 from asymrl.zoo.shipped import AGENTS, CARD_FILE, Card, card_json
@@ -59,9 +59,9 @@ def best_by_world(folders: Sequence[Path], method: str) -> dict[str, Finalist]:
 def pack(
     folders: Sequence[Path], out: Path = AGENTS, method: str = "a2c-asym-hs", episodes: int = EPISODES
 ) -> dict[str, Card]:
-    """Writes an entry for each world of some stores: the best finished run, evaluated, without its training state.
+    """Writes an entry for each world of some stores: the best finished run, without its training state.
 
-    An entry that is there already is replaced.
+    The networks are rounded to half precision, and evaluated after that. An entry that is there already is replaced.
 
     Args:
         folders: of the stores, which have kept the networks of their runs.
@@ -74,8 +74,9 @@ def pack(
     """
     cards = {}
     for world, chosen in best_by_world(folders, method).items():
-        cards[world] = _card(chosen, episodes)
-        _write(chosen, cards[world], out / world)
+        entry = _written(chosen, out / world)
+        cards[world] = _card(chosen, entry, episodes)
+        write_whole(out / world / CARD_FILE, card_json(cards[world]))
     return cards
 
 
@@ -95,8 +96,8 @@ def train_command(run: Run) -> str:
     return shlex.join([*words, "--seed-list", str(run.seed)])
 
 
-def _card(chosen: Finalist, episodes: int) -> Card:
-    (trained,) = load_trained(chosen.store, [chosen.number])
+def _card(chosen: Finalist, entry: Store, episodes: int) -> Card:
+    (trained,) = load_trained(entry)
     (evaluation,) = evaluate(trained, episodes=episodes, seed=SEED)
     (greedy,) = evaluate(trained, episodes=episodes, seed=SEED, greedy=True)
     result, recorded = chosen.store.results()[chosen.number], sessions(chosen.store.path)
@@ -115,7 +116,7 @@ def _card(chosen: Finalist, episodes: int) -> Card:
     )
 
 
-def _write(chosen: Finalist, card: Card, folder: Path) -> None:
+def _written(chosen: Finalist, folder: Path) -> Store:
     (saved,) = (saved for _, saved in chosen.store.saved([chosen.number]))
     result = chosen.store.results()[chosen.number]._replace(probe_timesteps=None, probe_values=None)
     if folder.exists():
@@ -123,8 +124,8 @@ def _write(chosen: Finalist, card: Card, folder: Path) -> None:
     entry = Store.create(folder, [chosen.run])
     try:
         entry.write_tables({0: result})
-        entry.save(without_training_state(saved), "zoo")
-        write_whole(folder / CARD_FILE, card_json(card))
+        entry.save(in_half_precision(without_training_state(saved)), "zoo")
     finally:
         entry.release()
     (folder / ".lock").unlink()
+    return entry

@@ -303,7 +303,7 @@ function startCurves(element, data) {
         y: { range: (_, low, high) => (zoom && zoom.y) || room(low, high, references) },
       },
       padding: [10, 14, 0, 0],
-      axes: [{ ...axis, size: 32, values: (_, ticks) => ticks.map(steps) }, { ...axis, size: 56, values: (_, ticks) => ticks.map(quantity) }],
+      axes: [{ ...axis, size: 32, label: "steps", labelSize: 18, labelGap: 0, labelFont: axis.font, values: (_, ticks) => ticks.map(steps) }, { ...axis, size: 56, values: (_, ticks) => ticks.map(quantity) }],
       cursor: { drag: { x: true, y: true, uni: 30, setScale: false }, focus: { prox: state.view === "runs" ? 12 : -1 }, points: { show: false } },
       focus: { alpha: 0.3 },
       hooks: {

@@ -212,7 +212,7 @@ function playerBelief(place, data, episode, t) {
   const cards = states.map(([name, share, picture]) => {
     const image = picture === null ? [] : [make("img", { src: data.pictures[picture], alt: "" })];
     const card = make("figure", { title: `state ${name}` }, ...image,
-      make("figcaption", {}, make("b", {}, numberText(share)), ` ${name}`));
+      make("figcaption", {}, make("b", {}, numberText(share)), /^\d+$/.test(name) && image.length ? "" : ` ${name}`));
     card.classList.toggle("player-true", name === episode.state_names[t]);
     return card;
   });
@@ -259,6 +259,8 @@ function playerChart(place, episode, go) {
   const steps = episode.values.map((_, t) => t);
   const chart = new uPlot(options, [steps, ...shown.map(([field]) => episode[field])], place);
   chart.over.addEventListener("click", () => chart.cursor.idx !== null && go(chart.cursor.idx));
+  window.addEventListener("beforeprint", () => chart.setSize({ width: place.closest(".player-two") ? 280 : 600, height: 150 }));
+  window.addEventListener("afterprint", () => chart.setSize({ width: place.clientWidth, height: 150 }));
   new ResizeObserver(() => {
     if (place.clientWidth > 0) chart.setSize({ width: place.clientWidth, height: 150 });
   }).observe(place);
