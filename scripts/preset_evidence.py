@@ -29,6 +29,7 @@ from scripts.preset_tasks import EPISODES, TASKS, play_recurrent_ppo, recurrent_
 
 OTHER = "recurrent-ppo"  # the arm that is not ours
 POINTS = 40  # of a learning curve
+ALSO = {"a2c-short": ("t-maze", "cart-pole")}  # presets of another learner, and tasks to measure them in
 SEARCH_SEEDS = (100,)  # other than those of the results
 ARCHIVE_SECONDS = 60.0
 PACKAGES = ("asymrl", "jax", "gymnasium", "minigrid", "popgym", "sb3-contrib", "stable-baselines3", "torch")
@@ -94,10 +95,9 @@ class Plan:
         self.tasks = sorted(tasks, key=lambda name: -TASKS[name].steps)
         rivals = {task: self.rivals(task) for task in self.tasks}
         self.search = [
-            Job(task, arm, method, seed)
+            Job(task, arm, "ppo", seed)
             for seed in SEARCH_SEEDS
             for task in self.tasks
-            for method in TASKS[task].search
             for arm in rivals[task]
             if len(rivals[task]) > 1
         ]
@@ -123,14 +123,19 @@ class Plan:
     def wanted(self) -> Iterator[Job]:
         """Those that can be begun now, the most important first."""
         few, more = self.options.seeds[:3], self.options.seeds[3:]
+        theirs = self.tasks if self.options.others else []
+        yield from (Job(task, OTHER, "ppo", seed) for seed in few for task in theirs if TASKS[task].others_first)
         yield from self.search
-        yield from (Job(task, OTHER, "ppo", seed) for seed in few for task in self.tasks if self.options.others)
+        yield from (Job(task, OTHER, "ppo", seed) for seed in few for task in theirs)
         for seeds in (few, more):
             for seed in seeds:
                 for task in self.tasks:
                     if (best := self.winner(TASKS[task].preset)) is not None:
                         yield from (Job(task, best, method, seed) for method in TASKS[task].methods)
-        yield from (Job(task, OTHER, "ppo", seed) for seed in more for task in self.tasks if self.options.others)
+        for name, tasks in ALSO.items():
+            for task in [each for each in tasks if each in self.tasks]:
+                yield from (Job(task, name, m, seed) for seed in few for m in ("a2c", "a2c-asym-hs"))
+        yield from (Job(task, OTHER, "ppo", seed) for seed in more for task in theirs)
 
     def take(self) -> Job | None:
         """The next job; None if there is none left. Waits for the end of the search if that decides what is next."""
@@ -273,7 +278,8 @@ def main(options: Options) -> None:
     if options.job is not None:
         task, arm, method, seed = options.job.split(",")
         steps = int(TASKS[task].steps * options.scale)
-        run_job(Job(task, arm, method, int(seed)), arms(options.candidates).get(arm), steps, options.out)
+        known = {**arms(options.candidates), **{name: Arm(name, name, {"preset": name}) for name in ALSO}}
+        run_job(Job(task, arm, method, int(seed)), known.get(arm), steps, options.out)
         return
     until = math.inf if options.minutes is None else time.monotonic() + 60 * options.minutes
     plan, cores = Plan(options), sorted(os.sched_getaffinity(0))

@@ -49,8 +49,13 @@ PRESETS: dict[str, Preset] = {
     ),
     "ppo-memory": Preset(
         "ppo",
-        "symbols to remember, a reward at the end: MiniGrid's memory task, T-maze, POPGym",
+        "symbols to remember over many steps: T-maze, POPGym",
         {**_PPO, "learning_rate": 1e-3, "entropy_weight": 0.03},
+    ),
+    "ppo-grid": Preset(
+        "ppo",
+        "a view of symbols, a reward at the end: MiniGrid",
+        {**_PPO, "rollout": 32, "learning_rate": 1e-3, "entropy_weight": 0.03},
     ),
     "ppo-image": Preset(
         "ppo", "small images, discrete actions", {**_PPO, "learning_rate": 5e-4, "entropy_weight": 0.01}
