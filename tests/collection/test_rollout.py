@@ -116,7 +116,7 @@ def test_the_actor_agrees(recording: Recording):
     for run in range(2):
         actor, episodes = member(recording.runs, run).actor, of_run(recording.episodes, run)
         valid = np.asarray(episodes.valid())
-        before, seen = jax.tree.map(lambda x: x[:-1], (episodes.before(), episodes.observations))
+        before, seen = jax.tree.map(lambda x: x[:-1], (episodes.before(actor.distribution), episodes.observations))
         features = eqx.filter_jit(actor.history.sequence)(before, seen)
         np.testing.assert_allclose(episodes.features[valid], features[valid], rtol=1e-4, atol=1e-5)
         if recording.greedy:
@@ -133,8 +133,9 @@ def test_nothing_counts_after_the_end_or_without_activity(recording: Recording):
     first = of_run(recorded, 0)
     np.testing.assert_allclose(first.returns(), recorded.rewards[:, 0].sum(axis=0), rtol=1e-6)
     np.testing.assert_array_equal(first.valid().sum(axis=0), recorded.lengths[0])
-    assert (first.before()[0] == NO_ACTION).all()
-    np.testing.assert_array_equal(first.before()[1:], recorded.actions[:, 0])
+    before = first.before(recording.runs.actor.distribution)
+    assert (before[0] == NO_ACTION).all()
+    np.testing.assert_array_equal(before[1:], recorded.actions[:, 0])
 
 
 def of_run(recorded: Episodes, run: int) -> Episodes:

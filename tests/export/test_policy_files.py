@@ -148,9 +148,9 @@ def test_files_that_are_no_policies_are_refused(env, actor, tmp_path: Path):
     with np.load(tmp_path / "policy.npz") as file:
         arrays = dict(file)
     facts = json.loads(str(arrays["about"]))
-    arrays["about"] = np.array(json.dumps({**facts, "version": 3}))
+    arrays["about"] = np.array(json.dumps({**facts, "version": 4}))
     np.savez(tmp_path / "future.npz", **arrays)
-    with pytest.raises(ValueError, match="version 3, but this program reads versions 1 and 2"):
+    with pytest.raises(ValueError, match="version 4, but this program reads versions 1 to 3"):
         NumpyPolicy(tmp_path / "future.npz")
     np.savez(tmp_path / "pickled.npz", about=np.array({"a": 1}, dtype=object))
     with pytest.raises(ValueError, match="allow_pickle=False"):

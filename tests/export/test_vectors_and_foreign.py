@@ -20,7 +20,7 @@ from asymrl.models.agent import Actor, Architecture
 from asymrl.models.distributions import Greedy
 from asymrl.worlds import World, make
 from asymrl.worlds.stepped_world import SteppedWorld
-from tests.adapters.gym.foreign_envs import Aim, Guess, Keys, Medley, Switches
+from tests.adapters.gym.foreign_envs import Aim, Console, Guess, Keys, Medley, Switches
 from tests.adapters.gym.slider import Slider
 from tests.export.twins import TIME_LIMIT, exported, small_actor
 from tests.worlds.dials import Dials
@@ -54,13 +54,14 @@ def test_a_policy_over_vectors_is_the_agent(slider: World, tmp_path: Path, endin
 
 def foreign(name: str) -> SteppedWorld:
     own = {"aim": Aim, "guess": Guess, "medley": Medley, "switches": Switches, "keys": Keys}
+    own |= {"console": Console}
     env = from_gymnasium(own[name], time_limit=TIME_LIMIT) if name in own else make(name, time_limit=TIME_LIMIT)
     assert isinstance(env, SteppedWorld)
     return env
 
 
 # Vectors, indices that begin elsewhere than at 0, a tuple, a dictionary with symbols and a text, and everything else.
-FOREIGN = ["aim", "guess", "medley", "switches", "keys", "CartPole-v1", "Pendulum-v1", "Blackjack-v1"]
+FOREIGN = ["aim", "guess", "medley", "switches", "keys", "console", "CartPole-v1", "Pendulum-v1", "Blackjack-v1"]
 FOREIGN += ["minigrid:MiniGrid-MemoryS7-v0"]
 
 
@@ -84,9 +85,10 @@ def test_a_policy_acts_in_a_gymnasium_environment(tmp_path: Path, ending: str, n
         observation, _ = game.reset(seed=seed)
         for _ in range(TIME_LIMIT):
             action = twin.act(observation)
-            np.testing.assert_allclose(action, agent.act(observation), atol=1e-5)
+            for one, other in zip(*map(jax.tree.leaves, (action, agent.act(observation))), strict=True):
+                np.testing.assert_allclose(one, other, atol=1e-5)
             assert game.action_space.contains(action)
-            taken.append(np.asarray(action).tolist())
+            taken.append([np.asarray(leaf).tolist() for leaf in jax.tree.leaves(action)])
             observation, _, terminated, truncated, _ = game.step(action)
             if terminated or truncated:
                 break
@@ -142,6 +144,19 @@ def test_vectors_of_indices_take_the_form_of_the_environment(tmp_path: Path):
     assert keys.to_env([0, 1, 1, 0]).dtype == np.int8
 
 
+def test_an_action_with_parts_takes_the_form_of_the_environment(tmp_path: Path):
+    twin = exported(foreign("console"), agent_of(foreign("console")), tmp_path / "policy.npz")
+    # Choices: two dials, gear, two bits. Numbers: two levers, two wheels. Gymnasium sorts the parts by name.
+    np.testing.assert_array_equal(twin.previous_action, [-1, -1, -1, -1, -1, 0, 0, 0, 0])
+    action = twin.to_env([1, 2, 2, 1, 0, 0.3, -0.3, 0.5, -9.0])
+    np.testing.assert_allclose(action["wheels"], [[1.0, 0.0]])  # the second is clipped
+    assert action["gear"] == 1
+    np.testing.assert_array_equal(action["levers"][0], [1, 0])
+    np.testing.assert_array_equal(action["levers"][1], [2, -2])  # rounded
+    assert action["levers"][1].dtype == np.int16
+    np.testing.assert_array_equal(action["dials"], [[5, 2]])
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_compiled_world_with_vectors_of_indices(tmp_path: Path, ending: str):
     env = Dials(time_limit=TIME_LIMIT)
@@ -178,8 +193,11 @@ def test_vectors_in_onnx_have_documented_names(slider: World, tmp_path: Path):
     session = onnxruntime.InferenceSession(tmp_path / "policy.onnx", providers=["CPUExecutionProvider"])
     inputs = {each.name: (each.type, each.shape) for each in session.get_inputs()}
     assert inputs["previous_action"] == ("tensor(float)", ["episode", 2])
-    assert [each.name for each in session.get_outputs()] == ["mean", "spread", "next_memory/hidden"]
+    assert [each.name for each in session.get_outputs()] == ["mean", "spread", "action", "next_memory/hidden"]
     given = {"observation": np.zeros((3, 1)), "previous_action": np.zeros((3, 2)), "memory/hidden": np.zeros((3, 8))}
-    mean, spread, _ = map(np.asarray, session.run(None, {name: x.astype(np.float32) for name, x in given.items()}))
+    mean, spread, action, _ = map(
+        np.asarray, session.run(None, {name: x.astype(np.float32) for name, x in given.items()})
+    )
     assert mean.shape == (3, 2)
+    np.testing.assert_allclose(action, np.clip(np.array([0, 0.5]) + np.array([2, 0.5]) * mean, [-2, 0], [2, 1]), 1e-5)
     np.testing.assert_allclose(spread, np.exp([[-1.0, 0.5]] * 3), rtol=1e-6)

@@ -149,7 +149,7 @@ def test_its_gradient_is_that_of_a2c(bootstrap: bool):
         @eqx.filter_jit
         def gradients(actor: Any, critic: Any) -> Any:
             episodes = some_episodes(rng)
-            before = episodes.before()[:T]
+            before = episodes.before(actor.distribution)[:T]
             episodes = episodes._replace(features=actor.history.sequence(before, episodes.observations[:T]))
             weight, numbers = jnp.float64(0.3), exact(settings)
             data = lesson(env, settings, episodes, T)

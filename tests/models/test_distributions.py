@@ -124,7 +124,7 @@ def test_the_action_space_chooses():
     assert distribution_over(Discrete(3)) == Categorical(3)
     assert distribution_over(MultiDiscrete((3, 2))) == MultiCategorical((3, 2))
     assert distribution_over(Box((2,))) == Gaussian(Box((2,)))
-    with pytest.raises(ValueError, match="Indices have no policy"):
+    with pytest.raises(ValueError, match="no policy: they are of the kind Indices"):
         distribution_over(Indices(3, (2,)))
 
 

@@ -388,7 +388,7 @@ def test_a_fault_under_a_vector_of_actions_is_named():
             step = super().step(key, state, action)
             return step._replace(reward=jnp.where(action[0] > 0.4, jnp.inf, step.reward))
 
-    assert refused(Overflowing()).endswith(", action 0.50")
+    assert refused(Overflowing()).endswith(", action 0.5")
 
 
 def test_what_runs_in_python_is_refused():

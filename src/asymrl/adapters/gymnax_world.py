@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -13,7 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PRNGKeyArray
 
-from asymrl.worlds.spaces import ActionSpace, Box, Discrete, MultiDiscrete, Record, Space
+from asymrl.worlds.spaces import ActionSpace, Box, Discrete, MultiDiscrete, Record, Space, action_problem
 from asymrl.worlds.stepped_world import WrappedWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Step
 
@@ -46,12 +47,9 @@ class GymnaxWorld(WrappedWorld):
         own = getattr(params, "max_steps_in_episode", None)
         self.time_limit = time_limit or (int(own) if own is not None else DEFAULT_TIME_LIMIT)
         actions = space_of(env.action_space(params), f"{self.name}: the action")
-        if not isinstance(actions, ActionSpace):
-            kind = type(actions).__name__
-            raise ValueError(
-                f"{self.name}: {kind} actions are not supported; they must be Discrete, MultiDiscrete or a Box"
-            )
-        self.actions = actions
+        if problem := action_problem(actions):
+            raise ValueError(f"{self.name}: these actions are not supported: {problem}")
+        self.actions = cast(ActionSpace, actions)
         self.observations = space_of(env.observation_space(params), f"{self.name}: the observation")
         # A bound method can be compiled only once its object is complete.
         _, state = jax.jit(lambda key: self._reset(key))(jax.random.key(0))
@@ -70,8 +68,7 @@ class GymnaxWorld(WrappedWorld):
         return GymnaxState(state, self._encode(observation))
 
     def step(self, key: PRNGKeyArray, state: GymnaxState, action: Any) -> Step:
-        if not isinstance(self.actions, Discrete):
-            action = action.reshape(self.env.action_space(self.params).shape)
+        action = _in_form(self.env.action_space(self.params), self.actions, action)
         observation, next_state, reward, done = self.env.step_env(key, state.state, action, self.params)[:4]
         # The dtypes may differ between reset and step; a scan needs those of reset.
         next_state = jax.tree.map(lambda new, old: jnp.asarray(new, jnp.asarray(old).dtype), next_state, state.state)
@@ -119,8 +116,8 @@ def space_of(space: Any, where: str) -> Space:
     With `n` a Discrete, with `nvec` a MultiDiscrete, with `low` and `high` a Box, with `spaces` a Record.
     """
     if hasattr(space, "spaces"):
-        parts = dict(space.spaces).items()
-        return Record(tuple((name, space_of(part, f"{where} {name!r}")) for name, part in parts))
+        parts = _parts(space)
+        return Record(tuple((str(name), space_of(part, f"{where} {str(name)!r}")) for name, part in parts))
     if hasattr(space, "nvec"):
         return MultiDiscrete(tuple(np.ravel(space.nvec).tolist()))
     if hasattr(space, "n"):
@@ -131,6 +128,19 @@ def space_of(space: Any, where: str) -> Space:
         bounds = (np.broadcast_to(np.asarray(end, np.float32), shape).ravel() for end in (space.low, space.high))
         return Box((size,), *(tuple(map(float, end)) for end in bounds))
     raise ValueError(f"{where}: {type(space).__name__} spaces are not supported")
+
+
+def _parts(space: Any) -> list[tuple[Any, Any]]:
+    """The names and spaces of the parts of a gymnax Dict, or the numbers and spaces of those of a Tuple."""
+    return list(space.spaces.items() if isinstance(space.spaces, Mapping) else enumerate(space.spaces))
+
+
+def _in_form(theirs: Any, ours: Space, action: Any) -> Any:
+    """An action of ours in the form that the environment declares."""
+    if isinstance(ours, Record):
+        parts = {name: _in_form(part, ours[str(name)], action[str(name)]) for name, part in _parts(theirs)}
+        return parts if isinstance(theirs.spaces, Mapping) else tuple(parts.values())
+    return action if isinstance(ours, Discrete) else action.reshape(theirs.shape)
 
 
 def from_gymnax(env: Any, params: Any = None, **options: Any) -> GymnaxWorld:

@@ -15,7 +15,7 @@ from asymrl.collection.episodes import Episodes
 from asymrl.collection.signals import CriticSignal, critic_signal
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
-from asymrl.models.distributions import Distribution
+from asymrl.models.distributions import Categorical, Distribution, Greedy, Joint, MultiCategorical
 from asymrl.worlds.critic_inputs import critic_symbol
 from asymrl.worlds.world import World
 
@@ -35,7 +35,7 @@ class Playback(NamedTuple):
     """What the critic is, such as V(h), V(s) or V(h, b)."""
     discount: float
     distribution: Distribution
-    """Of the actions; those of a `Gaussian` are in coordinates where -1 and 1 are the bounds."""
+    """Of the actions; numbers in `actions` are in coordinates where -1 and 1 are the bounds, see `taken`."""
 
     def returns_to_go(self) -> Float[np.ndarray, "T"]:
         """The discounted sum of the rewards from each step on: what the critic should have said."""
@@ -43,6 +43,27 @@ class Playback(NamedTuple):
         for t in reversed(range(len(self.rewards))):
             to_go[t] = after = self.rewards[t] + self.discount * after
         return to_go
+
+    def taken(self, t: int) -> Any:
+        """The action of step `t` as the world took it: in its units, within its bounds."""
+        if isinstance(self.distribution, Categorical | Greedy | MultiCategorical):
+            return self.actions[t]
+        return jax.tree.map(np.asarray, self.distribution.to_world(jnp.asarray(self.actions[t])))
+
+    def entries(self, t: int) -> tuple[list[np.ndarray], list[tuple[float, float]]]:
+        """The policy at step `t`, entry by entry: the probabilities of each choice, mean and spread of each number.
+
+        Means and spreads are in the units of the world, means within its bounds. Not for a single choice.
+        """
+        kind, shown = self.distribution, self.distribution.in_units(self.policy[t])
+        parts = zip(kind.parts, kind.of_parts(shown), strict=True) if isinstance(kind, Joint) else [(kind, shown)]
+        choices, numbers = [], []
+        for part, own in parts:
+            if isinstance(part, MultiCategorical):
+                choices = part.split(own)
+            else:
+                numbers = [(float(mean), float(spread)) for mean, spread in zip(*np.split(own, 2), strict=True)]
+        return choices, numbers
 
     def at(self, t: int) -> tuple[Any, Any]:
         """State and observation after `t` actions."""
@@ -97,7 +118,7 @@ def _judge(
 ) -> tuple[Float[Array, "time 1 numbers"], Float[Array, "time 1"]]:
     """The policy at each step of an episode, and the value there, or that of the action which is taken."""
     with jax.default_matmul_precision("highest"):
-        told, before = None, episode.before()
+        told, before = None, episode.before(actor.distribution)
         if signal is not None:
             times = jnp.arange(before.shape[0])[:, None]
             whole = times == 0, before, episode.observations, episode.states, times

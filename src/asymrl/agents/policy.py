@@ -44,7 +44,9 @@ class ActorPolicy:
         self._memory = self._actor.history.memory.initial(1)
 
     def act(self, observation: Any) -> Any:
-        """The next action: an index, a vector of indices, or a vector within the bounds of the action space."""
+        """The next action as the environment takes it, in its units and within its bounds: an index, an array, or a
+        dictionary or tuple of both.
+        """
         self.previous_action = self.draw(self.observe(observation), self.generator)
         return self.to_env(self.previous_action)
 
@@ -54,16 +56,16 @@ class ActorPolicy:
 
     def to_env(self, action: Any) -> Any:
         """An action of the policy as the environment takes it."""
-        placed = np.asarray(self._actor.distribution.to_world(jnp.asarray(action)[None])[0])
-        taken: Any = placed if placed.ndim else int(placed)
+        placed = self._actor.distribution.to_world(jnp.asarray(action)[None])
+        taken = jax.tree.map(lambda leaf: np.asarray(leaf[0]) if leaf.ndim > 1 else int(leaf[0]), placed)
         return self.env.act(taken) if isinstance(self.env, SteppedWorld) else taken
 
     def observe(self, observation: Any) -> Float[np.ndarray, "numbers"]:
         """Takes in the observation that follows `previous_action`; returns the probabilities of the next action.
 
-        Of a vector of indices, the probabilities of the first entry, then of the second, and so on. Of a vector of
-        numbers, the means of its entries and then their spreads, in coordinates where -1 and 1 are the bounds. Of a
-        greedy policy, the action values.
+        Of several choices, the probabilities of the first, then of the second, and so on. Then of numbers their means
+        and after them their spreads, in coordinates where -1 and 1 are the bounds. Of a greedy policy, the action
+        values.
         """
         space = self.env.observation_space
         if isinstance(self.env, SteppedWorld):

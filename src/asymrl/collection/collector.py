@@ -51,7 +51,7 @@ class Acting:
         # The actors as a list, which takes fewer calls to hand over than a model.
         return jax.tree.leaves(ready), (memory, features), before, chance, seeds
 
-    def _act_once(self, ready: Any, loop: tuple, given: tuple, t: Array, greedy: bool) -> tuple[tuple, Array, Array]:
+    def _act_once(self, ready: Any, loop: tuple, given: tuple, t: Array, greedy: bool) -> tuple[tuple, Array, Any]:
         memory, features = loop
         before, seen, chance = given
 
@@ -79,7 +79,7 @@ class Acting:
 
     def _act_in_streams(
         self, ready: Any, memory: Any, first: Array, before: Array, seen: Any, chance: Array, t: Array
-    ) -> tuple[Any, Array, Array, Array]:
+    ) -> tuple[Any, Array, Array, Any]:
         """The memories now, actions `[run, stream]`, their logarithmic probabilities, and what the world gets."""
 
         def choose(ready: Any, memory: Any, first: Array, before: Array, seen: Any, chance: Array) -> tuple:
@@ -130,7 +130,7 @@ class Collector:
         tape = _Tape(horizon, seen, truth)
         for t in range(horizon if steps is None else steps):
             loop, before, action = self.acting.act(ready, loop, (before, seen, chance), np.int32(t), greedy)
-            seen, truth, rewards, terminated, truncated = stepper.step(np.asarray(action), alive)
+            seen, truth, rewards, terminated, truncated = stepper.step(jax.tree.map(np.asarray, action), alive)
             out_of_time = t + 1 >= horizon
             tape.write(t, np.asarray(before), seen, truth, np.where(alive, rewards, 0.0))
             tape.lengths += alive

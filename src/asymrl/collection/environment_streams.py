@@ -69,7 +69,9 @@ def act_in_environments(
         given = jax.tree.map(by_run, (first, before, seen))
         memory, action, log_chosen, to_world = collector.acting.act_in_streams(ready, memory, *given, chance, k)
         action = np.asarray(action).reshape(before.shape)
-        seen_after, truth_after, rewards, terminated, truncated = stepper.step(np.asarray(to_world), alive)
+        seen_after, truth_after, rewards, terminated, truncated = stepper.step(
+            jax.tree.map(np.asarray, to_world), alive
+        )
         returns, times = returns + rewards, t
         actions[rows, t], t = action, (t + alive).astype(np.int32)
         truncated = ~terminated & (truncated | (t >= horizon))
@@ -109,12 +111,11 @@ def brought_to(
     held = collector.held.get(len(t))
     if held is not None and held.is_at(seed, actions, t, alive):
         return held.seen, held.truth
-    return replay(stepper, seed, np.asarray(collector.acting.policy.to_world(jnp.asarray(actions))), t, alive)
+    taken = jax.tree.map(np.asarray, collector.acting.policy.to_world(jnp.asarray(actions)))
+    return replay(stepper, seed, taken, t, alive)
 
 
-def replay(
-    stepper: Stepper, seed: np.ndarray, actions: np.ndarray, t: np.ndarray, alive: np.ndarray
-) -> tuple[Any, Any]:
+def replay(stepper: Stepper, seed: np.ndarray, actions: Any, t: np.ndarray, alive: np.ndarray) -> tuple[Any, Any]:
     """Brings every environment that is alive to time `t` of its episode; returns what is seen and true there."""
     longest, seen, truth = int(t[alive].max(initial=0)), None, None
     for k in range(longest + 1):
@@ -124,7 +125,9 @@ def replay(
             seen, truth = fresh if seen is None else chosen_rows(begins, fresh, (seen, truth))
         if k < longest:
             times = np.maximum(k - (longest - t), 0)
-            seen, truth, *_ = stepper.step(actions[np.arange(len(t)), times], alive & (t >= longest - k))
+            at = np.arange(len(t)), times
+            taken = jax.tree.map(lambda leaf, at=at: leaf[at], actions)
+            seen, truth, *_ = stepper.step(taken, alive & (t >= longest - k))
     return seen, truth
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
 from asymrl.collection.signals import critic_signal, follow_twice
-from asymrl.models.distributions import NO_ACTION
+from asymrl.models.distributions import Distribution, distribution_over
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
@@ -34,10 +34,9 @@ class Episodes(NamedTuple):
         """Which entries of the arrays `[time, episode]` belong to the episodes."""
         return jnp.arange(self.rewards.shape[0])[:, None] < self.lengths[None]
 
-    def before(self) -> Num[Array, "time+1 episode *action"]:
-        """The action before each observation."""
-        none = NO_ACTION if jnp.issubdtype(self.actions.dtype, jnp.integer) else 0
-        none = jnp.full_like(self.actions[:1], none)
+    def before(self, policy: Distribution) -> Num[Array, "time+1 episode *action"]:
+        """The action before each observation; before the first, what the policy has there."""
+        none = policy.none(1, self.actions.shape[1]).astype(self.actions.dtype)
         return jnp.concatenate([none, self.actions])
 
     def returns(self) -> Float[Array, "episode"]:
@@ -104,7 +103,7 @@ def lesson(env: World, settings: Settings, episodes: Episodes, length: int, key:
     """
     # A bootstrap needs the value of where the episode was cut off: one more step of what the critic reads.
     seen = length + 1 if settings.bootstrap_truncated else length
-    before = episodes.before()[:seen]
+    before = episodes.before(distribution_over(env.action_space))[:seen]
     observations, states = jax.tree.map(lambda leaf: leaf[:seen], (episodes.observations, episodes.states))
     signal = bootstrap_signal = None
     if "s" in settings.how.reads:

@@ -145,7 +145,7 @@ def whole_episodes(actor: Actor, episodes: Episodes, length: int) -> Piece:
     return Piece(
         first=times == 0,
         times=times,
-        before=cut(episodes.before()),
+        before=cut(episodes.before(actor.distribution)),
         observations=cut(episodes.observations),
         states=cut(episodes.states),
         actions=actions,

@@ -13,12 +13,22 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from asymrl.export.operator_graph import LOGITS, MEAN, PREVIOUS_ACTION, PROBABILITIES, SPREAD, VALUES, OperatorGraph
+from asymrl.export.operator_graph import (
+    ACTION,
+    INT64,
+    LOGITS,
+    MEAN,
+    PREVIOUS_ACTION,
+    PROBABILITIES,
+    SPREAD,
+    VALUES,
+    OperatorGraph,
+)
 from asymrl.models.agent import Actor
 from asymrl.models.attention import Attention
 from asymrl.models.compound import Stack, Window
-from asymrl.models.distributions import NO_ACTION, Categorical, Gaussian, Greedy
-from asymrl.models.features import EntryFeatures, Flat, Indexed, OneHot, Parts
+from asymrl.models.distributions import NO_ACTION, Categorical, Gaussian, Greedy, Joint, MultiCategorical
+from asymrl.models.features import EntryFeatures, Flat, Indexed, MixedFeatures, OneHot, Parts
 from asymrl.models.layers import Embedding, Linear
 from asymrl.models.memory import Feedforward, Gru, Lstm, Memory, Rnn
 from asymrl.models.normalised import LARGEST, Normalised
@@ -43,28 +53,49 @@ def build_graph(actor: Actor) -> OperatorGraph:
 
 def _policy(graph: OperatorGraph, actor: Actor, x: str) -> None:
     """Names the policy that the head's outputs `x` parametrise."""
-    kind = actor.distribution
-    graph.outputs = kind.outputs
-    if isinstance(kind, Greedy):
-        graph.results = (VALUES,)
-        graph.name_output(x, VALUES)
-        return
-    if isinstance(kind, Gaussian):
-        graph.results, graph.entries = (MEAN, SPREAD), kind.size
-        spread = graph.weight("spread/of_each", np.exp(np.asarray(actor.log_spread)))
-        graph.name_output(x, MEAN)
-        graph.name_output(graph.apply("Expand", spread, graph.apply("Shape", x)), SPREAD)
-        return
-    graph.results = (LOGITS, PROBABILITIES)
-    graph.name_output(x, LOGITS)
-    if isinstance(kind, Categorical):
-        graph.name_output(graph.apply("Softmax", x, axis=-1), PROBABILITIES)
-        return
-    graph.entries, shares, first = len(kind.sizes), [], 0
+    match actor.distribution:
+        case Greedy() as kind:
+            graph.name_result(x, VALUES, kind.n)
+        case Categorical() as kind:
+            graph.name_result(x, LOGITS, kind.n)
+            graph.name_result(graph.apply("Softmax", x, axis=-1), PROBABILITIES, kind.n)
+        case MultiCategorical() as kind:
+            graph.entries = len(kind.sizes)
+            _choices(graph, kind, x)
+        case Gaussian() as kind:
+            graph.entries = kind.size
+            _numbers(graph, kind, actor, x)
+        case Joint() as kind:
+            graph.entries, first = kind.first_number, 0
+            if kind.choices is not None:
+                first = kind.choices.outputs
+                _choices(graph, kind.choices, graph.columns(x, "actions/choices", 0, first))
+            if kind.numbers is not None:
+                graph.entries += kind.numbers.size
+                _numbers(graph, kind.numbers, actor, graph.columns(x, "actions/numbers", first, kind.numbers.size))
+
+
+def _choices(graph: OperatorGraph, kind: MultiCategorical, x: str) -> None:
+    """Several choices, whose logits are `x`."""
+    shares, first = [], 0
     for i, size in enumerate(kind.sizes):
         shares.append(graph.apply("Softmax", graph.columns(x, f"actions/{i}/logits", first, size), axis=-1))
         first += size
-    graph.name_output(graph.apply("Concat", *shares, axis=-1), PROBABILITIES)
+    graph.name_result(x, LOGITS, first)
+    graph.name_result(graph.apply("Concat", *shares, axis=-1), PROBABILITIES, first)
+
+
+def _numbers(graph: OperatorGraph, kind: Gaussian, actor: Actor, x: str) -> None:
+    """Numbers, whose means are `x`."""
+    spread = graph.weight("spread/of_each", np.exp(np.asarray(actor.log_spread)))
+    graph.name_result(x, MEAN, kind.size)
+    graph.name_result(graph.apply("Expand", spread, graph.apply("Shape", x)), SPREAD, kind.size)
+    middle, half = (np.asarray(each, np.float32).ravel() for each in kind.scale())
+    placed = graph.apply("Mul", x, graph.weight("units/half", half))
+    placed = graph.apply("Add", placed, graph.weight("units/middle", middle))
+    for operator, name, end in zip(("Max", "Min"), ("low", "high"), kind.space.bounds(), strict=True):
+        placed = graph.apply(operator, placed, graph.weight(f"units/{name}", np.asarray(end, np.float32).ravel()))
+    graph.name_result(placed, ACTION, kind.size)
 
 
 def _linear(graph: OperatorGraph, name: str, layer: Linear, x: str) -> str:
@@ -81,12 +112,21 @@ def _previous_action(graph: OperatorGraph, phi: Any) -> str:
     assert NO_ACTION == -1
     if isinstance(phi, Flat):
         return PREVIOUS_ACTION
+    if isinstance(phi, MixedFeatures):
+        first = len(phi.choices.parts)
+        chosen = graph.apply("Cast", graph.columns(PREVIOUS_ACTION, "actions/chosen", 0, first), to=INT64)
+        numbers = graph.columns(PREVIOUS_ACTION, "actions/taken", first, phi.numbers)
+        return graph.apply("Concat", _indices_taken(graph, phi.choices, chosen), numbers, axis=-1)
     if isinstance(phi, EntryFeatures):
-        entries = [graph.columns(PREVIOUS_ACTION, f"actions/{i}/place", i) for i in range(len(phi.parts))]
-        pairs = enumerate(zip(phi.parts, entries, strict=True))
-        features = [_index_taken(graph, part, entry, f"actions/{i}/table") for i, (part, entry) in pairs]
-        return graph.apply("Concat", *features, axis=-1)
+        return _indices_taken(graph, phi, PREVIOUS_ACTION)
     return _index_taken(graph, phi, PREVIOUS_ACTION, "actions/table")
+
+
+def _indices_taken(graph: OperatorGraph, phi: EntryFeatures, indices: str) -> str:
+    entries = [graph.columns(indices, f"actions/{i}/place", i) for i in range(len(phi.parts))]
+    pairs = enumerate(zip(phi.parts, entries, strict=True))
+    features = [_index_taken(graph, part, entry, f"actions/{i}/table") for i, (part, entry) in pairs]
+    return graph.apply("Concat", *features, axis=-1)
 
 
 def _index_taken(graph: OperatorGraph, phi: Any, index: str, name: str) -> str:

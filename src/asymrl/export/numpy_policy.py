@@ -13,11 +13,14 @@ def _softmax(x, axis):
 OPERATORS = {  # the ONNX operators that policies consist of
     "Add": np.add,
     "Clip": np.clip,
+    "Cast": lambda x, to: x.astype({1: np.float32, 7: np.int64}[to]),
     "Concat": lambda *xs, axis: np.concatenate(xs, axis),
     "Expand": lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape))),
     "Gather": lambda x, index, axis: np.take(x, index, axis),
     "Identity": lambda x: x,
     "MatMul": np.matmul,
+    "Max": np.maximum,
+    "Min": np.minimum,
     "Mul": np.multiply,
     "Relu": lambda x: np.maximum(x, 0),
     "Reshape": lambda x, shape: x.reshape([x.shape[i] if n == 0 else n for i, n in enumerate(shape)]),
@@ -35,8 +38,8 @@ class NumpyPolicy:
     """Acts as the exported agent does: `reset()` before each episode, then `act(observation)` until it ends.
 
     Actions are sampled with `generator`, a `numpy.random.Generator`; without one, the most likely action is taken.
-    If another action is taken instead, set `policy.previous_action = action`; there, vectors of numbers are in
-    coordinates where -1 and 1 are their bounds, and indices count from 0.
+    If another action is taken instead, set `policy.previous_action = action`; there, numbers are in coordinates where
+    -1 and 1 are their bounds, indices count from 0, and of actions with parts all indices come before all numbers.
     """
 
     def __init__(self, path, generator=None):
@@ -45,9 +48,9 @@ class NumpyPolicy:
         if "about" not in self._weights:
             raise ValueError(f"{path}: not a policy; write one with `asymrl export RUN -o policy.npz`")
         self.about = json.loads(str(self._weights.pop("about")))
-        if self.about["version"] not in (1, 2):
+        if self.about["version"] not in (1, 2, 3):
             raise ValueError(
-                f"{path}: version {self.about['version']}, but this program reads versions 1 and 2; export it again"
+                f"{path}: version {self.about['version']}, but this program reads versions 1 to 3; export it again"
             )
         self._begin(generator)
 
@@ -55,36 +58,40 @@ class NumpyPolicy:
         self.action_names = self.about["action_names"]
         self.actions = self.about.get("actions", {})
         self._reading = {tuple(each["path"]): each for each in self.about.get("reading", [])}
-        self.is_vector = "low" in self.actions
-        self.sizes = self.actions.get("sizes")
+        self.sizes = self.actions.get("sizes")  # of the choices, if actions are more than one index
+        self.has_numbers = bool(self.actions.get("low"))
         self.is_greedy = "values" in self.about.get("results", ())
-        self._shown = ["mean", "spread"] if self.is_vector else ["values"] if self.is_greedy else ["probabilities"]
+        shares = [] if self.has_numbers and not self.sizes else ["values" if self.is_greedy else "probabilities"]
+        self._shown = shares + (["mean", "spread"] if self.has_numbers else [])
         self.generator = generator
         self.reset()
 
     def reset(self):
         """Clears the memory: an episode begins."""
-        if self.is_vector:
-            self.previous_action = np.zeros(len(self.action_names), np.float32)
+        if self.has_numbers:
+            choices = [-1] * len(self.sizes or ())
+            self.previous_action = np.array([*choices, *([0] * len(self.actions["low"]))], np.float32)
         else:
             self.previous_action = -1 if self.sizes is None else np.full(len(self.sizes), -1)
         self._memory = {name: np.zeros((1, *shape), np.float32) for name, shape in self.about["memory"]}
 
     def act(self, observation):
-        """The next action, as the environment takes it: an index, a vector of indices, or one within its bounds."""
+        """The next action as the environment takes it, in its own units: an index, an array, or a dict or tuple."""
         self.previous_action = self.draw(self.observe(observation), self.generator)
         return self.to_env(self.previous_action)
 
     def draw(self, shown, generator):
         """An action from what `observe` returns: sampled, or without a generator the most likely one."""
-        if self.is_vector:
-            mean, spread = np.split(shown, 2)
-            noise = 0 if generator is None else generator.normal(size=mean.shape)
-            return (mean + spread * noise).astype(np.float32)
-        if self.sizes is None:
+        if self.sizes is None and not self.has_numbers:
             return self._draw_index(shown, generator)
-        entries = np.split(shown, np.cumsum(self.sizes)[:-1])
-        return np.array([self._draw_index(shares, generator) for shares in entries])
+        ends = np.cumsum(self.sizes or [0])
+        entries = np.split(shown[: ends[-1]], ends[:-1]) if self.sizes else []
+        chosen = np.array([self._draw_index(shares, generator) for shares in entries], np.int64)
+        if not self.has_numbers:
+            return chosen
+        mean, spread = np.split(shown[ends[-1] :], 2)
+        noise = 0 if generator is None else generator.normal(size=mean.shape)
+        return np.concatenate([chosen, mean + spread * noise]).astype(np.float32)
 
     def _draw_index(self, shares, generator):
         if generator is None or self.is_greedy:
@@ -93,27 +100,45 @@ class NumpyPolicy:
 
     def to_env(self, action):
         """An action of the policy as the environment takes it."""
-        if self.sizes is not None:
-            return np.add(action, self.actions["first"]).astype(self.actions["dtype"]).reshape(self.actions["shape"])
-        if not self.is_vector:
+        if self.sizes is None and not self.has_numbers:
             return int(action) + self.actions.get("first", 0)
-        pairs = zip(self.actions["low"], self.actions["high"], strict=True)
-        # An entry without a bound is not scaled.
-        ends = np.array([(-1, 1) if None in pair else pair for pair in pairs], np.float32).T
-        placed = (ends[0] + ends[1]) / 2 + (ends[1] - ends[0]) / 2 * action
-        dtype = self.actions.get("dtype", "float32")
+        action = np.asarray(action)
+        first = len(self.sizes or ())
+        numbers = self._placed(action[first:]) if self.has_numbers else action[first:]
+        if "parts" in self.actions:
+            return self._assembled(self.actions["parts"], action[:first].astype(np.int64), numbers)
+        form = {"take": "choices" if self.sizes else "numbers", "at": 0, "count": len(action), **self.actions}
+        return self._assembled(form, action[:first], numbers)
+
+    def _placed(self, numbers):
+        """Numbers in the units of the environment; an entry without a bound is not scaled."""
+        bounds = list(zip(self.actions["low"], self.actions["high"], strict=True))
+        ends = np.array([(-1, 1) if None in pair else pair for pair in bounds], np.float32).T
+        return (ends[0] + ends[1]) / 2 + (ends[1] - ends[0]) / 2 * numbers
+
+    def _assembled(self, form, choices, numbers):
+        """A part of an action, as its form says: a dict or tuple of parts, some of the choices, or of the numbers."""
+        if "take" not in form:
+            parts = [self._assembled(part, choices, numbers) for part in form["parts"]]
+            return tuple(parts) if form["keys"] is None else dict(zip(form["keys"], parts, strict=True))
+        own = slice(form["at"], form["at"] + form["count"])
+        if form["take"] == "choices":
+            taken = np.add(choices[own], form["first"])
+            return int(taken[0]) if form["shape"] is None else taken.astype(form["dtype"]).reshape(form["shape"])
+        dtype = np.dtype(form.get("dtype", "float32"))
+        exact = dtype if dtype.kind == "f" else np.dtype("float64")
         low, high = (
-            np.array([sign * np.inf if bound is None else bound for bound in self.actions[name]], dtype)
+            np.array([sign * np.inf if bound is None else bound for bound in self.actions[name][own]], exact)
             for name, sign in (("low", -1), ("high", 1))
         )
-        return np.clip(placed.astype(dtype), low, high).reshape(self.actions["shape"])
+        placed = numbers[own] if dtype.kind == "f" else np.rint(numbers[own])
+        return np.clip(placed.astype(exact), low, high).astype(dtype).reshape(form["shape"])
 
     def observe(self, observation):
         """Takes in an observation, made after `previous_action`. Returns the probabilities of the next action.
 
-        If actions are vectors of indices, returns the probabilities of each entry, one after the other; if they are
-        vectors of numbers, the means of the entries and then their spreads. Of a policy that takes the best action, it
-        returns the action values.
+        If actions have several choices, returns the probabilities of each, one after the other; then of numbers the
+        means, then their spreads. Of a policy that takes the best action, it returns the action values.
         """
         values = {**self._weights, **self._read(observation)}
         for operator, inputs, outputs, attributes in self.about["nodes"]:
@@ -124,7 +149,7 @@ class NumpyPolicy:
 
     def _read(self, observation):
         """The inputs of a step, each with a leading axis of one episode."""
-        previous = np.array([self.previous_action], np.float32 if self.is_vector else np.int64)
+        previous = np.array([self.previous_action], np.float32 if self.has_numbers else np.int64)
         values = {"previous_action": previous, **self._memory}
         for name, path, shape, dtype in self.about["observation"]:
             how = self._reading.get(tuple(path), {"keys": path, "first": 0, "scale": 1})

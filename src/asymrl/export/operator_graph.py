@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 PREVIOUS_ACTION, LOGITS, PROBABILITIES = "previous_action", "logits", "probabilities"
-MEAN, SPREAD = "mean", "spread"  # of actions that are vectors of numbers
+MEAN, SPREAD = "mean", "spread"  # of actions that are vectors of numbers, where -1 and 1 are the bounds
+ACTION = "action"  # the means in the units of the environment, within its bounds
+INT64 = 7  # the number of this type in ONNX
 VALUES = "values"  # of the actions, where the best one is taken
 
 
@@ -55,8 +57,7 @@ class OperatorGraph:
         self.weights: dict[str, np.ndarray] = {}
         self.parts: list[Part] = []
         self.slots: list[Slot] = []
-        self.results: tuple[str, ...] = ()  # the outputs that describe the policy
-        self.outputs = 0  # how many numbers each of them has
+        self.results: dict[str, int] = {}  # the outputs that describe the policy, and how many numbers each has
         self.entries: int | None = None  # how many entries an action has, if it is a vector
         self._values = 0
 
@@ -99,6 +100,11 @@ class OperatorGraph:
     def name_output(self, x: str, name: str) -> None:
         """Makes a value an output of the step."""
         self.nodes.append(Node("Identity", (x,), (name,), {}))
+
+    def name_result(self, x: str, name: str, count: int) -> None:
+        """Makes a value an output that describes the policy, with so many numbers."""
+        self.results[name] = count
+        self.name_output(x, name)
 
     def _add(
         self, operator: str, inputs: tuple[str, ...], count: int, attributes: dict[str, int | list[int]]

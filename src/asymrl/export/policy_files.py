@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from asymrl.export.operator_graph import MEAN, PREVIOUS_ACTION, VALUES, OperatorGraph
+from asymrl.export.operator_graph import ACTION, MEAN, PREVIOUS_ACTION, PROBABILITIES, VALUES, OperatorGraph
 from asymrl.learning.settings import Settings
-from asymrl.worlds.spaces import Box, Discrete, MultiDiscrete, Space
+from asymrl.models.distributions import distribution_over
+from asymrl.worlds.spaces import Box, Discrete, Record, Space, choice_sizes, number_box
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
-NPZ_VERSION = 2
+NPZ_VERSION = 3
 # Old enough for every runtime of the last years, new enough for all operators in use.
 OPSET, IR_VERSION = 18, 8
 
@@ -45,22 +49,49 @@ class PolicyFacts(NamedTuple):
 def actions_of(env: World) -> dict[str, Any]:
     """The number of the first action; or where actions are vectors, their shape and dtype, and more.
 
-    Of vectors of numbers the bounds of each entry (None: no bound); of vectors of indices how many each entry has, and
-    the number of the first.
+    Of numbers the bounds of each (None: no bound); of choices how many values each has, and the number of the first. An
+    action with parts has these lists for all parts together, and in `parts` what each part takes from where.
     """
     space: Space = env.action_space
+    taken = jax.tree.map(np.asarray, distribution_over(space).to_world(distribution_over(space).mode(_zeros(space))))
+    taken = env.act(taken) if isinstance(env, SteppedWorld) else taken
     if isinstance(space, Discrete):
-        return {"first": int(env.act(0)) if isinstance(env, SteppedWorld) else 0}
-    if isinstance(space, MultiDiscrete):
-        nothing = np.zeros(space.shape, space.dtype)
-        least = env.act(nothing) if isinstance(env, SteppedWorld) else nothing
-        form = {"shape": list(least.shape), "dtype": str(least.dtype)}
-        return {"sizes": list(space.sizes), "first": least.ravel().tolist(), **form}
-    assert isinstance(space, Box)
-    ends = (np.broadcast_to(np.asarray(end, np.float64), space.shape).ravel() for end in (space.low, space.high))
+        return {"first": int(taken)}
+    numbers = number_box(space)
+    ends = (np.broadcast_to(np.asarray(end, np.float64), numbers.shape) for end in (numbers.low, numbers.high))
     low, high = ([_finite(bound) for bound in end] for end in ends)
-    taken = env.act(np.zeros(space.shape)) if isinstance(env, SteppedWorld) else np.zeros(space.shape, np.float32)
-    return {"shape": list(taken.shape), "dtype": str(taken.dtype), "low": low, "high": high}
+    bounds = {"low": low, "high": high} if low else {}
+    sizes = {"sizes": list(choice_sizes(space))} if choice_sizes(space) else {}
+    form = _form(space, taken, {"choices": 0, "numbers": 0})
+    if isinstance(space, Record):
+        return {**sizes, **bounds, "parts": form}
+    return {**sizes, **bounds, **{name: form[name] for name in ("first", "shape", "dtype") if name in form}}
+
+
+def _zeros(space: Space) -> Any:
+    kind = distribution_over(space)
+    return jnp.zeros(kind.outputs + kind.spreads)
+
+
+def _form(space: Space, taken: Any, at: dict[str, int]) -> dict[str, Any]:
+    """How an action is put together, from an example of one that the environment takes: the first of each choice."""
+    if isinstance(space, Record):
+        is_dict = isinstance(taken, Mapping)
+        by_name = {str(key): (key, value) for key, value in (taken.items() if is_dict else enumerate(taken))}
+        keys = [by_name[name][0] for name, _ in space.items()] if is_dict else None
+        return {"keys": keys, "parts": [_form(part, by_name[name][1], at) for name, part in space.items()]}
+    what, count = "numbers" if isinstance(space, Box) else "choices", math.prod(space.shape)
+    at[what], start = at[what] + count, at[what]
+    array = np.asarray(taken)
+    own: dict[str, Any] = {
+        "shape": None if isinstance(space, Discrete) else list(array.shape),
+        "dtype": str(array.dtype),
+    }
+    return (
+        {"take": what, "at": start, "count": count}
+        | ({} if what == "numbers" else {"first": array.ravel().tolist()})
+        | own
+    )
 
 
 def reading_of(env: World) -> list[dict[str, Any]]:
@@ -76,8 +107,8 @@ def save_npz(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
     """Writes the weights as NumPy arrays and the list of operators as JSON among them, under `about`."""
     description = {
         "format": "asymrl policy",
-        # Programs that read version 1 know one index or a vector of numbers only.
-        "version": NPZ_VERSION if VALUES in graph.results or "sizes" in facts.actions else 1,
+        # Programs that read version 1 know a single choice only, those of version 2 no numbers in units.
+        "version": NPZ_VERSION if ACTION in graph.results else 2 if VALUES in graph.results or graph.entries else 1,
         **_description(graph, facts),
         "nodes": graph.nodes,
     }
@@ -112,13 +143,15 @@ def save_onnx(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
 def _no_action(graph: OperatorGraph) -> str:
     if graph.entries is None:
         return "-1"
-    return "zeros" if MEAN in graph.results else "-1 in each entry"
+    if MEAN not in graph.results:
+        return "-1 in each entry"
+    return "-1 in each entry that is a choice and 0 in the others" if PROBABILITIES in graph.results else "zeros"
 
 
 def _description(graph: OperatorGraph, facts: PolicyFacts) -> dict[str, Any]:
     """What a program needs to run the policy, and what a person may want to know about it."""
     memory = [(slot.name, slot.shape) for slot in graph.slots]
-    return {**facts._asdict(), "observation": graph.parts, "memory": memory, "results": graph.results}
+    return {**facts._asdict(), "observation": graph.parts, "memory": memory, "results": list(graph.results)}
 
 
 def _onnx_graph(graph: OperatorGraph, facts: PolicyFacts) -> Any:
@@ -145,7 +178,7 @@ def _onnx_graph(graph: OperatorGraph, facts: PolicyFacts) -> Any:
             value(PREVIOUS_ACTION, "float32" if MEAN in graph.results else "int64", *entries),
             *remembered(after=False),
         ],
-        outputs=[*(value(name, "float32", graph.outputs) for name in graph.results), *remembered(after=True)],
+        outputs=[*(value(name, "float32", n) for name, n in graph.results.items()), *remembered(after=True)],
         initializer=[onnx.numpy_helper.from_array(array, name) for name, array in graph.weights.items()],
     )
 

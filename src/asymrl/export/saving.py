@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from asymrl.adapters.gym.environment import Environment
@@ -61,7 +62,8 @@ def largest_difference(agent: ActorPolicy, exported: NumpyPolicy, *, episodes: i
             shown = agent.observe(observation)
             action = agent.draw(shown, generator)
             taken = agent.to_env(action)
-            pairs = ((exported.observe(observation), shown), (exported.to_env(action), taken))
+            ours, theirs = (jax.tree.leaves(each) for each in (exported.to_env(action), taken))
+            pairs = ((exported.observe(observation), shown), *zip(ours, theirs, strict=True))
             largest = max(largest, *(_difference(*pair) for pair in pairs))
             agent.previous_action = exported.previous_action = action
             observation, _, terminated, truncated, _ = env.step(taken)

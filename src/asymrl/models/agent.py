@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 from asymrl.models.architecture import Architecture
 from asymrl.models.attention import Attention
 from asymrl.models.compound import Stack, Window
-from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, Gaussian, distribution_over
+from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, distribution_over
 from asymrl.models.features import action_features, kind_of, observation_features, state_features
 from asymrl.models.layers import Features, Mlp, product
 from asymrl.models.memory import Carry, Feedforward, Gru, Lstm, Memory, Rnn
@@ -144,7 +144,9 @@ def _is_index(before: Num[Array, "..."]) -> bool:
 
 
 def _some_action(before: Num[Array, "..."]) -> Num[Array, "..."]:
-    """An action to look up where there is none; what is found is not used."""
+    """An action to look up where there is none; what is found is not used. Of choices and numbers together, see
+    `MixedFeatures`.
+    """
     return jnp.maximum(before, 0) if _is_index(before) else before
 
 
@@ -187,7 +189,8 @@ class Actor(eqx.Module):
         self.history = History(history_key, actions, observations, shape, horizon, shape.of_actor)
         outputs = self.distribution.outputs
         self.head = Mlp(head_key, self.history.memory.size, _hidden(shape, observations), outputs)
-        self.log_spread = jnp.full(outputs, LOG_SPREAD) if isinstance(self.distribution, Gaussian) else None
+        spreads = self.distribution.spreads
+        self.log_spread = jnp.full(spreads, LOG_SPREAD) if spreads else None
 
     def policy(self, features: Float[Array, "*batch size"]) -> Float[Array, "*batch parameters"]:
         """The parameters, from the features of the history."""
@@ -231,10 +234,11 @@ class ReadyActor(eqx.Module):
         return carry, _with_spread(self.head.act(features, jnp.array(True)), self.log_spread)
 
 
-def _with_spread(outputs: Float[Array, "*batch outputs"], log_spread: Float[Array, "outputs"] | None) -> Array:
+def _with_spread(outputs: Float[Array, "*batch outputs"], log_spread: Float[Array, "spreads"] | None) -> Array:
     if log_spread is None:
         return outputs
-    return jnp.concatenate([outputs, jnp.broadcast_to(log_spread, outputs.shape)], axis=-1)
+    spreads = jnp.broadcast_to(log_spread, (*outputs.shape[:-1], *log_spread.shape))
+    return jnp.concatenate([outputs, spreads], axis=-1)
 
 
 class Critic(eqx.Module):

@@ -1,17 +1,28 @@
-"""Distributions of actions: what a policy's numbers mean, for indices, vectors of indices and vectors of numbers."""
+"""Distributions of actions: what a policy's numbers mean, for indices, vectors of indices or numbers, and both."""
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Num, PRNGKeyArray
 
-from asymrl.worlds.spaces import Box, Discrete, MultiDiscrete, Space
+from asymrl.worlds.spaces import (
+    Box,
+    Discrete,
+    MultiDiscrete,
+    Record,
+    Space,
+    action_problem,
+    choice_sizes,
+    number_box,
+)
 
 NO_ACTION = -1  # stands before the first action of an episode; its features are zeros
 
@@ -31,6 +42,11 @@ class _OneOfMany:
         """How many numbers the policy network gives."""
         return self.n
 
+    @property
+    def spreads(self) -> int:
+        """How many logarithmic spreads the policy has besides: none."""
+        return 0
+
     def chance(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "*batch"]:
         """What is random about actions, drawn beforehand."""
         return jax.random.uniform(key, shape)
@@ -42,6 +58,10 @@ class _OneOfMany:
     def none(self, *shape: int) -> Int[Array, "*batch"]:
         """What stands before the first action."""
         return jnp.full(shape, NO_ACTION, jnp.int32)
+
+    def in_units(self, shown: Float[np.ndarray, "*batch numbers"]) -> Float[np.ndarray, "*batch numbers"]:
+        """What `shown` gives, as people read it: the same."""
+        return shown
 
     def to_world(self, actions: Int[Array, "*batch"]) -> Int[Array, "*batch"]:
         """The actions as the world takes them."""
@@ -133,6 +153,11 @@ class MultiCategorical:
         return sum(self.sizes)
 
     @property
+    def spreads(self) -> int:
+        """How many logarithmic spreads the policy has besides: none."""
+        return 0
+
+    @property
     def each(self) -> Categorical:
         """The distribution of each entry, once all have been given the same number of logits; see `entries`."""
         return Categorical(max(self.sizes))
@@ -183,6 +208,10 @@ class MultiCategorical:
         """What stands before the first action."""
         return jnp.full((*shape, len(self.sizes)), NO_ACTION, jnp.int32)
 
+    def in_units(self, shown: Float[np.ndarray, "*batch numbers"]) -> Float[np.ndarray, "*batch numbers"]:
+        """What `shown` gives, as people read it: the same."""
+        return shown
+
     def to_world(self, actions: Int[Array, "*batch entries"]) -> Int[Array, "*batch entries"]:
         """The actions as the world takes them."""
         return actions
@@ -209,6 +238,11 @@ class Gaussian:
     @property
     def outputs(self) -> int:
         """How many numbers the policy network gives; the spreads do not depend on the history."""
+        return self.size
+
+    @property
+    def spreads(self) -> int:
+        """How many logarithmic spreads the policy has besides."""
         return self.size
 
     def chance(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "*batch size"]:
@@ -247,12 +281,23 @@ class Gaussian:
         """The actions as the world takes them."""
         shaped = actions.reshape(*actions.shape[:-1], *self.space.shape)
         low, high = self.space.bounds()
-        # An entry with a bound at infinity is taken as it is.
-        finite = np.isfinite(low) & np.isfinite(high)
-        low_end, high_end = np.where(finite, low, -1.0), np.where(finite, high, 1.0)
-        middle, half = (low_end + high_end) / 2, (high_end - low_end) / 2
+        middle, half = self.scale()
         place = jnp.broadcast_to(middle, shaped.shape) + jnp.broadcast_to(half, shaped.shape) * shaped
         return jnp.clip(place, jnp.broadcast_to(low, place.shape), jnp.broadcast_to(high, place.shape))
+
+    def scale(self) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
+        """Middle and half width of the action space; an entry with a bound at infinity is taken as it is: 0 and 1."""
+        low, high = self.space.bounds()
+        finite = np.isfinite(low) & np.isfinite(high)
+        low_end, high_end = np.where(finite, low, -1.0), np.where(finite, high, 1.0)
+        return (low_end + high_end) / 2, (high_end - low_end) / 2
+
+    def in_units(self, shown: Float[np.ndarray, "*batch both"]) -> Float[np.ndarray, "*batch both"]:
+        """What `shown` gives, as people read it: in the units of the world, means clipped to its bounds."""
+        mean, spread = np.split(shown, 2, axis=-1)
+        middle, half = (each.ravel() for each in self.scale())
+        low, high = (end.ravel() for end in self.space.bounds())
+        return np.concatenate([np.clip(middle + half * mean, low, high), half * spread], axis=-1)
 
     def draw(self, shown: Float[np.ndarray, "both"], generator: np.random.Generator | None) -> Any:
         """An action from what `shown` gives: drawn with the generator, or without one the mean."""
@@ -260,19 +305,149 @@ class Gaussian:
         return mean if generator is None else (mean + spread * generator.normal(size=mean.shape)).astype(np.float32)
 
 
-Distribution = Categorical | Greedy | MultiCategorical | Gaussian
+@dataclass(frozen=True)
+class Joint:
+    """Several actions at once, choices and numbers, independent of each other given the history.
+
+    An action is a vector: first all choices of the record, then all its numbers, each in the order of the record. So
+    are the parameters: the logits of the choices, the means of the numbers, then their logarithmic spreads.
+    """
+
+    space: Record
+
+    @functools.cached_property
+    def choices(self) -> MultiCategorical | None:
+        sizes = choice_sizes(self.space)
+        return MultiCategorical(sizes) if sizes else None
+
+    @functools.cached_property
+    def numbers(self) -> Gaussian | None:
+        box = number_box(self.space)
+        return Gaussian(box) if box.shape[0] else None
+
+    @property
+    def parts(self) -> list[MultiCategorical | Gaussian]:
+        return [part for part in (self.choices, self.numbers) if part is not None]
+
+    @property
+    def first_number(self) -> int:
+        """Where the numbers begin in an action: how many choices there are."""
+        return 0 if self.choices is None else len(self.choices.sizes)
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the policy network gives."""
+        return sum(part.outputs for part in self.parts)
+
+    @property
+    def spreads(self) -> int:
+        """How many logarithmic spreads the policy has besides."""
+        return sum(part.spreads for part in self.parts)
+
+    def of_parts(self, parameters: Any) -> list[Any]:
+        """Parameters, or what `shown` gives, part by part."""
+        return [each for each in self._cut(parameters, 0 if self.choices is None else self.choices.outputs)]
+
+    def _cut(self, values: Any, at: int) -> Iterator[Any]:
+        if self.choices is not None:
+            yield values[..., :at]
+        if self.numbers is not None:
+            yield values[..., at:]
+
+    def _actions(self, values: Any) -> list[Any]:
+        """Actions, or what is random about them, part by part."""
+        return list(self._cut(values, self.first_number))
+
+    def _joined(self, actions: list[Array]) -> Array:
+        # Indices are exact in a float32 up to 2^24.
+        dtype = jnp.int32 if self.numbers is None else jnp.float32
+        return jnp.concatenate([each.astype(dtype) for each in actions], axis=-1)
+
+    def chance(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "*batch entries"]:
+        """What is random about actions, drawn beforehand."""
+        keys = jax.random.split(key, len(self.parts))
+        drawn = [part.chance(k, shape) for part, k in zip(self.parts, keys, strict=True)]
+        return jnp.concatenate(drawn, axis=-1)
+
+    def choose(self, parameters: Float[Array, "*batch all"], chance: Float[Array, "*batch entries"]) -> Array:
+        """Each part drawn with its own chance."""
+        given = zip(self.parts, self.of_parts(parameters), self._actions(chance), strict=True)
+        return self._joined([part.choose(*each) for part, *each in given])
+
+    def mode(self, parameters: Float[Array, "*batch all"]) -> Num[Array, "*batch entries"]:
+        """The most likely index of each choice, and the means."""
+        return self._joined([part.mode(each) for part, each in zip(self.parts, self.of_parts(parameters), strict=True)])
+
+    def log_probability(self, parameters: Float[Array, "*batch all"], actions: Array) -> Float[Array, "*batch"]:
+        """The logarithm of the probability of the choices times the density of the numbers."""
+        total = jnp.zeros(actions.shape[:-1])
+        for part, own, taken in zip(self.parts, self.of_parts(parameters), self._actions(actions), strict=True):
+            taken = taken.astype(jnp.int32) if isinstance(part, MultiCategorical) else taken
+            total = total + part.log_probability(own, taken)
+        return total
+
+    def negentropy(self, parameters: Float[Array, "*batch all"]) -> Float[Array, "*batch"]:
+        """The sum over all parts."""
+        each = [part.negentropy(own) for part, own in zip(self.parts, self.of_parts(parameters), strict=True)]
+        return functools.reduce(jnp.add, each)
+
+    def shown(self, parameters: Float[Array, "*batch all"]) -> Float[Array, "*batch all"]:
+        """What a person wants to see of the policy: probabilities of the choices, then means, then spreads."""
+        each = [part.shown(own) for part, own in zip(self.parts, self.of_parts(parameters), strict=True)]
+        return jnp.concatenate(each, axis=-1)
+
+    def in_units(self, shown: Float[np.ndarray, "*batch all"]) -> Float[np.ndarray, "*batch all"]:
+        """What `shown` gives, as people read it: means and spreads in the units of the world."""
+        each = [part.in_units(own) for part, own in zip(self.parts, self.of_parts(shown), strict=True)]
+        return np.concatenate(each, axis=-1)
+
+    def none(self, *shape: int) -> Num[Array, "*batch entries"]:
+        """What stands before the first action: no choice, and zeros."""
+        return self._joined([part.none(*shape) for part in self.parts])
+
+    def to_world(self, actions: Num[Array, "*batch entries"]) -> dict[str, Any]:
+        """The actions as the world takes them: dictionaries of arrays `[*batch, ...]`."""
+        choices = actions[..., : self.first_number].astype(jnp.int32)
+        numbers = choices if self.numbers is None else self.numbers.to_world(actions[..., self.first_number :])
+        return self._record(
+            self.space, iter(range(choices.shape[-1])), choices, iter(range(numbers.shape[-1])), numbers
+        )
+
+    def _record(
+        self, space: Space, choice: Iterator[int], choices: Array, number: Iterator[int], numbers: Array
+    ) -> Any:
+        match space:
+            case Record():
+                rest = choice, choices, number, numbers
+                return {name: self._record(part, *rest) for name, part in space.items()}
+            case Discrete():
+                return choices[..., next(choice)]
+            case MultiDiscrete():
+                return jnp.stack([choices[..., next(choice)] for _ in space.sizes], axis=-1)
+        places = [next(number) for _ in range(math.prod(space.shape))]
+        return numbers[..., np.asarray(places, int)].reshape(*numbers.shape[:-1], *space.shape)
+
+    def draw(self, shown: Float[np.ndarray, "all"], generator: np.random.Generator | None) -> Any:
+        """An action from what `shown` gives: drawn with the generator, or without one the most likely."""
+        each = [part.draw(own, generator) for part, own in zip(self.parts, self.of_parts(shown), strict=True)]
+        return np.concatenate(each).astype(np.int32 if self.numbers is None else np.float32)
+
+
+Distribution = Categorical | Greedy | MultiCategorical | Gaussian | Joint
 
 
 def distribution_over(actions: Space) -> Distribution:
     """The distribution over an action space."""
+    if problem := action_problem(actions):
+        raise ValueError(f"these actions have no policy: {problem}")
     if isinstance(actions, Discrete):
         return Categorical(actions.n)
     if isinstance(actions, MultiDiscrete):
         return MultiCategorical(actions.sizes)
     if isinstance(actions, Box):
         return Gaussian(actions)
-    kind = type(actions).__name__
-    raise ValueError(f"actions of the kind {kind} have no policy here; use Discrete, MultiDiscrete or Box")
+    assert isinstance(actions, Record)
+    return Joint(actions)
 
 
 def greedy_over(actions: Space) -> Greedy:
@@ -285,4 +460,6 @@ def greedy_over(actions: Space) -> Greedy:
 
 def listing_problem(actions: Space) -> str | None:
     """Why there is no list of actions, one value each, or None if there is: what dqn and its variants must ask."""
-    return None if isinstance(actions, Discrete) else "its actions are vectors"
+    if isinstance(actions, Discrete):
+        return None
+    return "its actions have several parts" if isinstance(actions, Record) else "its actions are vectors"

@@ -21,7 +21,18 @@ from asymrl.models.grid_product import grid_product, visits
 from asymrl.models.grid_windows import Convolutions, layer
 from asymrl.models.layers import Embedding, Features, look_up, product
 from asymrl.models.normalised import Normalised
-from asymrl.worlds.spaces import Box, Discrete, Indices, MultiDiscrete, Place, Record, Simplex, Space
+from asymrl.worlds.spaces import (
+    Box,
+    Discrete,
+    Indices,
+    MultiDiscrete,
+    Place,
+    Record,
+    Simplex,
+    Space,
+    choice_sizes,
+    number_box,
+)
 
 EMBEDDING_SIZE = 64
 GRID_EMBEDDING_SIZE = 8
@@ -199,6 +210,24 @@ class EntrySum(Features):
         return sum_of([part(value[..., i]) for i, part in enumerate(self.parts)])
 
 
+class MixedFeatures(Features):
+    """A vector of choices and numbers: the features of the choices, zeros where there is none, then the numbers."""
+
+    choices: EntryFeatures
+    numbers: int = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        return self.choices.size + self.numbers
+
+    def __call__(self, value: Float[Array, "*batch entries"]) -> Float[Array, "*batch size"]:
+        chosen, numbers = jnp.split(value, [len(self.choices.parts)], axis=-1)
+        features = self.choices(jnp.maximum(chosen, 0).astype(jnp.int32))
+        # Of the choices all are NO_ACTION, or none is.
+        there = jnp.broadcast_to(chosen[..., :1] >= 0, features.shape)
+        return jnp.concatenate([jnp.where(there, features, 0.0), numbers], axis=-1)
+
+
 def sum_of(arrays: list[Float[Array, "..."]]) -> Float[Array, "..."]:
     """The sum of arrays of one shape."""
     return functools.reduce(jnp.add, arrays)
@@ -256,6 +285,13 @@ def kind_of(observation_space: Space) -> str:
 
 def action_features(key: PRNGKeyArray, space: Space, kind: str) -> Features:
     """phi(a)."""
+    if isinstance(space, Record):
+        sizes, numbers = choice_sizes(space), number_box(space)
+        if not sizes:
+            return action_features(key, numbers, kind)
+        choices = action_features(key, MultiDiscrete(sizes), kind)
+        assert isinstance(choices, EntryFeatures)
+        return MixedFeatures(choices, numbers.shape[0]) if numbers.shape[0] else choices
     if isinstance(space, MultiDiscrete):
         keys = jax.random.split(key, len(space.sizes))
         return EntryFeatures(

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from asymrl.agents.playback import Playback, critic_name
 from asymrl.agents.trained import TrainedRun
 from asymrl.audit.episode_values import ExactPolicy, episode_beliefs, episode_states, episode_values
-from asymrl.models.distributions import Distribution, Gaussian, Greedy, MultiCategorical
+from asymrl.models.distributions import Categorical, Distribution, Greedy
 from asymrl.pages.episode_pictures import EpisodePictures
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.world import World
@@ -46,15 +46,13 @@ def agent_data(trained: TrainedRun, label: str, missing: str) -> dict[str, Any]:
 
 
 def policy_kind(distribution: Distribution) -> str:
-    """How a policy is shown: `probabilities`, action `values`, `several` indices, or means and `spreads`."""
+    """How a policy is shown: `probabilities`, action `values`, or `entries`: choices and numbers, one by one."""
     match distribution:
-        case Gaussian():
-            return "spreads"
-        case MultiCategorical():
-            return "several"
+        case Categorical():
+            return "probabilities"
         case Greedy():
             return "values"
-    return "probabilities"
+    return "entries"
 
 
 def episode_data(
@@ -81,7 +79,7 @@ def episode_data(
         "states": [pictures.state(world, state) for state, _ in scenes],
         # The last observation of a finite world belongs to the next episode.
         "views": views if len(views) == T + 1 else [*views, None],
-        "actions": [world.action_text(action) for action in playback.actions[:T]],
+        "actions": [world.action_text(playback.taken(t)) for t in range(T)],
         "chosen": np.asarray(playback.actions[:T]).tolist(),
         "rewards": numbers(playback.rewards[:T]),
         "policy": [_policy(playback, t) for t in range(T)],
@@ -117,13 +115,10 @@ def _likeliest(
 
 
 def _policy(playback: Playback, t: int) -> list[Any]:
-    shown = playback.policy[t]
-    match playback.distribution:
-        case Gaussian():
-            return [numbers(pair) for pair in zip(*np.split(shown, 2), strict=True)]
-        case MultiCategorical() as several:
-            return [numbers(part) for part in several.split(shown)]
-    return numbers(shown)
+    if policy_kind(playback.distribution) != "entries":
+        return numbers(playback.policy[t])
+    choices, pairs = playback.entries(t)
+    return [*({"shares": numbers(part)} for part in choices), *({"mean": numbers(pair)} for pair in pairs)]
 
 
 def numbers(values: Iterable[Any]) -> list[float | None]:

@@ -57,7 +57,7 @@ def record(env: World, actions: Iterable[Any], seed: int) -> Iterator[Scene]:
     total = 0.0
     yield Scene(state, observation, None, 0, None, total, False, False)
     for step, action in enumerate(actions, 1):
-        episode, transition = advance(jax.random.fold_in(key, step), episode, jnp.asarray(action))
+        episode, transition = advance(jax.random.fold_in(key, step), episode, jax.tree.map(jnp.asarray, action))
         state, (observation, reward, terminated, truncated) = jax.device_get((episode.state, transition))
         total += float(reward)
         yield Scene(state, observation, action, step, float(reward), total, bool(terminated), bool(truncated))
@@ -69,10 +69,10 @@ def scenes_of(playback: Playback) -> list[Scene]:
     """The scenes of an episode that has been played."""
     steps = len(playback.actions)
     scenes = [Scene(*playback.at(0), None, 0, None, 0.0, False, False)]
-    for t, (action, reward) in enumerate(zip(playback.actions, playback.rewards, strict=True), 1):
+    for t, reward in enumerate(playback.rewards, 1):
         over, total = t == steps, scenes[-1].total + float(reward)
         ends = (over and not playback.truncated, over and playback.truncated)
-        scenes.append(Scene(*playback.at(t), action, t, float(reward), total, *ends))
+        scenes.append(Scene(*playback.at(t), playback.taken(t - 1), t, float(reward), total, *ends))
     return scenes
 
 
@@ -80,23 +80,11 @@ def random_actions(env: World, seed: int) -> Iterator[Any]:
     """Actions of the uniform policy, without end."""
     import numpy as np
 
+    from asymrl.worlds.sampling import random_action
+
     generator = np.random.default_rng(seed)
     while True:
-        yield _random_action(env, generator)
-
-
-def _random_action(env: World, generator: Any) -> Any:
-    import numpy as np
-
-    from asymrl.worlds.spaces import Discrete, MultiDiscrete
-
-    space: Any = env.action_space
-    if isinstance(space, Discrete):
-        return int(generator.integers(space.n))
-    if isinstance(space, MultiDiscrete):
-        return generator.integers(space.sizes, dtype=np.int32)
-    low, high = (np.nan_to_num(end, posinf=1.0, neginf=-1.0) for end in space.bounds())
-    return generator.uniform(low, high).astype(np.float32)
+        yield random_action(env.action_space, generator)
 
 
 def parse_actions(env: World, text: str) -> list[int]:
@@ -160,24 +148,22 @@ class Film:
         if self.playback is None or t >= len(self.playback.actions):
             return []
         described = policy_text(self.playback, self.env.action_names, t)
-        chosen = self.env.action_text(self.playback.actions[t])
+        chosen = self.env.action_text(self.playback.taken(t))
         return [f"{described}  takes {chosen}", f"critic {self.playback.critic} = {self.playback.values[t]:.3g}"]
 
 
 def policy_text(playback: Playback, names: Sequence[str], t: int) -> str:
     """The policy at a step as a line of text."""
-    from asymrl.models.distributions import Gaussian, Greedy, MultiCategorical
+    from asymrl.models.distributions import Categorical, Greedy
 
-    policy, kind = playback.policy[t], playback.distribution
-    if isinstance(kind, Gaussian):
-        parts = zip(names, policy[: len(names)], policy[len(names) :], strict=True)
-        return "policy " + "  ".join(f"{name} {mean:.2f} ± {spread:.2f}" for name, mean, spread in parts)
-    if isinstance(kind, MultiCategorical):
-        entries = zip(names, kind.split(policy), strict=True)
-        shares = (f"{name} {' '.join(f'{share:.2f}' for share in part)}" for name, part in entries)
-        return "policy " + ", ".join(shares)
+    kind = playback.distribution
+    if not isinstance(kind, Categorical | Greedy):
+        choices, numbers = playback.entries(t)
+        shares = [" ".join(f"{share:.2f}" for share in part) for part in choices]
+        spreads = [f"{mean:.3g} ± {spread:.3g}" for mean, spread in numbers]
+        return "policy " + ", ".join(f"{name} {text}" for name, text in zip(names, [*shares, *spreads], strict=True))
     what = "values" if isinstance(kind, Greedy) else "policy"
-    numbers = "  ".join(f"{name} {number:.2f}" for name, number in zip(names, policy, strict=True))
+    numbers = "  ".join(f"{name} {number:.2f}" for name, number in zip(names, playback.policy[t], strict=True))
     return f"{what} {numbers}"
 
 

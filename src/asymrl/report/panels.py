@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from asymrl.agents.playback import Playback
-from asymrl.models.distributions import Categorical, Gaussian, Greedy, MultiCategorical
+from asymrl.models.distributions import Categorical, Gaussian, Greedy, Joint, MultiCategorical
 from asymrl.render import style
 from asymrl.render.style import Axes
+from asymrl.worlds.spaces import value_text
 
 MOST_BARS = 8  # of a world with more actions, only the likeliest are shown
+MOST_LETTERS = 24  # of the next action
 POLICY, VALUES = "policy π(a; h)", "values Q(h, a)"
 # Positions in the panel, as fractions of its axes. The card around it starts further left, with room for labels.
 EDGE, LETTER = -0.2, 0.031  # the left edge of all text, and the width of a letter of a label
@@ -40,10 +42,8 @@ def agent_panel(playback: Playback, action_names: Sequence[str], t: int) -> Call
 def _draw_policy(ax: Axes, playback: Playback, names: Sequence[str], t: int) -> None:
     policy, action = playback.policy[t], playback.actions[t]
     match playback.distribution:
-        case Gaussian():
-            _draw_vector(ax, policy, action, names)
-        case MultiCategorical() as several:
-            _draw_choices(ax, several.split(policy), action, names)
+        case Gaussian() | MultiCategorical() | Joint():
+            _draw_entries(ax, playback, names, t)
         case Greedy():
             low, high = float(playback.policy.min()), float(playback.policy.max())
             lengths = (policy - low) / max(high - low, 1e-6)
@@ -78,43 +78,60 @@ def _draw_bars(
     _note(ax, POLICY_TOP, f"next: {names[chosen]}", style.BLUE)
 
 
-def _draw_choices(ax: Axes, shares: Sequence[np.ndarray], chosen: np.ndarray, names: Sequence[str]) -> None:
-    """A bar for each entry of the action, divided by the probabilities of its indices; the next one is dark."""
+def _draw_entries(ax: Axes, playback: Playback, names: Sequence[str], t: int) -> None:
+    """A row for each entry of the action.
+
+    Of a choice a bar, divided by the probabilities of its indices; the next one is dark. Of a number a line from bound
+    to bound with mean and spread, and a dot for the value taken.
+    """
+    choices, numbers = playback.entries(t)
     left = max(0.0, EDGE + LETTER * max(len(name) for name in names) + 0.04)
-    bars = ax.inset_axes((left, POLICY_BOTTOM, 1 - left, POLICY_TOP - POLICY_BOTTOM))
-    bars.set_axis_off()
-    bars.set_xlim(0, 1)
-    count = min(len(shares), MOST_BARS)
+    rows_ax = ax.inset_axes((left, POLICY_BOTTOM, 1 - left, POLICY_TOP - POLICY_BOTTOM))
+    rows_ax.set_axis_off()
+    rows_ax.set_xlim(0, 1)
+    count = min(len(names), MOST_BARS)
     rows = max(count, 4)
-    bars.set_ylim(rows - 0.5, -0.5)
+    rows_ax.set_ylim(rows - 0.5, -0.5)
+    chosen = np.ravel(playback.actions[t])
     for row in range(count):
-        ends = np.cumsum(shares[row])
-        for i, (share, end) in enumerate(zip(shares[row], ends, strict=True)):
-            colour = style.BLUE if i == chosen[row] else style.SKY
-            bars.barh(row, share, left=end - share, height=0.76, color=colour, edgecolor=style.CARD, linewidth=1)
-        y = POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows
-        _write(ax, EDGE, y, names[row])
-    some = f", first {count}" if count < len(shares) else ""
-    _title(ax, POLICY_TOP, f"{POLICY}{some}")
-    _note(ax, POLICY_TOP, "next: " + ", ".join(str(index) for index in chosen[:count]), style.BLUE)
+        if row < len(choices):
+            _draw_choice(rows_ax, row, choices[row], int(chosen[row]))
+        else:
+            _draw_number(rows_ax, row, *_coordinates(playback, t, row - len(choices)), float(chosen[row]))
+        _write(ax, EDGE, POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows, names[row])
+    some = f", first {count}" if count < len(names) else ""
+    _title(ax, POLICY_TOP, f"{POLICY}{', ± spread' if numbers else ''}{some}")
+    _note(ax, POLICY_TOP, f"next: {_shortened(value_text(playback.taken(t)))}", style.BLUE)
 
 
-def _draw_vector(ax: Axes, policy: np.ndarray, chosen: np.ndarray, names: Sequence[str]) -> None:
-    """A line for each entry of the action: its mean and spread, and a dot for the value taken."""
-    means, spreads = np.split(policy, 2)
-    lines = ax.inset_axes((0.0, POLICY_BOTTOM, 1.0, POLICY_TOP - POLICY_BOTTOM))
-    lines.set_axis_off()
-    rows = max(min(len(means), MOST_BARS), 4)
-    lines.set_xlim(-2, 2)
-    lines.set_ylim(rows - 0.5, -0.5)
-    for row in range(min(len(means), MOST_BARS)):
-        low, high = np.clip([means[row] - spreads[row], means[row] + spreads[row]], -2, 2)
-        lines.plot([-1, 1], [row, row], color=style.FAINT, linewidth=1, zorder=1)
-        lines.plot([low, high], [row, row], color=style.SKY, linewidth=5, zorder=2, solid_capstyle="butt")
-        lines.plot(np.clip(chosen[row], -2, 2), row, "o", color=style.BLUE, markersize=5, zorder=3)
-        y = POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows
-        _write(ax, EDGE, y, names[row])
-    _title(ax, POLICY_TOP, f"{POLICY}, ± spread")
+def _draw_choice(ax: Axes, row: int, shares: np.ndarray, chosen: int) -> None:
+    for i, (share, end) in enumerate(zip(shares, np.cumsum(shares), strict=True)):
+        colour = style.BLUE if i == chosen else style.SKY
+        ax.barh(row, share, left=end - share, height=0.76, color=colour, edgecolor=style.CARD, linewidth=1)
+
+
+def _draw_number(ax: Axes, row: int, mean: float, spread: float, chosen: float) -> None:
+    """In coordinates where -1 and 1 are the bounds; what lies up to half a width outside is still drawn."""
+
+    def place(x: float) -> float:
+        return float(np.clip(x, -2, 2)) / 4 + 0.5
+
+    ax.plot([place(-1), place(1)], [row, row], color=style.FAINT, linewidth=1, zorder=1)
+    ends = [place(mean - spread), place(mean + spread)]
+    ax.plot(ends, [row, row], color=style.SKY, linewidth=5, zorder=2, solid_capstyle="butt")
+    ax.plot(place(chosen), row, "o", color=style.BLUE, markersize=5, zorder=3)
+
+
+def _coordinates(playback: Playback, t: int, i: int) -> tuple[float, float]:
+    """Mean and spread of a number as the policy has them, where -1 and 1 are the bounds."""
+    kind, shown = playback.distribution, playback.policy[t]
+    of_numbers = kind.of_parts(shown)[-1] if isinstance(kind, Joint) else shown
+    means, spreads = np.split(of_numbers, 2)
+    return float(means[i]), float(spreads[i])
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"
 
 
 def _actions_shown(shares: np.ndarray, chosen: int) -> list[int]:

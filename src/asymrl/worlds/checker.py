@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -17,7 +16,8 @@ from asymrl.worlds.sampling import (
     CheckError as CheckError,
     Samples,
     act,
-    actions_to_try,
+    action_count,
+    action_to_try,
     begin,
     quick_jit,
     sample_world,
@@ -25,7 +25,16 @@ from asymrl.worlds.sampling import (
     trace_functions,
     walk_on_table,
 )
-from asymrl.worlds.spaces import Box, Discrete, Indices, MultiDiscrete, Record, Space
+from asymrl.worlds.spaces import (
+    Box,
+    Discrete,
+    Indices,
+    MultiDiscrete,
+    Record,
+    Space,
+    action_problem,
+    entry_names,
+)
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
@@ -87,7 +96,7 @@ def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> 
     if checker.check_table(samples, steps, seed):
         passed.append("its table says what its steps do")
     states = len(set(samples.same_latent.tolist()))
-    return CheckReport(env.name, states, states * len(actions_to_try(env)), tuple(passed))
+    return CheckReport(env.name, states, states * action_count(env), tuple(passed))
 
 
 class _Checker:
@@ -116,7 +125,9 @@ class _Checker:
         if not env.action_names:
             self.fail("there are no actions; action_names must name at least one")
         space, names = env.action_space, len(env.action_names)
-        count = space.n if isinstance(space, Discrete) else math.prod(space.shape)
+        if problem := action_problem(space):
+            self.fail(f"action_space: {problem}")
+        count = space.n if isinstance(space, Discrete) else len(entry_names(space))
         if names != count:
             what = "actions" if isinstance(space, Discrete) else "entries of an action"
             self.fail(f"action_names has {names} names, but action_space has {count} {what}")
@@ -191,13 +202,14 @@ class _Checker:
                 place = self.describe(samples.start_latents, *where)
                 self.fail(f"{name} gives different results with and without vmap for the same key in {place}")
 
+        tried = [action_to_try(env, i) for i in range(action_count(env))]
         act_alone = quick_jit(lambda keys, states, i, action: act(env, keys[i], _at(states, i), action))
         different = np.unique(samples.same_latent)
         some = different[np.linspace(0, different.size - 1, 8).astype(int)].tolist()
         alone = []
         for batch, i in (divmod(k, size) for k in some):
             keys, states = samples.batch_keys[batch], samples.batches[batch]
-            alone.append(_stack([act_alone(keys, states, i, action) for action in actions_to_try(env)]))
+            alone.append(_stack([act_alone(keys, states, i, action) for action in tried]))
         alone = _stack(alone)
         together = _at(samples.outcomes, some)
         for name, part in (("step", slice(0, 3)), ("observe", slice(3, 4)), ("latent", slice(4, 5))):
@@ -256,7 +268,7 @@ class _Checker:
             shown = f"the state with latent {_short(latent)}"
         if action is None:
             return shown
-        text = env.action_text(actions_to_try(env)[action])
+        text = env.action_text(action_to_try(env, action))
         return f"{shown}, action " + (f"{action} ({text})" if isinstance(env.action_space, Discrete) else text)
 
 

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Num
 
 from asymrl.worlds.deterministic import DeterministicTable
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.spaces import Discrete, MultiDiscrete
+from asymrl.worlds.spaces import Box, Discrete, MultiDiscrete, Record, Space
 from asymrl.worlds.world import State, Step, World
 
 # A finite world with at most this many state-action pairs is examined in all its states.
@@ -110,7 +109,7 @@ def trace_functions(env: World, times: int = 3) -> Shapes:
         return shapes
 
     key = jax.eval_shape(lambda: jax.random.key(0))
-    action = jax.eval_shape(lambda: jnp.asarray(actions_to_try(env)[0]))
+    action = jax.eval_shape(lambda: jax.tree.map(jnp.asarray, action_to_try(env, 0)))
     state = shape_of("reset", key)
     first_observation = shape_of("first_observation", key, state)
     step = shape_of("step", key, state, action)
@@ -144,7 +143,7 @@ def sample_world(env: World, episodes: int, steps: int, seed: int) -> Samples:
         if isinstance(env, FiniteWorld) and env.latent_space.n * len(env.action_names) <= EXHAUSTIVE_PAIRS:
             batches, latents = _all_states(env, episodes)
         else:
-            walk = _follow(try_actions, starts, random, len(actions_to_try(env)), episodes, steps)
+            walk = _follow(try_actions, starts, random, action_count(env), episodes, steps)
             batches, latents = [state for state, _ in walk], _join([latent for _, latent in walk])
         leader = _first_equal(latents)
         key_data = _key_data(random, leader.size)[leader].reshape(len(batches), episodes, -1)
@@ -198,12 +197,39 @@ def walk_on_table(env: World, table: DeterministicTable, samples: Samples, steps
     return Walked(latents, actions, valid, by_world, by_table, samples.first_observations, first)
 
 
-def actions_to_try(env: World) -> Num[np.ndarray, "action *size"]:
+def action_count(env: World) -> int:
+    """How many actions there are to try."""
+    return len(jax.tree.leaves(actions_to_try(env))[0])
+
+
+def action_to_try(env: World, i: int) -> Any:
+    """One of the actions to try."""
+    return jax.tree.map(lambda leaf: leaf[i], actions_to_try(env))
+
+
+def random_action(space: Space, generator: np.random.Generator) -> Any:
+    """An action drawn uniformly; of numbers without bounds, between -1 and 1."""
+    if isinstance(space, Record):
+        return {name: random_action(part, generator) for name, part in space.items()}
+    if isinstance(space, Discrete):
+        return np.int32(generator.integers(space.n))
+    if isinstance(space, MultiDiscrete):
+        return generator.integers(space.sizes, dtype=np.int32)
+    assert isinstance(space, Box)
+    low, high = (np.nan_to_num(end, posinf=1.0, neginf=-1.0) for end in space.bounds())
+    return generator.uniform(low, high).astype(np.float32)
+
+
+def actions_to_try(env: World) -> Any:
     """Every action of a world; if actions are vectors, both corners of the space and points between them.
 
-    Of vectors of indices all, or if there are many, both corners and others drawn at random, always the same.
+    Of vectors of indices all, or if there are many, both corners and others drawn at random, always the same; of
+    records some drawn at random, always the same.
     """
     space = env.action_space
+    if isinstance(space, Record):
+        generator = np.random.default_rng(0)
+        return jax.tree.map(lambda *each: np.stack(each), *(random_action(space, generator) for _ in range(MOST_TRIED)))
     if isinstance(space, Discrete):
         return np.arange(space.n, dtype=np.int32)
     if isinstance(space, MultiDiscrete):
@@ -232,7 +258,9 @@ def _try_actions(
 ) -> tuple[Any, State, ActionOutcome, State]:
     """The latent, the state made from it, the outcome of each action, and the next state (`start` at an end)."""
     latent = env.latent(state)
-    outcomes = jax.vmap(functools.partial(act, env), (None, None, 0))(key, state, jnp.asarray(actions_to_try(env)))
+    outcomes = jax.vmap(functools.partial(act, env), (None, None, 0))(
+        key, state, jax.tree.map(jnp.asarray, actions_to_try(env))
+    )
     ended = outcomes.terminated[action]
     onward = jax.tree.map(lambda leaf, first: jnp.where(ended, first, leaf[action]), outcomes.state, start)
     return latent, env.from_latent(latent), outcomes, onward

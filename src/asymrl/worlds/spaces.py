@@ -6,7 +6,8 @@ errors raised before anything is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,8 +186,77 @@ class Record:
         return None
 
 
-Space = Discrete | MultiDiscrete | Indices | Box | Record
-ActionSpace = Discrete | MultiDiscrete | Box
+Leaf = Discrete | MultiDiscrete | Indices | Box
+Space = Leaf | Record
+ActionSpace = Discrete | MultiDiscrete | Box | Record
+
+
+def leaves(space: Space, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Leaf]]:
+    """The parts of a space that are no records, each with the names that lead to it."""
+    if isinstance(space, Record):
+        for name, part in space.items():
+            yield from leaves(part, (*path, name))
+    else:
+        yield path, space
+
+
+def choice_sizes(actions: Space) -> tuple[int, ...]:
+    """How many values each choice of an action has: of an index, of each entry of a vector of them, of all parts."""
+    sizes: list[int] = []
+    for _, leaf in leaves(actions):
+        sizes += [leaf.n] if isinstance(leaf, Discrete) else leaf.sizes if isinstance(leaf, MultiDiscrete) else []
+    return tuple(sizes)
+
+
+def number_box(actions: Space) -> Box:
+    """The numbers of an action, of all its parts, in one vector."""
+    low: list[float] = []
+    high: list[float] = []
+    for _, leaf in leaves(actions):
+        if isinstance(leaf, Box):
+            for bounds, end in ((low, leaf.low), (high, leaf.high)):
+                bounds += np.broadcast_to(np.asarray(end, np.float64), leaf.shape).ravel().tolist()
+    return Box((len(low),), tuple(low), tuple(high))
+
+
+def entry_names(actions: Space) -> tuple[str, ...]:
+    """A name for each choice of an action of several parts, then for each of its numbers, such as `arm.0`."""
+    choices: list[str] = []
+    numbers: list[str] = []
+    for path, leaf in leaves(actions):
+        name, count = ".".join(path), math.prod(leaf.shape)
+        own = [name] if count == 1 and path else [f"{name}.{i}" if path else f"a{i}" for i in range(count)]
+        (numbers if isinstance(leaf, Box) else choices).extend(own)
+    return (*choices, *numbers)
+
+
+def action_problem(actions: Space, path: tuple[str, ...] = ()) -> str | None:
+    """Why actions of this space have no policy, or None if they do."""
+    for names, leaf in leaves(actions, path):
+        if not isinstance(leaf, Discrete | MultiDiscrete | Box):
+            where = f"its part {'.'.join(names)!r} is" if names else "they are"
+            return f"{where} of the kind {type(leaf).__name__}; use Discrete, MultiDiscrete, Box or a Record of these"
+    return None if next(leaves(actions), None) else "they have no parts"
+
+
+def in_order(space: Space, value: Any) -> Any:
+    """A value with the parts of dictionaries in the order of the space; JAX sorts them by name."""
+    if isinstance(space, Record):
+        return {name: in_order(part, value[name]) for name, part in space.items()}
+    return value
+
+
+def value_text(value: Any, *, inside: bool = False) -> str:
+    """A value for people: numbers with three digits, and the name before each part of a dictionary."""
+    if isinstance(value, Mapping):
+        text = ", ".join(f"{name} {value_text(part, inside=True)}" for name, part in value.items())
+        return f"({text})" if inside else text
+    if isinstance(value, tuple):
+        text = ", ".join(value_text(part, inside=True) for part in value)
+        return f"({text})" if inside else text
+    array = np.ravel(np.asarray(value))
+    exact = array.dtype.kind in "iub"
+    return (" " if inside else ", ").join(str(int(x)) if exact else f"{x:.3g}" for x in array.tolist())
 
 
 def _index_problem(value: Any, n: int, shape: tuple[int, ...]) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol
 
@@ -11,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from asymrl.worlds.spaces import ActionSpace, Discrete, Space
+from asymrl.worlds.spaces import ActionSpace, Discrete, Space, entry_names, value_text
 from asymrl.worlds.world import World
 
 
@@ -49,9 +48,11 @@ class Stepper(Protocol):
         ...
 
     def step(
-        self, actions: np.ndarray, alive: Bool[np.ndarray, "env"]
+        self, actions: Any, alive: Bool[np.ndarray, "env"]
     ) -> tuple[Any, Any, Float[np.ndarray, "env"], Bool[np.ndarray, "env"], Bool[np.ndarray, "env"]]:
         """Takes an action in each environment that is `alive`; the results of the others are not used.
+
+        `actions` are values of the action space: an array, or dictionaries of arrays.
 
         Returns observations, latent states, rewards, and whether episodes were terminated and truncated.
         """
@@ -93,7 +94,7 @@ class WrappedWorld(World):
     def action_names(self) -> tuple[str, ...]:
         if isinstance(self.actions, Discrete):
             return tuple(map(str, range(self.actions.n)))
-        return tuple(f"a{i}" for i in range(math.prod(self.actions.shape)))
+        return entry_names(self.actions)
 
     @property
     def action_space(self) -> ActionSpace:
@@ -123,6 +124,16 @@ class SteppedWorld(WrappedWorld):
     """Turns an action into one of the environment."""
     without_latent: str | None = eqx.field(static=True, default=None)
     """Why there is no latent state, if there is none; only critics that read the history can be trained then."""
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        if isinstance(self.actions, Discrete):
+            return tuple(str(self.act(i)) for i in range(self.actions.n))
+        return entry_names(self.actions)
+
+    def action_text(self, action: Any) -> str:
+        """An action as the environment takes it: in its own units, within its bounds."""
+        return value_text(self.act(action))
 
     @property
     def latent_space(self) -> Space:

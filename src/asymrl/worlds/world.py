@@ -15,12 +15,12 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from asymrl.worlds.notebook import world_html
 from asymrl.worlds.registry import DEFAULT_TIME_LIMIT as DEFAULT_TIME_LIMIT
-from asymrl.worlds.spaces import ActionSpace, Discrete, MultiDiscrete, Space
+from asymrl.worlds.spaces import ActionSpace, Discrete, Space, in_order, value_text
 
 State = PyTree[Any]
 Observation = PyTree[Any]
 Latent = PyTree[Any]
-Action = Int[Array, "..."] | Float[Array, "..."] | int  # an index, or in some worlds a vector
+Action = PyTree[Any]  # an index, or in some worlds a vector, or a dictionary of both
 
 
 class Step(NamedTuple):
@@ -81,20 +81,25 @@ class World(eqx.Module):
     @property
     @abc.abstractmethod
     def action_names(self) -> tuple[str, ...]:
-        """The name of each action, in index order; where actions are vectors, the name of each entry."""
+        """The name of each action, in index order; where actions are vectors or records, the name of each entry.
+
+        Of a record the names of all choices come first, then those of all numbers.
+        """
 
     @property
     def action_space(self) -> ActionSpace:
-        """The space of actions: one of the named actions, or in some worlds a vector of indices or of numbers."""
+        """The space of actions: one of the named actions, or in some worlds a vector of indices or of numbers, or a
+        record of these.
+        """
         return Discrete(len(self.action_names))
 
     def action_text(self, action: Any) -> str:
-        """An action as text: its name, or the numbers of a vector."""
-        if isinstance(self.action_space, Discrete):
-            return self.action_names[int(action)]
-        if isinstance(self.action_space, MultiDiscrete):
-            return ", ".join(str(int(index)) for index in np.ravel(action))
-        return ", ".join(f"{number:.2f}" for number in np.ravel(action))
+        """An action, as `step` takes it, as text: its name, or its numbers."""
+        return (
+            self.action_names[int(action)]
+            if isinstance(self.action_space, Discrete)
+            else value_text(in_order(self.action_space, action))
+        )
 
     @property
     @abc.abstractmethod

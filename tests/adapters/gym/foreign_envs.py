@@ -82,6 +82,31 @@ class Keys(gymnasium.Env):
         return np.zeros(1, np.float32), float(action.sum()), False, False, {}
 
 
+class Console(gymnasium.Env):
+    """Choose a gear, set two wheels and some levers: actions of every kind, nested. Each part pays by itself."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (1,))
+    action_space = spaces.Dict(
+        {
+            "wheels": spaces.Box(np.array([[-2.0, 0.0]], np.float32), np.array([[2.0, 10.0]], np.float32)),
+            "gear": spaces.Discrete(3, start=-1),
+            "levers": spaces.Tuple((spaces.MultiBinary(2), spaces.Box(-5, 5, (2,), np.int16))),
+            "dials": spaces.MultiDiscrete(np.array([[2, 3]]), start=np.array([[4, 0]])),
+        }
+    )
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {"state": np.zeros(1)}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        assert self.action_space.contains(action), action
+        bits, numbers = action["levers"]
+        reward = float(action["gear"] == 1) + float(bits.all()) - float(np.abs(action["wheels"] - [[1.0, 2.0]]).mean())
+        reward -= float(np.abs(numbers - np.array([3, -2])).mean()) / 5
+        return np.zeros(1, np.float32), reward, True, False, {"state": np.zeros(1)}
+
+
 class Dark(gymnasium.Env):
     """Nothing is known about its state."""
 

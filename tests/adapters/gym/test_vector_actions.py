@@ -60,7 +60,7 @@ def test_many_at_once_do_what_each_does_alone(world: GymnaxWorld):
             assert rewards[i] == pytest.approx(reward)
     texts = envs.render()
     assert texts is not None
-    assert "1.50, 0.90" in texts[0]
+    assert "1.5, 0.9" in texts[0]
     with pytest.raises(ValueError, match=r"the action of environment 1 has 3\.0"):
         envs.step(np.array([[0.0, 0.0], [3.0, 0.0]], np.float32))
     with pytest.raises(ValueError, match=r"the actions have shape \(2,\), expected \(2, 2\)"):

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from gymnasium.error import ResetNeeded
-from jaxtyping import Num, UInt32
+from jaxtyping import UInt32
 
+from asymrl.adapters.gym.gymnasium_spaces import entry, to_world
 from asymrl.worlds.registry import make
-from asymrl.worlds.spaces import Box, Discrete, MultiDiscrete, Space
+from asymrl.worlds.spaces import Box, Discrete, MultiDiscrete, Record, Space
 from asymrl.worlds.world import World
 
 
@@ -47,12 +48,12 @@ def check_latent(world: World, latent: Any, where: str = "options['state']") -> 
         )
 
 
-def check_action(world: World, space: Space, action: Any) -> np.int32 | np.ndarray:
-    """The action as a value of the world's action space: an index, or a vector."""
-    if isinstance(space, Box | MultiDiscrete):
+def check_action(world: World, space: Space, action: Any) -> Any:
+    """The action as a value of the world's action space: an index, a vector, or a dictionary of both."""
+    if isinstance(space, Box | MultiDiscrete | Record):
         if problem := space.problem(action):
             raise ValueError(f"{world.name}: the action {problem}")
-        return np.asarray(action, space.dtype)
+        return to_world(space, action)
     assert isinstance(space, Discrete)
     try:
         index = operator.index(action)
@@ -63,9 +64,17 @@ def check_action(world: World, space: Space, action: Any) -> np.int32 | np.ndarr
     return np.int32(index)
 
 
-def check_actions(world: World, actions: Any, num_envs: int) -> Num[np.ndarray, "{num_envs} ..."]:
-    array = np.asarray(actions)
+def check_actions(world: World, actions: Any, num_envs: int) -> Any:
+    """Actions of all environments, `[num_envs, ...]`, as values of the world's action space."""
     space: Space = world.action_space
+    if isinstance(space, Record):
+        if not isinstance(actions, Mapping):
+            raise ValueError(f"{world.name}: the actions are a {type(actions).__name__}, expected a dictionary")
+        for i in range(num_envs):
+            if problem := space.problem(entry(actions, i)):
+                raise ValueError(f"{world.name}: the action of environment {i} {problem}")
+        return to_world(space, actions)
+    array = np.asarray(actions)
     if isinstance(space, Box | MultiDiscrete):
         if array.shape != (num_envs, *space.shape):
             raise ValueError(

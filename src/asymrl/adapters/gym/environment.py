@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium.error import ResetNeeded
 from jaxtyping import Array, UInt8, UInt32
 
@@ -19,7 +18,7 @@ from asymrl.adapters.gym.arguments import (
 )
 from asymrl.adapters.gym.gymnasium_spaces import to_gymnasium, to_world
 from asymrl.adapters.gym.programs import Programs, result_layout
-from asymrl.worlds.spaces import Space
+from asymrl.worlds.spaces import Discrete, Space
 from asymrl.worlds.world import Episode, World
 
 RENDER_MODES = ("ansi", "rgb_array")
@@ -85,7 +84,7 @@ class Environment(gymnasium.Env[Any, Any]):
             raise ResetNeeded(f"{self.world.name}: the episode was {self._end}; call reset() to start the next one")
         taken = check_action(self.world, self._actions, action)
         self._episode, self._result = self._programs.step(self._key, self._episode, taken)
-        self._action = taken if isinstance(taken, np.ndarray) else int(taken)
+        self._action = int(taken) if isinstance(self._actions, Discrete) else taken
         result = self._layout.unpack(self._result)
         reward, terminated, truncated = result["outcome"].tolist()
         if terminated or truncated:

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import TimeLimit
 
+from asymrl.adapters.gym.action_spaces import action_encoding
 from asymrl.adapters.gym.checked_environment import (
     Interface,
     LatentState,
@@ -24,7 +25,7 @@ from asymrl.adapters.gym.process_stepper import ProcessStepper
 from asymrl.adapters.gym.returned_values import ReturnedValueError, check_value, reset_values
 from asymrl.adapters.gym.steppers import SerialStepper
 from asymrl.adapters.user_code import load_attribute, load_module
-from asymrl.worlds.spaces import ActionSpace, Box, Discrete, MultiDiscrete
+from asymrl.worlds.spaces import Box
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
@@ -89,7 +90,7 @@ def from_gymnasium(
             raise ValueError(f"{title}: the observation is a text, which is not supported")
         with mistakes_named(title, first, "reset"):
             latent_state = find_latent(probe, info, function)
-        actions, act = _actions(probe.action_space, title)
+        actions, act = action_encoding(probe.action_space, f"{title}: the action space")
         limit = own_limit(probe)
         interface = Interface(title, make, probe.observation_space, observation, latent_state, act)
     finally:
@@ -162,37 +163,6 @@ def _make(spec: EnvSpec, time_limit: int | None) -> gymnasium.Env:
     is_longer = time_limit is not None and spec.max_episode_steps is not None and time_limit > spec.max_episode_steps
     # Gymnasium's checks would take longer than the steps of many environments.
     return gymnasium.make(spec, max_episode_steps=time_limit if is_longer else None, disable_env_checker=True)
-
-
-def _actions(space: gymnasium.Space[Any], title: str) -> tuple[ActionSpace, Callable[[Any], Any]]:
-    """The action space, and a function that turns an action into one of the environment."""
-    if isinstance(space, spaces.Discrete):
-        first = int(space.start)
-        return Discrete(int(space.n)), lambda action: int(action) + first
-    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
-        return _indices(space)
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        shape, dtype, least, most = space.shape, space.dtype, space.low, space.high
-        low, high = (tuple(map(float, end.ravel())) for end in (space.low, space.high))
-
-        def act(action: Any) -> np.ndarray:
-            # Rounded to float32, an action on the bound may lie outside a float64 bound.
-            return np.clip(np.asarray(action, dtype).reshape(shape), least, most)
-
-        return Box((len(low),), low, high), act
-    raise ValueError(
-        f"{title}: the action space {space} is not supported; it must be Discrete, MultiDiscrete, MultiBinary or a Box "
-        "of floats"
-    )
-
-
-def _indices(space: spaces.MultiDiscrete | spaces.MultiBinary) -> tuple[MultiDiscrete, Callable[[Any], Any]]:
-    """Several choices at once, of any shape and starting anywhere."""
-    shape, dtype = space.shape, space.dtype
-    counts, start = (space.nvec, space.start) if isinstance(space, spaces.MultiDiscrete) else (np.full(shape, 2), 0)
-    return MultiDiscrete(tuple(np.ravel(counts).tolist())), lambda action: np.asarray(
-        np.reshape(action, shape) + start, dtype
-    )
 
 
 def find_latent(env: gymnasium.Env, info: dict[str, Any], function: LatentFunction | None) -> LatentState:

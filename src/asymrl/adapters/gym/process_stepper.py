@@ -13,6 +13,7 @@ import numpy as np
 
 from asymrl.adapters.child_processes import become_child, how_it_ended, start_child
 from asymrl.adapters.gym.checked_environment import CheckedEnvironment, Interface, Position
+from asymrl.adapters.gym.gymnasium_spaces import entry
 from asymrl.adapters.gym.steppers import RowBuffers, StepResult, chosen, of_environment, write_row
 from asymrl.adapters.user_code import user_path
 from asymrl.worlds.stepped_world import UserCodeError
@@ -61,11 +62,11 @@ class ProcessStepper:
             write_row((seen, truth), i, values)
         return seen, truth
 
-    def step(self, actions: np.ndarray, alive: np.ndarray) -> StepResult:
+    def step(self, actions: Any, alive: np.ndarray) -> StepResult:
         numbers = chosen(alive, len(self._children))
         for i in numbers:
             self.positions[i] = self.positions[i].stepped()
-            self._send(i, ("step", actions[i]))
+            self._send(i, ("step", entry(actions, i)))
         seen, truth = self.rows.empty()
         rewards, ends = np.zeros(len(alive), np.float32), np.zeros((2, len(alive)), bool)
         for i, answer in zip(numbers, self._answers(numbers, "step"), strict=True):

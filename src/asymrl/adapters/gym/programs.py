@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int32, Num, PRNGKeyArray, PyTree, UInt8, UInt32
+from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree, UInt8, UInt32
 
 from asymrl.worlds.spaces import Box, Discrete, Record, Space
 from asymrl.worlds.world import Episode, Latent, Observation, State, Transition, World
@@ -68,9 +68,7 @@ class Programs:
         """Starts an episode from a latent state."""
         return self._compiled.begin_at(self._arrays, words, latent)
 
-    def step(
-        self, key: UInt32[Array, "2"], episode: Episode, action: np.int32 | np.ndarray
-    ) -> tuple[Episode, UInt8[Array, "bytes"]]:
+    def step(self, key: UInt32[Array, "2"], episode: Episode, action: Any) -> tuple[Episode, UInt8[Array, "bytes"]]:
         """Takes an action; returns the episode and the packed result."""
         return self._compiled.step(self._arrays, key, episode, action)
 
@@ -85,7 +83,7 @@ class Programs:
         keys: UInt32[Array, "num_envs 2"],
         clock: Int32[np.ndarray, "num_envs"],
         episodes: Episode,
-        actions: Num[np.ndarray, "num_envs ..."],
+        actions: Any,
     ) -> Stepped:
         """Takes an action in each episode. `clock` counts an environment's steps since its last reset."""
         return self._compiled.step_many(self._arrays, keys, clock, episodes, actions)
@@ -135,7 +133,7 @@ def _compiled(structure: Any, is_array: tuple[bool, ...], constants: tuple[Any, 
         begun = _begin_at(world, words, latent)
         return begun.keys, begun.episodes, _pack(world, begun.observation, begun.latent)
 
-    def step(arrays: list[Array], words: Words, episode: Episode, action: Num[Array, "..."]) -> Any:
+    def step(arrays: list[Array], words: Words, episode: Episode, action: Any) -> Any:
         world = rebuild(arrays)
         # The start of the next episode is not used here, so the compiler drops it.
         _, _, ended, transition = _advance(world, words, episode.t, episode, action)
@@ -171,15 +169,13 @@ def _begin_at(world: World, words: Words, latent: Latent) -> Begun:
 
 
 def _advance(
-    world: World, words: Words, clock: Int32[Array, ""], episode: Episode, action: Num[Array, "..."]
+    world: World, words: Words, clock: Int32[Array, ""], episode: Episode, action: Any
 ) -> tuple[Episode, Observation, Episode, Transition]:
     # A key derived from the step's number costs a deterministic world nothing, unlike one that is carried along.
     return world.advance_or_begin(jax.random.fold_in(_key(words), clock), episode, action)
 
 
-def _step_on(
-    world: World, words: Words, clock: Int32[Array, ""], episode: Episode, action: Num[Array, "..."]
-) -> Stepped:
+def _step_on(world: World, words: Words, clock: Int32[Array, ""], episode: Episode, action: Any) -> Stepped:
     onward, observation, ended, transition = _advance(world, words, clock, episode, action)
     return Stepped(
         onward,

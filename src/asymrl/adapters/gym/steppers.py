@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from asymrl.adapters.gym.checked_environment import CheckedEnvironment, Interface
+from asymrl.adapters.gym.gymnasium_spaces import entry
 from asymrl.worlds.spaces import Record, Space
 from asymrl.worlds.stepped_world import UserCodeError
 
@@ -37,12 +38,12 @@ class SerialStepper:
             write_row((seen, truth), i, values)
         return seen, truth
 
-    def step(self, actions: np.ndarray, alive: np.ndarray) -> StepResult:
+    def step(self, actions: Any, alive: np.ndarray) -> StepResult:
         seen, truth = self.rows.empty()
         rewards, ends = np.zeros(len(self.envs), np.float32), np.zeros((2, len(self.envs)), bool)
         for i in chosen(alive, len(self.envs)):
             try:
-                *values, rewards[i], ends[0, i], ends[1, i] = self.envs[i].step(actions[i])
+                *values, rewards[i], ends[0, i], ends[1, i] = self.envs[i].step(entry(actions, i))
             except UserCodeError as mistake:
                 raise of_environment(mistake, i, len(self.envs)) from None
             write_row((seen, truth), i, values)

@@ -182,15 +182,15 @@ function playerLane(parent, data, number, go) {
 }
 
 function playerPolicy(place, agent, episode, t) {
-  const title = { values: "values Q(h, a)", spreads: "policy π(a; h), mean ± spread" }[agent.kind] || "policy π(a; h)";
+  const spreads = agent.kind === "entries" && episode.policy.some((row) => row.some((entry) => entry.mean));
+  const title = agent.kind === "values" ? "values Q(h, a)" : `policy π(a; h)${spreads ? ", mean ± spread" : ""}`;
   if (t >= episode.actions.length) return place.replaceChildren(playerTitle(title), playerNothing());
   const row = episode.policy[t];
   let bars;
-  if (agent.kind === "several") {
-    bars = row.map((shares, i) =>
-      playerBar(agent.actions[i], shares[episode.chosen[t][i]], `${episode.chosen[t][i]}`, true));
-  } else if (agent.kind === "spreads") {
-    bars = row.map(([mean, spread], i) => playerBar(agent.actions[i], null, `${numberText(mean)} ± ${numberText(spread)}`));
+  if (agent.kind === "entries") {
+    bars = row.map(({ shares, mean }, i) => shares
+      ? playerBar(agent.actions[i], shares[episode.chosen[t][i]], `${episode.chosen[t][i]}`, true)
+      : playerBar(agent.actions[i], null, mean.map(numberText).join(" ± ")));
   } else {
     const all = episode.policy.flat();
     const [low, high] = agent.kind === "values" ? [Math.min(...all), Math.max(...all)] : [0, 1];
