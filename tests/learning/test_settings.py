@@ -44,6 +44,7 @@ OTHER_SHAPES: dict[str, Any] = {
     "estimator": "mc",
     "td_n": 4,
     "target": "polyak",
+    "actor_sees": "grid",
     "critic_sees": "heaven-side",
     "draws": "independent",
     "memory": "lstm",

@@ -9,7 +9,7 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from asymrl.models.distributions import Joint, distribution_over, listing_problem
+from asymrl.models.distributions import JointActions, distribution_over, listing_problem
 from asymrl.models.features import action_features
 from asymrl.worlds.spaces import Box, Discrete, Indices, MultiDiscrete, Record, entry_names, in_order, value_text
 
@@ -37,13 +37,13 @@ def parts_of(parameters: np.ndarray) -> tuple[list[np.ndarray], np.ndarray, np.n
 
 def test_entries_are_named_choices_first():
     assert entry_names(SPACE) == ("gear", "arm.dials.0", "arm.dials.1", "wheel.0", "wheel.1", "arm.force")
-    assert distribution_over(SPACE) == Joint(SPACE)
-    assert (Joint(SPACE).outputs, Joint(SPACE).spreads) == (12, 3)
+    assert distribution_over(SPACE) == JointActions(SPACE)
+    assert (JointActions(SPACE).outputs, JointActions(SPACE).spreads) == (12, 3)
 
 
 def test_probabilities_and_entropies_are_those_of_all_parts_together(parameters: np.ndarray):
     shares, mean, spread = parts_of(parameters)
-    policy, given = Joint(SPACE), jnp.asarray(parameters, jnp.float32)
+    policy, given = JointActions(SPACE), jnp.asarray(parameters, jnp.float32)
     entropy = sum(scipy.stats.entropy(part, axis=1) for part in shares) + scipy.stats.norm.entropy(mean, spread).sum(1)
     np.testing.assert_allclose(policy.negentropy(given), -entropy, rtol=1e-5)
     numbers = mean + spread * np.random.default_rng(1).normal(size=(5, 3))
@@ -61,7 +61,7 @@ def test_probabilities_and_entropies_are_those_of_all_parts_together(parameters:
 
 def test_samples_have_the_frequencies_means_and_spreads_of_the_parts(parameters: np.ndarray):
     shares, mean, spread = parts_of(parameters[:1])
-    policy, count = Joint(SPACE), 20_000
+    policy, count = JointActions(SPACE), 20_000
     given = jnp.broadcast_to(jnp.asarray(parameters[:1], jnp.float32), (count, parameters.shape[1]))
     actions = np.asarray(policy.choose(given, policy.chance(jax.random.key(0), (count,))))
     assert actions.dtype == np.float32
@@ -78,7 +78,7 @@ def test_samples_have_the_frequencies_means_and_spreads_of_the_parts(parameters:
 
 
 def test_the_world_gets_a_record_in_its_units():
-    taken = Joint(SPACE).to_world(jnp.asarray([[2.0, 1.0, 3.0, 0.5, -7.0, -30.0]]))
+    taken = JointActions(SPACE).to_world(jnp.asarray([[2.0, 1.0, 3.0, 0.5, -7.0, -30.0]]))
     np.testing.assert_allclose(taken["wheel"], [[[1.0, 0.0]]])
     np.testing.assert_array_equal(taken["arm"]["dials"], [[1, 3]])
     assert taken["gear"].dtype == taken["arm"]["dials"].dtype == jnp.int32
@@ -90,25 +90,25 @@ def test_the_world_gets_a_record_in_its_units():
 
 def test_what_people_see_is_in_units(parameters: np.ndarray):
     shares, mean, spread = parts_of(parameters)
-    shown = Joint(SPACE).in_units(np.concatenate([*shares, mean, spread], axis=1))
+    shown = JointActions(SPACE).in_units(np.concatenate([*shares, mean, spread], axis=1))
     middle, half = np.array([0.0, 5.0, 0.0]), np.array([2.0, 5.0, 1.0])
     placed = np.clip(middle + half * mean, [-2, 0, -np.inf], [2, 10, np.inf])
     np.testing.assert_allclose(shown, np.concatenate([*shares, placed, half * spread], axis=1), rtol=1e-6)
 
 
 def test_choices_alone_are_indices_and_numbers_alone_a_vector():
-    choices = Joint(CHOICES)
+    choices = JointActions(CHOICES)
     np.testing.assert_array_equal(choices.none(2), np.full((2, 3), -1))
     assert choices.none(2).dtype == jnp.int32
-    np.testing.assert_array_equal(Joint(SPACE).none(), [-1, -1, -1, 0, 0, 0])
-    numbers = Joint(Record((("x", Box((2,), -1.0, 1.0)),)))
+    np.testing.assert_array_equal(JointActions(SPACE).none(), [-1, -1, -1, 0, 0, 0])
+    numbers = JointActions(Record((("x", Box((2,), -1.0, 1.0)),)))
     np.testing.assert_array_equal(numbers.to_world(jnp.asarray([0.5, 3.0]))["x"], [0.5, 1.0])
 
 
 @pytest.mark.parametrize("kind", ["categorical", "feature-vector"])
 def test_no_action_has_no_features(kind: str):
     phi = action_features(jax.random.key(0), SPACE, kind)
-    nothing = phi(Joint(SPACE).none(4))
+    nothing = phi(JointActions(SPACE).none(4))
     np.testing.assert_array_equal(nothing, np.zeros((4, phi.size)))
     action = jnp.asarray([0.0, 1.0, 2.0, 0.1, 0.2, 0.3])
     weight = jax.random.normal(jax.random.key(1), (phi.size, 7))

@@ -15,7 +15,7 @@ from asymrl.collection.episodes import Episodes
 from asymrl.collection.signals import CriticSignal, critic_signal
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
-from asymrl.models.distributions import Categorical, Distribution, Greedy, Joint, MultiCategorical
+from asymrl.models.distributions import Categorical, Distribution, Greedy, JointActions, MultiCategorical
 from asymrl.worlds.critic_inputs import critic_symbol
 from asymrl.worlds.world import World
 
@@ -56,7 +56,9 @@ class Playback(NamedTuple):
         Means and spreads are in the units of the world, means within its bounds. Not for a single choice.
         """
         kind, shown = self.distribution, self.distribution.in_units(self.policy[t])
-        parts = zip(kind.parts, kind.of_parts(shown), strict=True) if isinstance(kind, Joint) else [(kind, shown)]
+        parts = (
+            zip(kind.parts, kind.of_parts(shown), strict=True) if isinstance(kind, JointActions) else [(kind, shown)]
+        )
         choices, numbers = [], []
         for part, own in parts:
             if isinstance(part, MultiCategorical):

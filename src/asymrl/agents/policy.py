@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from asymrl.adapters.gym.gymnasium_spaces import to_world
 from asymrl.agents.trained import best_run
 from asymrl.models.agent import Actor
 from asymrl.models.memory import Carry
+from asymrl.worlds.spaces import Record, Space
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
@@ -36,6 +38,10 @@ class ActorPolicy:
         self.env, self.generator = env, generator
         self.action_names = env.action_names
         self._actor = actor
+        self._seen: Space = env.observation_space
+        if isinstance(self._seen, Record) and (names := actor.history.seen_parts) is not None:
+            # What the actor does not see need not be there.
+            self._seen = Record(tuple((name, part) for name, part in self._seen.items() if name in names))
         self.reset()
 
     def reset(self) -> None:
@@ -67,9 +73,11 @@ class ActorPolicy:
         and after them their spreads, in coordinates where -1 and 1 are the bounds. Of a greedy policy, the action
         values.
         """
-        space = self.env.observation_space
+        space = self._seen
         if isinstance(self.env, SteppedWorld):
             observation = self.env.read(observation)
+        if isinstance(space, Record) and isinstance(observation, Mapping):
+            observation = {name: value for name, value in observation.items() if name in dict(space.items())}
         if problem := space.problem(observation):
             raise ValueError(f"{self.env.name}: the observation {problem}")
         batch = jax.tree.map(lambda leaf: leaf[None], to_world(space, observation))

@@ -33,6 +33,7 @@ def comparison_runs(
     Raises:
         ValueError: if no method is left, a method is named twice, or there is only one seed.
     """
+    from asymrl.collection.signals import needs_state
     from asymrl.worlds.registry import make
     from asymrl.worlds.stepped_world import SteppedWorld
 
@@ -43,7 +44,7 @@ def comparison_runs(
     env = make(world)
     no_state = env.without_latent if isinstance(env, SteppedWorld) else None
     chosen = {method: settings_for(world, method, **own_values(method, methods, settings)) for method in methods}
-    left_out = {method: no_state for method, each in chosen.items() if no_state and each.reads_state}
+    left_out = {method: no_state for method, each in chosen.items() if no_state and needs_state(env, each)}
     runs = [Run(each, seed) for method, each in chosen.items() if method not in left_out for seed in seeds]
     if not runs:
         raise ValueError(f"no method is left to train: their critics need a latent state; a2c needs none. {no_state}")

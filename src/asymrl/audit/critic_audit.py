@@ -29,6 +29,7 @@ from asymrl.models.agent import Actor, Critic
 from asymrl.theory.analysis import Analysis, analyse
 from asymrl.worlds.critic_inputs import SAMPLED_STATE
 from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.input_names import split_names
 
 MASS = 0.99
 NEGLIGIBLE = 1e-9  # uncertainty of true values that needs no mention
@@ -129,7 +130,7 @@ class Audit:
                 f"  says {at['critic']:.4f}, its targets teach {at['target']:.4f}, true is {at['truth']:.4f} "
                 f"({at['visits']:.2%} of the visits)"
             )
-            where = "told" if SAMPLED_STATE in self.settings.critic_sees.split("+") else "in"
+            where = "told" if SAMPLED_STATE in split_names(self.settings.critic_sees) else "in"
             yield from WRAP.wrap(f"{where} state {at['state']} after {at['history']}")
 
     def __str__(self) -> str:

@@ -15,6 +15,7 @@ from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.readings import belief_classes
 from asymrl.worlds.critic_inputs import BELIEF, SAMPLED_STATE, TIME
 from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.input_names import split_names
 
 LARGEST_BATCH = 1 << 22  # numbers of the beliefs that are read together
 
@@ -29,7 +30,7 @@ class PairSignals:
     def __init__(self, world: FiniteWorld, graph: HistoryGraph, settings: Settings):
         """Raises ValueError if the graph does not have what the critic is told."""
         self.graph, self.time_limit = graph, settings.horizon
-        self.names = tuple(settings.critic_sees.split("+")) if "s" in settings.how.reads else ()
+        self.names = split_names(settings.critic_sees) if "s" in settings.how.reads else ()
         self.drawn = SAMPLED_STATE in self.names
         if self.drawn and settings.reads_state:
             sees = f"{world.name}: the critic is told {settings.critic_sees}"

@@ -1,4 +1,7 @@
-"""What a privileged critic is told along an episode: the state, a part of it, the belief, a sampled state, the time."""
+"""What a privileged critic is told along an episode.
+
+The state, a part of it, a group of the observation, the belief, a sampled state, the time.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
 from asymrl.worlds.belief_filter import BeliefFilter
-from asymrl.worlds.critic_inputs import BELIEF, SAMPLED_STATE, TIME, input_names, signal_meanings
+from asymrl.worlds.critic_inputs import (
+    BELIEF,
+    OBSERVATION,
+    SAMPLED_STATE,
+    TIME,
+    critic_meanings,
+    input_names,
+    observation_groups,
+)
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import Discrete, Record, Simplex, Space
+from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
@@ -86,6 +98,22 @@ class StateSignal(CriticSignal):
     ) -> tuple[Any, Any]:
         of = self.env.signals()[self.name].of
         return carry, jax.vmap(jax.vmap(lambda state: of(self.env.latent(state))))(states)
+
+
+class ObservationSignal(CriticSignal):
+    """A group of the observation, which the actor may see or not."""
+
+    name: str = eqx.field(static=True)
+    group: Space = eqx.field(static=True)
+
+    @property
+    def space(self) -> Space:
+        return self.group
+
+    def follow(
+        self, key: Any, carry: Any, first: Any, before: Any, observations: Any, states: Any, times: Any
+    ) -> tuple[Any, Any]:
+        return carry, observations[self.name]
 
 
 class TimeSignal(CriticSignal):
@@ -188,9 +216,27 @@ def critic_signal(env: World, settings: Settings) -> CriticSignal:
     Raises:
         ValueError: if the world cannot tell it; the message lists what it can.
     """
-    names = input_names(settings.critic_sees, signal_meanings(env), env.name)
+    names = critic_names(env, settings)
     parts = tuple(_named(env, settings, name) for name in names)
     return parts[0] if len(parts) == 1 else JointSignal(names, parts)
+
+
+def critic_names(env: World, settings: Settings) -> tuple[str, ...]:
+    """What the privileged critics of these settings are told, by name.
+
+    Where the actor sees some groups of the observation and there is no state, the critic sees all of them by default.
+    """
+    missing = isinstance(env, SteppedWorld) and env.without_latent
+    known = critic_meanings(env)
+    if missing and settings.actor_sees is not None and settings.critic_sees == "state":
+        groups = observation_groups(env)
+        return tuple(f"{OBSERVATION}{name}" if f"{OBSERVATION}{name}" in known else name for name in groups)
+    return input_names(settings.critic_sees, known, env.name)
+
+
+def needs_state(env: World, settings: Settings) -> bool:
+    """Whether the critic is told the state or a part of it."""
+    return "s" in settings.how.reads and any(name in env.signals() for name in critic_names(env, settings))
 
 
 def signal_keys(keys: PRNGKeyArray) -> PRNGKeyArray:
@@ -216,7 +262,10 @@ def _named(env: World, settings: Settings, name: str) -> CriticSignal:
     if name == TIME:
         return TimeSignal(settings.horizon)
     if name not in (BELIEF, SAMPLED_STATE):
-        return StateSignal(env, name)
+        group = name.removeprefix(OBSERVATION)
+        if name in env.signals():
+            return StateSignal(env, name)
+        return ObservationSignal(group, observation_groups(env)[group])
     assert isinstance(env, FiniteWorld)
     belief = BeliefSignal(BeliefFilter(env.pomdp()))
     return belief if name == BELIEF else SampledStateSignal(belief, env.latent_space)

@@ -27,7 +27,7 @@ from asymrl.export.operator_graph import (
 from asymrl.models.agent import Actor
 from asymrl.models.attention import Attention
 from asymrl.models.compound import Stack, Window
-from asymrl.models.distributions import NO_ACTION, Categorical, Gaussian, Greedy, Joint, MultiCategorical
+from asymrl.models.distributions import NO_ACTION, Categorical, Gaussian, Greedy, JointActions, MultiCategorical
 from asymrl.models.features import EntryFeatures, Flat, Indexed, MixedFeatures, OneHot, Parts
 from asymrl.models.layers import Embedding, Linear
 from asymrl.models.memory import Feedforward, Gru, Lstm, Memory, Rnn
@@ -65,7 +65,7 @@ def _policy(graph: OperatorGraph, actor: Actor, x: str) -> None:
         case Gaussian() as kind:
             graph.entries = kind.size
             _numbers(graph, kind, actor, x)
-        case Joint() as kind:
+        case JointActions() as kind:
             graph.entries, first = kind.first_number, 0
             if kind.choices is not None:
                 first = kind.choices.outputs

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from asymrl.collection.episodes import RUN_AXIS, Episodes, lesson
 from asymrl.collection.replay import Replay, ReplayLayout
 from asymrl.collection.rollout import roll_out
-from asymrl.collection.signals import critic_signal, signal_keys
+from asymrl.collection.signals import critic_signal, needs_state, signal_keys
 from asymrl.learning.curve import Losses, count, evaluate_if_due, write_point
 from asymrl.learning.lengths import over_runs
 from asymrl.learning.numbers import Numbers
@@ -33,6 +33,7 @@ from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of
 from asymrl.learning.targets import follow
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import greedy_over
+from asymrl.worlds.critic_inputs import actor_space
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import World
 
@@ -79,7 +80,7 @@ def new_run(env: World, settings: DQNSettings, seed: Int[Array, ""] | int) -> DQ
 
 def new_q_networks(env: World, settings: DQNSettings, actor_key: PRNGKeyArray, critic_key: PRNGKeyArray) -> QNetworks:
     """Q(h, a), and what the method's privileged network reads."""
-    shape, horizon, seen = settings.architecture, settings.horizon + 1, env.observation_space
+    shape, horizon, seen = settings.architecture, settings.horizon + 1, actor_space(env, settings.actor_sees)
     if isinstance(seen, Discrete) and not settings.shared_memory:
         # The authors' version with separate networks trains the features of the symbol that says nothing.
         seen = replace(seen, blank=False)
@@ -93,7 +94,7 @@ def new_q_networks(env: World, settings: DQNSettings, actor_key: PRNGKeyArray, c
 
 def layout_of(env: World, settings: DQNSettings) -> ReplayLayout:
     """How the replay of a run stores its episodes."""
-    return ReplayLayout(env, settings.replay_steps, settings.reads_state, settings.bootstrap_truncated)
+    return ReplayLayout(env, settings.replay_steps, needs_state(env, settings), settings.bootstrap_truncated)
 
 
 def update(env: World, settings: DQNSettings, numbers: Numbers, runs: DQNState) -> DQNState:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from asymrl.learning.methods import Method, method
+from asymrl.worlds.input_names import split_names
 
 if TYPE_CHECKING:
     from asymrl.models.architecture import Architecture
@@ -62,9 +63,12 @@ class Settings:
     clip_norm: float | None = number(None)
     """Largest norm of a gradient; longer ones are scaled down. None: never."""
 
+    actor_sees: str | None = None
+    """What the agent sees of an observation with named parts, such as proprioception, or several joined by commas.
+    None: all of it."""
     critic_sees: str = "state"
-    """What a critic may read besides the history: state, a part of it that the world names, such as heaven-side,
-    belief, sampled-state, time, or several joined by +, such as state+time."""
+    """What a critic may read besides the history: state, a part of it that the world names, such as heaven-side, a
+    part of the observation, belief, sampled-state, time, or several joined by + or commas, such as state+time."""
     draws: Literal["shared", "independent"] = "shared"
     """Whether a value and the bootstrap at the same step read the same sampled state, or another draw each."""
     memory: str = "gru"
@@ -99,6 +103,9 @@ class Settings:
         if settings_type(self.method) is not type(self):
             wanted = settings_type(self.method).__name__
             raise ValueError(f"{self.method} is trained with {wanted}, not with {type(self).__name__}")
+        for name in ("actor_sees", "critic_sees"):
+            if (names := getattr(self, name)) is not None:
+                object.__setattr__(self, name, "+".join(split_names(names)))  # one spelling, as it is part of the shape
         self.check_positive("steps", "adam_eps", "time_limit", "log_points", "memory_size", "attention_heads")
         self.check_positive("action_repeat")
         self.check_sizes(
@@ -163,7 +170,7 @@ class Settings:
     @property
     def reads_state(self) -> bool:
         """Whether the critic is told the state or a part of it, rather than what follows from the history alone."""
-        return "s" in self.how.reads and not set(self.critic_sees.split("+")) <= {"belief", "sampled-state", "time"}
+        return "s" in self.how.reads and not set(split_names(self.critic_sees)) <= {"belief", "sampled-state", "time"}
 
     @property
     def architecture(self) -> Architecture:

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from asymrl.collection.signals import critic_signal
+from asymrl.collection.signals import critic_signal, needs_state
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import listing_problem
+from asymrl.worlds.critic_inputs import actor_space
 from asymrl.worlds.registry import make
 from asymrl.worlds.repeated import repeated
 from asymrl.worlds.stepped_world import SteppedWorld
@@ -80,8 +81,9 @@ def training_world(settings: Settings, env: World | None = None) -> World:
         raise ValueError(f"{limits}; give both the same")
     if settings.how.learner == "dqn" and (problem := listing_problem(env.action_space)):
         raise ValueError(f"{settings.method} needs a list of actions in {env.name}, but {problem}; use a2c or ppo")
-    if isinstance(env, SteppedWorld) and env.without_latent and settings.reads_state:
+    if isinstance(env, SteppedWorld) and env.without_latent and needs_state(env, settings):
         raise ValueError(f"{settings.method} needs a latent state. {env.without_latent}")
+    actor_space(env, settings.actor_sees)  # raises if the world does not show that
     env = repeated(env, settings.action_repeat)
     critic_signal(env, settings)  # raises if the world cannot tell its critic that
     return env
@@ -110,7 +112,7 @@ def new_networks(
 ) -> tuple[Actor, Critic]:
     """A policy of the history, and a value of what the method's critic reads."""
     shape, horizon = settings.architecture, settings.horizon + 1
-    spaces = (env.action_space, env.observation_space)
+    spaces = (env.action_space, actor_space(env, settings.actor_sees))
     signal = critic_signal(env, settings).space
     critic = Critic(critic_key, *spaces, signal, settings.how.reads, shape, horizon)
     return Actor(actor_key, *spaces, shape, horizon), critic

@@ -13,7 +13,7 @@ from asymrl.models.architecture import Architecture
 from asymrl.models.attention import Attention
 from asymrl.models.compound import Stack, Window
 from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, distribution_over
-from asymrl.models.features import action_features, kind_of, observation_features, state_features
+from asymrl.models.features import Parts, action_features, kind_of, observation_features, state_features
 from asymrl.models.layers import Features, Mlp, product
 from asymrl.models.memory import Carry, Feedforward, Gru, Lstm, Memory, Rnn
 from asymrl.worlds.spaces import Space
@@ -42,6 +42,11 @@ class History(eqx.Module):
         self.phi_a = action_features(a_key, actions, kind_of(observations))
         self.phi_o = observation_features(o_key, observations, normalise=shape.normalise_observations)
         self.memory = _memory(m_key, kind or shape.memory, self.phi_a.size + self.phi_o.size, shape, horizon)
+
+    @property
+    def seen_parts(self) -> tuple[str, ...] | None:
+        """The parts of an observation that are read, where it has parts."""
+        return self.phi_o.names if isinstance(self.phi_o, Parts) else None
 
     def project(self, before: Num[Array, "..."], observations: Any) -> Float[Array, "*batch width"]:
         """What the memory takes in: the features of the action before and of what was seen then, projected.

@@ -306,7 +306,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Joint:
+class JointActions:
     """Several actions at once, choices and numbers, independent of each other given the history.
 
     An action is a vector: first all choices of the record, then all its numbers, each in the order of the record. So
@@ -433,7 +433,7 @@ class Joint:
         return np.concatenate(each).astype(np.int32 if self.numbers is None else np.float32)
 
 
-Distribution = Categorical | Greedy | MultiCategorical | Gaussian | Joint
+Distribution = Categorical | Greedy | MultiCategorical | Gaussian | JointActions
 
 
 def distribution_over(actions: Space) -> Distribution:
@@ -447,7 +447,7 @@ def distribution_over(actions: Space) -> Distribution:
     if isinstance(actions, Box):
         return Gaussian(actions)
     assert isinstance(actions, Record)
-    return Joint(actions)
+    return JointActions(actions)
 
 
 def greedy_over(actions: Space) -> Greedy:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from asymrl.agents.playback import Playback
-from asymrl.models.distributions import Categorical, Gaussian, Greedy, Joint, MultiCategorical
+from asymrl.models.distributions import Categorical, Gaussian, Greedy, JointActions, MultiCategorical
 from asymrl.render import style
 from asymrl.render.style import Axes
 from asymrl.worlds.spaces import value_text
@@ -42,7 +42,7 @@ def agent_panel(playback: Playback, action_names: Sequence[str], t: int) -> Call
 def _draw_policy(ax: Axes, playback: Playback, names: Sequence[str], t: int) -> None:
     policy, action = playback.policy[t], playback.actions[t]
     match playback.distribution:
-        case Gaussian() | MultiCategorical() | Joint():
+        case Gaussian() | MultiCategorical() | JointActions():
             _draw_entries(ax, playback, names, t)
         case Greedy():
             low, high = float(playback.policy.min()), float(playback.policy.max())
@@ -125,7 +125,7 @@ def _draw_number(ax: Axes, row: int, mean: float, spread: float, chosen: float) 
 def _coordinates(playback: Playback, t: int, i: int) -> tuple[float, float]:
     """Mean and spread of a number as the policy has them, where -1 and 1 are the bounds."""
     kind, shown = playback.distribution, playback.policy[t]
-    of_numbers = kind.of_parts(shown)[-1] if isinstance(kind, Joint) else shown
+    of_numbers = kind.of_parts(shown)[-1] if isinstance(kind, JointActions) else shown
     means, spreads = np.split(of_numbers, 2)
     return float(means[i]), float(spreads[i])
 

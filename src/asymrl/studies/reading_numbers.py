@@ -14,6 +14,7 @@ from asymrl.theory.history_graph import BY_BELIEF
 from asymrl.theory.reading_worth import explained
 from asymrl.theory.readings import Reading, learn, read
 from asymrl.theory.values import Values
+from asymrl.worlds.input_names import split_names
 from asymrl.worlds.registry import make
 
 NUMBERS = ("value bias", "cosine", "error", "variance", "explained", "explained return", "readable")
@@ -101,7 +102,7 @@ def readable_value(analysis: Analysis, sees: str) -> float:
     feature. It says nothing about the state that the history does not, for the target is V(h).
     """
     graph, values = analysis.graph, analysis.values
-    inputs = sees.split("+") if sees else []
+    inputs = split_names(sees)
     # The state tells the position already.
     told = sees if {"state", "position"} & set(inputs) else "+".join(["position", *inputs])
     reading = read(graph, told, False, analysis.world)

@@ -107,6 +107,35 @@ class Console(gymnasium.Env):
         return np.zeros(1, np.float32), reward, True, False, {"state": np.zeros(1)}
 
 
+class Walker(gymnasium.Env):
+    """Groups of observations, as simulators of robots have them. Push against the slope, which is in `heights`."""
+
+    observation_space = spaces.Dict(
+        {
+            "proprioception": spaces.Box(-np.inf, np.inf, (2,)),
+            "heights": spaces.Box(-1.0, 1.0, (3,)),
+            "friction": spaces.Discrete(2),
+        }
+    )
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, unseen: float = 1.0):
+        self.unseen = unseen  # what the groups that the actor does not see are multiplied with
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        self.slope, self.place = self.np_random.uniform(-1, 1, 3), self.np_random.normal(size=2)
+        return self._seen(), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict]:
+        self.place = 0.9 * self.place + 0.1 * (2 * action - 1)
+        return self._seen(), float((2 * action - 1) * self.place[0]), False, False, {}
+
+    def _seen(self) -> Any:
+        heights = (self.unseen * self.slope).astype(np.float32)
+        return {"proprioception": self.place.astype(np.float32), "heights": heights, "friction": int(self.unseen > 0)}
+
+
 class Dark(gymnasium.Env):
     """Nothing is known about its state."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -141,7 +141,9 @@ def _record(parts: list[tuple[str, Any, gymnasium.Space[Any]]], where: str) -> E
         return None
 
     def read(value: Any) -> dict[str, Any]:
-        return {name: how.read(value[key]) for name, key, how in kept}
+        # A policy may act on some parts of a dictionary only.
+        there = [part for part in kept if not isinstance(value, Mapping) or part[1] in value]
+        return {name: how.read(value[key]) for name, key, how in there}
 
     conversions = tuple(
         part._replace(path=(name, *part.path), keys=(key, *part.keys))
