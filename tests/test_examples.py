@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+import polars as pl
 import pytest
 
 import asymrl
 from asymrl import cli
+from asymrl.engine import Pace, Silent, StopRuns
 from asymrl.learning.methods import PAPER_METHODS
+from asymrl.stores.runs import Run
 from asymrl.worlds.spaces import Box, Record
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -128,3 +132,43 @@ def test_our_worlds_are_learned_by_another_framework():
     pytest.importorskip("sb3_contrib")
     returns = example("recurrent_ppo").main(steps=64, episodes=2, n_steps=32, batch_size=32, n_epochs=1)
     assert all(-1 <= value <= 1 for value in returns)  # heaven is worth 1, hell -1
+
+
+def test_own_logging_writes_a_line_per_point(tmp_path: Path):
+    log = tmp_path / "training.jsonl"
+    listener = example("own_logging").JsonLines(log)
+    listener.begin([Run(asymrl.A2CSettings("tiger"), 7)])
+    listener.points(0, pl.DataFrame({"timestep": [0, 50], "return": [1.0, 2.0], "length": [3.0, 4.0]}))
+    listener.end()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["begin", "point", "point", "end"]
+    assert {key: lines[2][key] for key in ("seed", "timestep", "return", "length")} == {
+        "seed": 7,
+        "timestep": 50,
+        "return": 2.0,
+        "length": 4.0,
+    }
+
+
+def test_patience_counts_the_points_without_an_improvement():
+    listener = example("early_stopping").Patience(3)
+    listener.begin([Run(asymrl.A2CSettings("tiger"), seed) for seed in (0, 1)])
+    for returns in ([1.0, 2.0], [2.0, 1.5], [3.0], [2.0, 2.0]):
+        listener.points(1, pl.DataFrame({"return": returns}))
+    with pytest.raises(StopRuns) as stop:
+        listener.points(1, pl.DataFrame({"return": [2.5]}))
+    assert stop.value.numbers == {1}
+
+
+@pytest.mark.slow
+def test_examples_of_listeners_train(tmp_path: Path):
+    quick: dict[str, Any] = {"listener": Silent(), "pace": Pace(refresh_seconds=0.05), **SMALL}
+    stopped = example("early_stopping").main(1, out=tmp_path / "stopped", **quick | {"log_points": 200})
+    assert stopped.table["status"].to_list() == ["stopped"] * 2
+    assert stopped.table["timesteps"].max() < 400_000
+    assert stopped.evaluate(episodes=2) is not None
+    example("own_logging").main(tmp_path / "log.jsonl", steps=600, out=tmp_path / "logged", **quick)
+    events = [json.loads(line)["event"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert events[0] == "begin"
+    assert events[-1] == "end"
+    assert events.count("point") >= 2

@@ -14,7 +14,7 @@ from asymrl.api.wanted import sweep_runs
 from asymrl.engine import floor as floor_module
 from asymrl.engine.driver import Outcome, train_store
 from asymrl.engine.lanes import Assignment
-from asymrl.engine.listeners import Everyone
+from asymrl.engine.listeners import Everyone, StopRuns
 from asymrl.engine.placement import Pace, Placement
 from asymrl.learning.factory import program
 from asymrl.learning.settings import A2CSettings, Settings
@@ -237,3 +237,85 @@ def test_the_longest_run_goes_first_once_few_are_left():
     assert not floor.should_step_aside("b", seconds_left=4.0, seconds_per_step=0.01)  # not worth a turn
     floor.put_back("b")
     assert [each.number for each in floor.take("b", 1)] == [1]
+
+
+class Stopper(Recorder):
+    """Wants some runs to stop, or all, once one of them has a point."""
+
+    def __init__(self, *numbers: int):
+        super().__init__()
+        self.numbers = numbers
+
+    def points(self, run: int, table: Any) -> None:
+        raise StopRuns(*self.numbers)
+
+
+LONG = [Run(replace(SHORT, steps=1_000_000), seed) for seed in range(2)]
+
+
+def test_a_listener_stops_runs_in_lanes_and_runs_that_wait(tmp_path: Path):
+    """One lane: the first run is in it, the others wait; the stopped one is kept and not taken up again."""
+    folder = tmp_path / "stopped"
+    runs = [*LONG, Run(replace(SHORT, steps=700), 2)]
+    recorder = Everyone([Stopper(0, 1), watcher := Recorder()])
+    outcome = train(folder, runs, recorder)  # pyright: ignore[reportArgumentType]
+    assert outcome.is_complete
+    store = Store.open(folder)
+    results = store.results()
+    assert [results[n].status for n in range(3)] == ["stopped", "stopped", "complete"]
+    assert 0 < results[0].timesteps < 1_000_000
+    assert results[1].timesteps == 0
+    saved = {run: states for held, states in store.saved([0, 1, 2]) for run in states.runs}
+    assert set(saved) == {runs[0], runs[2]}, "what had begun has a checkpoint"
+    assert any("stopped by a listener" in message for message in watcher.said)
+    again = train(folder, runs)
+    assert again.steps == 0, "a stopped run is over"
+
+
+def test_a_listener_stops_everything_and_more_steps_go_on(tmp_path: Path):
+    folder = tmp_path / "all"
+    outcome = train(folder, LONG, Stopper())
+    assert outcome.is_complete
+    first = Store.open(folder).results()
+    assert {result.status for result in first.values()} == {"stopped"}
+    store = Store.take(folder)
+    store.extend(1_100_000)
+    assert store.unfinished() == [0, 1]
+
+    class Later(Recorder):
+        def progress(self, progress: Any) -> None:
+            if progress.results[0].timesteps > first[0].timesteps:
+                raise StopRuns
+
+    train_store(store, Later(), pace=OFTEN, placement=ALONE)
+    store.release()
+    second = Store.open(folder).results()
+    assert {result.status for result in second.values()} == {"stopped"}
+    assert second[0].timesteps > first[0].timesteps > 0, "it went on from where it was stopped"
+
+
+def test_a_listener_that_fails_does_not_end_the_training(tmp_path: Path):
+    class Failing(Recorder):
+        def progress(self, progress: Any) -> None:
+            raise OSError("no network")
+
+    failing = Failing()
+    assert train(tmp_path / "failing", RUNS[2:3], failing).is_complete
+    assert failing.said == ["a listener failed (OSError: no network); the training goes on"]
+
+
+def test_all_listeners_are_told_whatever_one_of_them_raises():
+    class Raising(Recorder):
+        def __init__(self, error: Exception):
+            super().__init__()
+            self.error = error
+
+        def points(self, run: int, table: Any) -> None:
+            self.said.append("told")
+            raise self.error
+
+    several = [Raising(StopRuns(1)), Raising(OSError("broken")), Raising(StopRuns(2, 3))]
+    with pytest.raises(StopRuns) as stop:
+        Everyone(several).points(0, None)  # pyright: ignore[reportArgumentType]
+    assert stop.value.numbers == {1, 2, 3}
+    assert all(each.said == ["told"] for each in several)

@@ -62,6 +62,9 @@ class Queue:
     def is_stopped(self) -> bool:
         return len(self.of(Advanced)) >= self.most_calls
 
+    def unwanted(self) -> frozenset[int]:
+        return frozenset()
+
     def of(self, kind: type) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 

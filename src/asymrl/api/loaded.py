@@ -179,6 +179,7 @@ class Runs:
         *,
         steps: int | None = None,
         listener: Listener | None = None,
+        listeners: Sequence[Listener] = (),
         pace: Pace | None = None,
         placement: Placement | None = None,
     ) -> Runs:
@@ -186,7 +187,7 @@ class Runs:
         from asymrl.paper.parts import probes_from_json
 
         store = take_store(self.folder, steps)
-        return train_taken(store, listener, pace, placement, probes=probes_from_json(store.probes))
+        return train_taken(store, listener, pace, placement, listeners, probes=probes_from_json(store.probes))
 
 
 def load(folder: str | PathLike[str]) -> Runs:
@@ -195,16 +196,21 @@ def load(folder: str | PathLike[str]) -> Runs:
 
 
 def train_taken(
-    store: Store, listener: Listener | None, pace: Pace | None, placement: Placement | None, **what: Any
+    store: Store,
+    listener: Listener | None,
+    pace: Pace | None,
+    placement: Placement | None,
+    listeners: Sequence[Listener] = (),
+    **what: Any,
 ) -> Runs:
     """Trains the runs of a store that was taken, and releases it. Raises KeyboardInterrupt if a signal stopped it."""
     from asymrl.engine.display import display
     from asymrl.engine.driver import train_store
+    from asymrl.engine.listeners import Everyone
 
+    follower = Everyone([listener or display(), *listeners]) if listeners else listener or display()
     try:
-        outcome = train_store(
-            store, listener or display(), pace=pace or Pace(), placement=placement or Placement(), **what
-        )
+        outcome = train_store(store, follower, pace=pace or Pace(), placement=placement or Placement(), **what)
     finally:
         store.release()
     if outcome.interrupted is not None:

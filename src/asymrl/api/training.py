@@ -43,6 +43,7 @@ def train(
     seeds: int | Sequence[int] = 5,
     out: str | PathLike[str] | None = None,
     listener: Listener | None = None,
+    listeners: Sequence[Listener] = (),
     pace: Pace | None = None,
     placement: Placement | None = None,
     **settings: Any,
@@ -55,7 +56,8 @@ def train(
         method: what the critic reads and how long the memory is; by default a2c-asym-hs, or that of the `preset`.
         seeds: how many (0, 1, ...), or which.
         out: the folder; by default `runs/WORLD-METHOD`, with a number if there is one already.
-        listener: follows the training; by default what suits the terminal.
+        listener: shows the training; by default what suits the terminal.
+        listeners: follow it besides, and may stop runs; see `asymrl.engine.Listener`.
         pace: how often to look at the runs and to write checkpoints.
         placement: where to train.
         **settings: fields of `Settings`, also `preset`; others are those of the preset, or as the paper tuned them for
@@ -74,7 +76,7 @@ def train(
     else:
         chosen = [world] if isinstance(world, Settings) else list(world)
     runs = [Run(each, int(seed)) for each in chosen for seed in _seeds(seeds)]
-    return train_taken(new_store(runs, out, placement), listener, pace, placement)
+    return train_taken(new_store(runs, out, placement), listener, pace, placement, listeners)
 
 
 def resume(
@@ -82,11 +84,12 @@ def resume(
     *,
     steps: int | None = None,
     listener: Listener | None = None,
+    listeners: Sequence[Listener] = (),
     pace: Pace | None = None,
     placement: Placement | None = None,
 ) -> Runs:
     """Goes on with the runs in a folder, to their end or for more steps than they were started with."""
-    return Runs(folder).resume(steps=steps, listener=listener, pace=pace, placement=placement)
+    return Runs(folder).resume(steps=steps, listener=listener, listeners=listeners, pace=pace, placement=placement)
 
 
 def sweep(
@@ -97,6 +100,7 @@ def sweep(
     seeds: int | Sequence[int] = 5,
     axes: Mapping[str, Sequence[Any]] | None = None,
     listener: Listener | None = None,
+    listeners: Sequence[Listener] = (),
     pace: Pace | None = None,
     placement: Placement | None = None,
     keep_networks: bool | None = None,
@@ -110,7 +114,8 @@ def sweep(
         out: the folder.
         seeds: how many (0, 1, ...), or which.
         axes: values to try, by the names of `Settings`.
-        listener: follows the training; by default what suits the terminal.
+        listener: shows the training; by default what suits the terminal.
+        listeners: follow it besides, and may stop runs; see `asymrl.engine.Listener`.
         pace: how often to look at the runs and to write checkpoints.
         placement: where to train.
         keep_networks: whether the networks of finished runs are kept; by default if there are at most 300.
@@ -121,7 +126,7 @@ def sweep(
     chosen = _listed(methods) if methods is not None else [method_of(settings)]
     runs = sweep_runs(_listed(worlds), chosen, wanted, _seeds(seeds))
     store = Store.take_or_create(Path(out), runs, keeps_networks=keeps_networks(runs, keep_networks))
-    return train_taken(store, listener, pace, placement)
+    return train_taken(store, listener, pace, placement, listeners)
 
 
 def compare(
@@ -132,6 +137,7 @@ def compare(
     steps: int = 200_000,
     out: str | PathLike[str] | None = None,
     listener: Listener | None = None,
+    listeners: Sequence[Listener] = (),
     pace: Pace | None = None,
     placement: Placement | None = None,
     **settings: Any,
@@ -145,7 +151,8 @@ def compare(
         seeds: how many (0, 1, ...), or which; at least two.
         steps: of each run.
         out: the folder; by default `runs/compare-WORLD`. Runs that are there are not trained again.
-        listener: follows the training; by default what suits the terminal.
+        listener: shows the training; by default what suits the terminal.
+        listeners: follow it besides, and may stop runs; see `asymrl.engine.Listener`.
         pace: how often to look at the runs and to write checkpoints.
         placement: where to train.
         **settings: other settings of all runs.
@@ -153,7 +160,7 @@ def compare(
     folder = Path(out) if out is not None else compare_folder(world)
     wanted = compared_methods(settings) if methods is None else methods
     runs, _ = comparison_runs(world, wanted, _seeds(seeds), {**settings, "steps": steps})
-    return compared(world, train_taken(comparison_store(folder, runs), listener, pace, placement))
+    return compared(world, train_taken(comparison_store(folder, runs), listener, pace, placement, listeners))
 
 
 def reproduce(

@@ -1,7 +1,7 @@
 """Training: runs flow through the lanes of pools, on cores, accelerators, processes and clusters.
 
 `train_store` trains the runs of a store that are not over. `Placement` says where to train and `Pace` how often to look
-and to save; a `Listener` follows the training (`Silent` is one to build on).
+and to save; a `Listener` follows the training (`Silent` is one to build on) and may stop runs (`StopRuns`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from asymrl.lazy import exports
 
 if TYPE_CHECKING:
     from asymrl.engine.driver import Outcome as Outcome, train_store as train_store
-    from asymrl.engine.listeners import Listener as Listener, Probe as Probe, Silent as Silent
+    from asymrl.engine.listeners import Listener as Listener, Probe as Probe, Silent as Silent, StopRuns as StopRuns
     from asymrl.engine.placement import Pace as Pace, Placement as Placement
     from asymrl.engine.progress import Progress as Progress
 
@@ -20,7 +20,7 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "asymrl.engine.driver": ["Outcome", "train_store"],
-        "asymrl.engine.listeners": ["Listener", "Probe", "Silent"],
+        "asymrl.engine.listeners": ["Listener", "Probe", "Silent", "StopRuns"],
         "asymrl.engine.placement": ["Pace", "Placement"],
         "asymrl.engine.progress": ["Progress"],
     },

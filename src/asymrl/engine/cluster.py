@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
+from asymrl.engine.events import Advanced, Checkpointed, Event, Retired, Stopped
 from asymrl.engine.floor import Floor, LocalDesk, Order, is_out_of_memory, open_pool, reason_of
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
@@ -40,6 +40,10 @@ class Leg:
 
     def is_stopped(self) -> bool:
         return time.monotonic() >= self._end_at
+
+    def unwanted(self) -> frozenset[int]:
+        """None: what is stopped meanwhile is not trained in the next leg."""
+        return frozenset()
 
 
 def train_leg(order: Order, assignments: list[Assignment], seconds: float, pace: Pace) -> list[Event]:
@@ -113,6 +117,10 @@ class RayWorkers:
             held: dict[int, Assignment] = {}
             while not desk.is_stopped():
                 held |= {each.number: each for each in desk.take(order.lanes - len(held))}
+                if unwanted := tuple(number for number in held if number in desk.unwanted()):
+                    desk.report(Stopped(unwanted))
+                    held = {number: each for number, each in held.items() if number not in unwanted}
+                    continue
                 if not held:
                     desk.close()
                     break

@@ -8,14 +8,14 @@ import os
 import queue
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asymrl.engine.cache import use_compilation_cache
-from asymrl.engine.events import Advanced, Broken, Checkpointed, Failed, Noted, Opened, Retired
+from asymrl.engine.events import Advanced, Broken, Checkpointed, Failed, Noted, Opened, Retired, Stopped
 from asymrl.engine.interrupts import StopRequests
-from asymrl.engine.listeners import Listener
+from asymrl.engine.listeners import Listener, StopRuns
 from asymrl.engine.placement import Pace, Placement
 from asymrl.engine.progress import BROKEN, Clock, Compilations, Progress
 from asymrl.learning.settings import Settings
@@ -23,12 +23,10 @@ from asymrl.stores.files import StorageError
 from asymrl.stores.runs import full_label, label
 from asymrl.stores.sessions import Session, record
 from asymrl.stores.store import Store
-from asymrl.stores.tables import FAILED, RunResult
+from asymrl.stores.tables import FAILED, STOPPED, RunResult
 from asymrl.stores.wording import first_line, plural, size_text
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from asymrl.engine.floor import Floor, LanesOf, Told
     from asymrl.engine.lanes import Assignment
     from asymrl.engine.listeners import Probe
@@ -131,7 +129,8 @@ class _Driver:
         self.points_told = {n: len(r.curve) for n, r in self.results.items() if r.curve is not None}
         self.is_changed, self.written_at, self.writing = False, -float("inf"), 0.0
         self.clock, self.shown_at = Clock(), -float("inf")
-        self.is_tracker_broken = False
+        self.is_listener_broken = False
+        self.floor: Floor | None = None
 
     def run(self, only: Sequence[int] | None) -> Outcome:
         numbers = self.store.unfinished()
@@ -170,7 +169,7 @@ class _Driver:
         self._say_what_fits(possible, workers.plan, lanes_of)
         is_cpu = workers.platform == "cpu"
         floor = Floor(assignments, lanes_of, one_pool_per_shape=not is_cpu, plan=workers.plan)
-        is_anything_to_do = bool(assignments)
+        self.floor, is_anything_to_do = floor, bool(assignments)
         del assignments  # with the states that were loaded
         try:
             if is_anything_to_do:
@@ -290,6 +289,9 @@ class _Driver:
                 self._take_in({number: result})
                 if result.status == FAILED:
                     self.listener.say(f"{self._label(number)} stopped: {result.failure}")
+            case Stopped(numbers):
+                for number in numbers:
+                    self._take_in({number: self.results.get(number, RunResult())._replace(status=STOPPED)})
             case Checkpointed(saved):
                 self.store.save(saved, told.pool)
             case Failed(number, reason, saved):
@@ -347,17 +349,33 @@ class _Driver:
             told = self.points_told.get(number, 0)
             if result.curve is not None and len(result.curve) > told:
                 table = metrics_table({number: self.store.runs[number]}, {number: result.curve[told:]}, ())
-                self._pass_on(number, table)
+                self._tell(lambda number=number, table=table: self.listener.points(number, table))
                 self.points_told[number] = len(result.curve)
 
-    def _pass_on(self, number: int, table: pl.DataFrame) -> None:
-        """A tracker that fails, as without a network, must not end the training; it is mentioned once."""
+    def _tell(self, call: Callable[[], None]) -> None:
+        """Calls a listener, which may stop runs.
+
+        One that fails, as a tracker without a network, must not end the training; it is mentioned once.
+        """
         try:
-            self.listener.points(number, table)
+            call()
+        except StopRuns as stop:
+            self._stop_runs(stop.numbers)
         except Exception as error:
-            if not self.is_tracker_broken:
+            if not self.is_listener_broken:
                 self.listener.say(f"a listener failed ({type(error).__name__}: {error}); the training goes on")
-            self.is_tracker_broken = True
+            self.is_listener_broken = True
+
+    def _stop_runs(self, numbers: frozenset[int]) -> None:
+        """Somebody wants these runs to end, or without numbers all."""
+        assert self.floor is not None
+        running = {n for n in range(len(self.store.runs)) if not self.results.get(n, RunResult()).is_over}
+        if unknown := sorted(numbers - set(range(len(self.store.runs)))):
+            self.listener.say(f"a listener wants to stop run {unknown[0]}, which is not there")
+        new = sorted((numbers & running if numbers else running) - self.floor.unwanted())
+        if new:
+            self.listener.say(f"{self._labels(new)} stopped by a listener")
+            self.floor.stop_runs(new)
 
     def _show(self, *, now: bool = False) -> None:
         if not now and time.monotonic() - self.shown_at < min(self.pace.refresh_seconds, 1.0):
@@ -370,7 +388,7 @@ class _Driver:
             self.clock.look(self.shown_at, progress.trained)
             progress = progress._replace(speed=self.clock.steps_per_second())
         if self.clock.looks or progress.compilations:
-            self.listener.progress(progress)
+            self._tell(lambda: self.listener.progress(progress))
 
     def _label(self, number: int) -> str:
         run = self.store.runs[number]

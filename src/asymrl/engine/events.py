@@ -32,6 +32,12 @@ class Retired(NamedTuple):
     saved: SavedRuns | None
 
 
+class Stopped(NamedTuple):
+    """Runs that wait for a lane are not wanted any more. Those in a lane are `Retired`."""
+
+    numbers: tuple[int, ...]
+
+
 class Checkpointed(NamedTuple):
     """The runs in the lanes of a pool, to be kept in case they are interrupted."""
 
@@ -60,4 +66,4 @@ class Noted(NamedTuple):
     message: str
 
 
-Event = Opened | Advanced | Retired | Failed | Checkpointed | Broken | Noted
+Event = Opened | Advanced | Retired | Failed | Stopped | Checkpointed | Broken | Noted

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from asymrl.engine.events import Broken, Checkpointed, Event, Failed, Noted, Opened, Retired
+from asymrl.engine.events import Broken, Checkpointed, Event, Failed, Noted, Opened, Retired, Stopped
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
 from asymrl.engine.memory_plan import MEMORY_SHARE, MemoryPlan, memory_of
@@ -81,6 +81,7 @@ class Floor:
         self._seconds_left: dict[int, float] = {}  # of runs, when they were last in a pool with one lane
         self._seconds_per_step: dict[Settings, float] = {}
         self._stopped = False
+        self._unwanted: frozenset[int] = frozenset()
         self._changed = threading.Condition(threading.RLock())
 
     def stop(self) -> None:
@@ -90,6 +91,22 @@ class Floor:
 
     def is_stopped(self) -> bool:
         return self._stopped
+
+    def stop_runs(self, numbers: Iterable[int]) -> None:
+        """These runs are not wanted any more: those that wait at once, those in lanes when their pool looks next."""
+        with self._changed:
+            self._unwanted |= set(numbers)
+            waiting = [each.number for queue in self._waiting.values() for each in queue]
+            if dropped := tuple(number for number in waiting if number in self._unwanted):
+                for shape, queue in self._waiting.items():
+                    kept = [each for each in queue if each.number not in self._unwanted]
+                    self._waiting[shape] = collections.deque(kept)
+                self.events.put(Told("", Stopped(dropped)))
+            self._changed.notify_all()
+
+    def unwanted(self) -> frozenset[int]:
+        """The runs that were stopped."""
+        return self._unwanted
 
     def holds_runs(self) -> bool:
         """Whether a pool has runs that it has not given back."""
@@ -189,6 +206,9 @@ class Floor:
             runs = self._holdings[pool].runs
             if isinstance(event, Retired | Failed):
                 runs.pop(event.number, None)
+            elif isinstance(event, Stopped):
+                for number in event.numbers:
+                    runs.pop(number, None)
             elif isinstance(event, Checkpointed):
                 by_run = {each.run: each for each in runs.values()}
                 for row, run in enumerate(event.saved.runs):
@@ -276,6 +296,7 @@ class Desk(Protocol):
     def take(self, count: int) -> list[Assignment]: ...
     def report(self, event: Event) -> None: ...
     def is_stopped(self) -> bool: ...
+    def unwanted(self) -> frozenset[int]: ...
     def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool: ...
     def put_back(self) -> None: ...
     def close(self) -> None: ...
@@ -299,6 +320,9 @@ class LocalDesk:
 
     def is_stopped(self) -> bool:
         return self.floor.is_stopped()
+
+    def unwanted(self) -> frozenset[int]:
+        return self.floor.unwanted()
 
     def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
         return self.floor.should_step_aside(self.pool, seconds_left, seconds_per_step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from asymrl.engine.progress import Progress
@@ -17,8 +17,24 @@ if TYPE_CHECKING:
     from asymrl.learning.state import RunState
 
 
+class StopRuns(Exception):  # noqa: N818  it is a request
+    """Raised by a listener in `points` or `progress` to stop runs for good.
+
+    A stopped run keeps what it has learned, with a checkpoint, and has the status `stopped`; the others go on.
+    """
+
+    def __init__(self, *numbers: int):
+        """`numbers`: of the runs; without any, all that are not over."""
+        super().__init__(", ".join(map(str, numbers)) or "all runs")
+        self.numbers = frozenset(numbers)
+
+
 class Listener(Protocol):
-    """Called by the training loop, in this order: begin, then compiling, progress and points, then end."""
+    """Called by the training loop, in this order: begin, then compiling, progress and points, then end.
+
+    All calls come from one thread, and the training goes on meanwhile. In `points` and `progress` a listener may raise
+    `StopRuns`; any other error there is mentioned once, and the training goes on.
+    """
 
     def begin(self, runs: Sequence[Run]) -> None:
         """The training of these runs begins, or goes on. Nothing is compiled or loaded yet."""
@@ -82,12 +98,26 @@ class Everyone(Silent):
             listener.compiling(shape, lanes)
 
     def progress(self, progress: Progress) -> None:
-        for listener in self.listeners:
-            listener.progress(progress)
+        self._each(lambda listener: listener.progress(progress))
 
     def points(self, run: int, table: pl.DataFrame) -> None:
+        self._each(lambda listener: listener.points(run, table))
+
+    def _each(self, tell: Callable[[Listener], None]) -> None:
+        """Tells all of them, whatever one raises; then what they raised."""
+        stops, failures = [], []
         for listener in self.listeners:
-            listener.points(run, table)
+            try:
+                tell(listener)
+            except StopRuns as stop:
+                stops.append(stop)
+            except Exception as error:
+                failures.append(error)
+        if stops:
+            everything = any(not stop.numbers for stop in stops)
+            raise StopRuns(*() if everything else sorted(frozenset().union(*(stop.numbers for stop in stops))))
+        if failures:
+            raise failures[0]
 
     def say(self, message: str) -> None:
         for listener in self.listeners:

@@ -25,6 +25,10 @@ class Work(Protocol):
 
     def is_stopped(self) -> bool: ...
 
+    def unwanted(self) -> frozenset[int]:
+        """The numbers of the runs that somebody has stopped."""
+        ...
+
 
 class Turns(Protocol):
     """Who lets runs take turns, where pools have one lane each."""
@@ -54,7 +58,7 @@ def train_pool(pool: Pool, work: Work, pace: Pace, turns: Turns | None = None) -
             took = pool.advance()
         for each in pool.failed():
             work.report(each if pace.checkpoint_seconds is not None else each._replace(saved=None))
-        retired = list(pool.retire(with_states=pace.keep_states))
+        retired = list(pool.retire(with_states=pace.keep_states, unwanted=work.unwanted()))
         work.report(Advanced(pool.results()))
         for each in retired:
             work.report(each)

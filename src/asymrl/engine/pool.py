@@ -22,7 +22,7 @@ from asymrl.learning.settings import Settings
 from asymrl.learning.state import RunState
 from asymrl.stores.checkpoint import SavedRuns, joined
 from asymrl.stores.states import from_saved, key_kind, to_arrays
-from asymrl.stores.tables import TRAINING, RunResult
+from asymrl.stores.tables import STOPPED, TRAINING, RunResult
 
 FIRST_UPDATES = 4  # in the first call, before anything is known about the speed
 MOST_UPDATES = 100_000  # in one call
@@ -156,12 +156,14 @@ class Pool:
         failed, self._failed = self._failed, []
         return failed
 
-    def retire(self, *, with_states: bool) -> Iterator[Retired]:
-        """Takes the runs that are over out of their lanes."""
+    def retire(self, *, with_states: bool, unwanted: frozenset[int] = frozenset()) -> Iterator[Retired]:
+        """Takes the runs that are over, or `unwanted`, out of their lanes."""
         if self.snapshot is None:
             return
         over = [
-            i for i, lane in enumerate(self.lanes) if lane is not None and lane.status(self.snapshot, i) != TRAINING
+            i
+            for i, lane in enumerate(self.lanes)
+            if lane is not None and (lane.number in unwanted or lane.status(self.snapshot, i) != TRAINING)
         ]
         for lane in over:
             there = self.lanes[lane]
@@ -169,7 +171,8 @@ class Pool:
             if there.probe is not None:
                 self._measure_probes(last=lane)
             saved = self._saved([lane]) if with_states else None
-            yield Retired(there.number, there.result(self.snapshot, lane, self.device.device_kind), saved)
+            result = there.result(self.snapshot, lane, self.device.device_kind)
+            yield Retired(there.number, result._replace(status=STOPPED) if result.status == TRAINING else result, saved)
             self.lanes[lane] = None
         if over and not self.is_empty:
             self._numbers = self._lane_numbers()

@@ -124,6 +124,9 @@ class RemoteDesk:
     def is_stopped(self) -> bool:
         return self._ask("is_stopped")
 
+    def unwanted(self) -> frozenset[int]:
+        return self._ask("unwanted")
+
     def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
         return self._ask("should_step_aside", seconds_left, seconds_per_step)
 

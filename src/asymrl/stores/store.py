@@ -21,7 +21,8 @@ from asymrl.stores.checkpoint import Checkpoints, SavedRuns
 from asymrl.stores.files import UNFINISHED, Lock, RunError, write_whole
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import (
-    OVER,
+    COMPLETE,
+    STOPPED,
     WAITING,
     RunResult,
     metrics_table,
@@ -186,9 +187,9 @@ class Store:
             return
         run_lists.check_runs(runs)
         run_lists.check_prefills(runs)
-        results = self.results()
+        results, before = self.results(), self.runs
         self.runs, self._world_files = tuple(runs), {**_checksums(runs), **self._world_files}
-        self._results = {n: _reopened(result, runs[n]) for n, result in results.items()}
+        self._results = {n: _reopened(result, runs[n], before[n]) for n, result in results.items()}
         self._write_settings()
 
     # What the runs have reached.
@@ -359,9 +360,11 @@ def free_folder(world: str, method: str, base: Path = Path("runs")) -> Path:
     return path
 
 
-def _reopened(result: RunResult, run: Run) -> RunResult:
-    """A result of a run that was made longer: complete no more."""
-    if result.status in OVER and result.status == "complete" and result.timesteps < run.settings.steps:
+def _reopened(result: RunResult, run: Run, before: Run | None = None) -> RunResult:
+    """A result of a run that was made longer: complete no more, or if it was shorter `before`, stopped no more."""
+    is_longer = before is not None and before.settings.steps < run.settings.steps
+    is_open = result.status == COMPLETE or (result.status == STOPPED and is_longer)
+    if is_open and result.timesteps < run.settings.steps:
         return result._replace(status="training")
     return result
 

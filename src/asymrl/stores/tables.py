@@ -26,14 +26,15 @@ ALWAYS = ("steps", "actor_rate", "critic_rate", "entropy_weight")  # settings th
 COMPRESSION = 9  # zstd; more takes minutes and saves little
 
 WAITING, TRAINING, COMPLETE, SOLVED, FAILED = "waiting", "training", "complete", "solved", "failed"
-OVER = (COMPLETE, SOLVED, FAILED)
+STOPPED = "stopped"
+OVER = (COMPLETE, SOLVED, FAILED, STOPPED)
 
 
 class RunResult(NamedTuple):
     """What is known of a run: how far it came, and its learning curve."""
 
     status: str = WAITING
-    """waiting, training, complete, solved (stopped early, as its return was reached) or failed."""
+    """waiting, training, complete, solved (its return was reached), stopped (by a listener) or failed."""
     timesteps: int = 0
     episodes: int = 0
     updates: int = 0
