@@ -68,7 +68,8 @@ def small_training(monkeypatch: pytest.MonkeyPatch) -> None:
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with a problem file, runs under the names that pages use, and the results of the repository."""
     (tmp_path / "problem.pomdp").write_text(PROBLEM)
-    (tmp_path / "results").symlink_to(ROOT / "results")
+    for name in ("results", "examples"):
+        (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "runs").mkdir()
     for name, world in (
         ("heaven-hell-3-a2c-asym-hs", "heaven-hell-3"),

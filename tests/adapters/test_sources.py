@@ -10,7 +10,7 @@ import pytest
 from gymnasium.envs import registration
 
 from asymrl.adapters import register, user_code
-from asymrl.api.wanted import known_by_name
+from asymrl.api.wanted import known_by_name, world_names
 from asymrl.worlds.finite_worlds import Tiger
 from asymrl.worlds.registry import make, source_of, split_options
 from asymrl.worlds.stepped_world import SteppedWorld
@@ -121,17 +121,17 @@ def test_what_is_wrong_is_named(file: str, name: str, message: str):
 
 
 def test_a_world_from_python_is_known_by_its_name():
-    name, settings = known_by_name(Tiger(time_limit=9), {"steps": 5})
-    assert (name, settings) == ("tiger", {"discount": 0.95, "time_limit": 9, "steps": 5})
+    name, settings = known_by_name(Tiger(time_limit=9))
+    assert (name, settings) == ("tiger", {"discount": 0.95, "time_limit": 9})
     register("my tiger", lambda time_limit=3: Tiger(time_limit=time_limit))
     assert make("my tiger").time_limit == 3
     assert make("my tiger", time_limit=4).time_limit == 4
     with pytest.raises(ValueError, match="'tiger' is the name of a world of asymrl"):
         register("tiger", Tiger)
     with pytest.raises(ValueError, match="its name 'tiger' means a world of asymrl"):
-        known_by_name(Tiger(episodic=True), {})
+        known_by_name(Tiger(episodic=True))
     with pytest.raises(TypeError, match="is not a world"):
-        known_by_name(3, {})  # pyright: ignore[reportArgumentType]
+        world_names([3], None)
 
 
 def test_another_limit_leaves_the_world_alone():

@@ -27,7 +27,7 @@ def test_a_source_makes_worlds_from_outside(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ValueError, match="unknown world 'zoo/tiger'") as caught:
         make("zoo/tiger")
     assert "zoo" not in str(caught.value).partition("Known worlds")[2]
-    zoo = registry.Source("zoo/NAME", lambda name: name.startswith("zoo/"), lambda name, options: Tiger(**options))
+    zoo = registry.Source("zoo/NAME", lambda name: name.startswith("zoo/"), lambda name, options: Tiger(**options.bare))
     registry.add_source(zoo)
     registry.add_source(zoo)  # once is enough
     assert make("zoo/tiger:time_limit=7", discount=0.5).time_limit == 7

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import inspect
 import math
 from collections.abc import Mapping
@@ -14,6 +16,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PRNGKeyArray
 
+from asymrl.adapters.constructors import checked_arguments, parameters_of
 from asymrl.worlds.spaces import ActionSpace, Box, Discrete, MultiDiscrete, Record, Space, action_problem
 from asymrl.worlds.stepped_world import WrappedWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Step
@@ -160,16 +163,47 @@ def from_gymnax(env: Any, params: Any = None, **options: Any) -> GymnaxWorld:
     return GymnaxWorld(env, params, **options)
 
 
-def make_gymnax(name: str, **options: Any) -> GymnaxWorld:
-    """The gymnax environment with this name."""
+def make_gymnax(identifier: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> GymnaxWorld:
+    """The gymnax environment with this name.
+
+    Args:
+        identifier: as gymnax has it.
+        arguments: of the environment's constructor, or fields of its parameters.
+        **options: `name`, `discount`, `time_limit`.
+    """
     try:
         import gymnax  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ValueError(
-            f'world gymnax:{name}: gymnax is not installed ({error}); pip install "asymrl[gymnax]"'
+            f'world gymnax:{identifier}: gymnax is not installed ({error}); pip install "asymrl[gymnax]"'
         ) from error
+    title = f"gymnax:{identifier}"
     try:
-        env, params = gymnax.make(name)
-    except ValueError as error:
-        raise ValueError(f"world gymnax:{name}: {error}") from error
-    return GymnaxWorld(env, params, name=f"gymnax:{name}", **options)
+        env, params = gymnax.make(identifier)
+        if arguments:
+            env, params = _with_arguments(title, env, params, arguments)
+    except (ValueError, TypeError) as error:
+        said = str(error)
+        raise ValueError(said if said.startswith(title) else f"world {title}: {said}") from error
+    return GymnaxWorld(env, params, **{"name": title, **options})
+
+
+def _with_arguments(title: str, env: Any, params: Any, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The environment and its parameters with other values."""
+    build, fields = type(env), {each.name: getattr(params, each.name) for each in dataclasses.fields(params)}
+    of_constructor, takes_any = parameters_of(build)
+    if unknown := [argument for argument in arguments if argument not in {**of_constructor, **fields}]:
+        known = sorted({*of_constructor, *fields})
+        close = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        if not takes_any or close:
+            raise ValueError(f"{title}: there is no argument {unknown[0]!r}; {hint}it has {', '.join(known)}")
+    chosen = {argument: value for argument, value in arguments.items() if argument in of_constructor}
+    others = {argument: value for argument, value in arguments.items() if argument not in of_constructor}
+    for argument, value in others.items():
+        if not isinstance(value, bool | int | float):
+            raise ValueError(f"{title}: the argument {argument} is {value!r}, expected a number")
+    if chosen:
+        env = build(**checked_arguments(title, build, chosen))
+        params = env.default_params
+    return env, params.replace(**others) if others else params

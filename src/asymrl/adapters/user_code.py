@@ -2,17 +2,63 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import hashlib
 import importlib
-import importlib.util
 import os
 import sys
 import traceback
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-_FILES: dict[str, tuple[int, ModuleType]] = {}  # by absolute path: time of the last change, and the module
+
+class Location(NamedTuple):
+    """Where a file is that a name refers to."""
+
+    path: str
+    sha256: str | None = None
+    """What its contents must be. None: anything."""
+    copy: str | None = None
+    """Where the same contents are, should the file change or go away."""
+
+
+class _Loaded(NamedTuple):
+    sha256: str
+    folder: str
+    """From which it imports other files: that of the original, if it was loaded from a copy."""
+    module: ModuleType
+
+
+_LOCATIONS: dict[str, Location] = {}  # by the path as names have it
+_FILES: dict[str, _Loaded] = {}  # by absolute path
+
+
+def locate(source: str, location: Location | None = None) -> None:
+    """Notes where a file is that names refer to; by default where its path leads now."""
+    _LOCATIONS[source] = location or Location(os.path.abspath(source))
+
+
+def location_of(source: str) -> Location:
+    """Where a file is that a name refers to: as noted, or where its path leads now."""
+    return _LOCATIONS.get(source) or Location(os.path.abspath(source))
+
+
+def file_version(source: str) -> str:
+    """Tells versions of a file apart."""
+    location = location_of(source)
+    if location.sha256 is not None:
+        return location.sha256
+    try:
+        return f"{location.path} {os.stat(location.path).st_mtime_ns}"
+    except OSError:
+        return location.path
+
+
+def locations() -> dict[str, Location]:
+    """All that was noted, for other processes."""
+    return dict(_LOCATIONS)
 
 
 def load_attribute(what: str, source: str, attribute: str) -> Any:
@@ -66,26 +112,71 @@ def _is_users(filename: str) -> bool:
     return os.path.isfile(filename) and not os.path.abspath(filename).startswith(others)
 
 
-def _load_file(path: str) -> ModuleType:
-    if not os.path.exists(path):
-        raise OSError(f"there is no file {path}")
-    absolute, changed = os.path.abspath(path), os.stat(path).st_mtime_ns
-    if absolute in _FILES and _FILES[absolute][0] == changed:
-        return _FILES[absolute][1]
-    spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
-    assert spec is not None  # as the name ends in .py
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+def _load_file(source: str) -> ModuleType:
+    location = location_of(source)
+    path, data, digest = _contents(source, location)
+    if path in _FILES and _FILES[path].sha256 == digest:
+        return _FILES[path].module
+    name = os.path.splitext(os.path.basename(path))[0]
+    module = ModuleType(name)
+    module.__file__ = path
+    # Compiled from what was just read: a file of bytecode beside it, which may say something else, is not looked at.
+    code = compile(data, path, "exec", dont_inherit=True)
     # Other processes find the classes of this file by the name of its module.
-    sys.modules[spec.name] = module
-    _FILES[absolute] = changed, module
+    before, sys.modules[name] = sys.modules.get(name), module
+    _FILES[path] = _Loaded(digest, os.path.dirname(location.path), module)
     try:
         with user_path():
-            spec.loader.exec_module(module)
+            exec(code, module.__dict__)  # the user has named this file, or trusts it
     except BaseException:
-        del _FILES[absolute]
+        del _FILES[path]
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
         raise
+    if path != location.path:
+        import cloudpickle
+
+        cloudpickle.register_pickle_by_value(module)  # other processes would find the original by its name, or nothing
     return module
+
+
+def _contents(source: str, location: Location) -> tuple[str, bytes, str]:
+    """The path that is read, its contents and their checksum."""
+    for path in filter(None, (location.path, location.copy)):
+        if not os.path.isfile(path):
+            continue
+        with open(path, "rb") as file:
+            data = file.read()
+        digest = hashlib.sha256(data).hexdigest()
+        if location.sha256 in (None, digest):
+            return path, data, digest
+    what = "has changed" if os.path.isfile(location.path) and location.sha256 else "there is no file"
+    raise OSError(f"{source} {what}" if location.sha256 else f"{what} {source}")
+
+
+def importable_name(attribute: Any) -> str | None:
+    """The name, MODULE:NAME or FILE.py:NAME, by which a class or function can be imported; None if it has none.
+
+    Importing a script runs it, so what is defined in the main script has a name only if the script guards what it does.
+    """
+    name, module = getattr(attribute, "__qualname__", ""), getattr(attribute, "__module__", "")
+    holder = sys.modules.get(module)
+    if not name.isidentifier() or getattr(holder, name, None) is not attribute:
+        return None
+    if module == "__main__":
+        file = getattr(holder, "__file__", None)
+        return f"{os.path.abspath(file)}:{name}" if file and file.endswith(".py") and _is_guarded(file) else None
+    file = next((path for path, loaded in _FILES.items() if loaded.module is holder), None)
+    return f"{file or module}:{name}"
+
+
+def _is_guarded(file: str) -> bool:
+    """Whether a script asks for `__name__ == "__main__"`."""
+    with open(file, "rb") as script:
+        tree = ast.parse(script.read())
+    return any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body)
 
 
 @contextlib.contextmanager
@@ -94,7 +185,7 @@ def user_path() -> Iterator[None]:
 
     Processes started inside this context inherit the path.
     """
-    folders = [os.getcwd(), *map(os.path.dirname, _FILES)]
+    folders = [os.getcwd(), *(loaded.folder for loaded in _FILES.values())]
     sys.path[:0] = folders
     try:
         yield

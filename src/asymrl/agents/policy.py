@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -16,6 +17,7 @@ from asymrl.adapters.gym.gymnasium_spaces import to_world
 from asymrl.agents.trained import best_run
 from asymrl.models.agent import Actor
 from asymrl.models.memory import Carry
+from asymrl.stores.store import Store
 from asymrl.worlds.spaces import Record, Space
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
@@ -94,6 +96,7 @@ class Policy(ActorPolicy):
         *,
         run_seed: int | None = None,
         generator: np.random.Generator | None = None,
+        trust: bool = False,
     ):
         """Loads the agent.
 
@@ -101,8 +104,9 @@ class Policy(ActorPolicy):
             run: folder of a store.
             run_seed: which seed; by default the run with the best recent return.
             generator: samples the actions; without one, the most likely action is taken.
+            trust: run the code that the settings of the run name, if it was not trained here.
         """
-        chosen = best_run(run, run_seed)
+        chosen = best_run(Store.open(Path(run), trust=trust), run_seed)
         self.settings, self.run_seed = chosen.settings, chosen.seed
         super().__init__(chosen.world, chosen.state.actor, generator)
 

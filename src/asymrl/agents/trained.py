@@ -20,6 +20,8 @@ from asymrl.stores.runs import Run
 from asymrl.stores.states import from_saved
 from asymrl.stores.store import Store
 from asymrl.stores.wording import listed
+from asymrl.worlds.name_options import PREFIX
+from asymrl.worlds.registry import arguments_of
 from asymrl.worlds.world import World
 
 
@@ -79,6 +81,7 @@ def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] |
     """
     store = store if isinstance(store, Store) else Store.open(Path(store))
     wanted = list(range(len(store))) if numbers is None else list(numbers)
+    store.make_ready(wanted)
     groups: dict[Settings, list[tuple[int, Any]]] = {}
     for held, saved in store.saved(wanted):
         for row, number in enumerate(held):
@@ -109,11 +112,11 @@ def choose_runs(runs: Sequence[Run], where: Mapping[str, Any], seed: int | None 
         RunError: if there are none.
     """
     for name in where:
-        if name not in SETTINGS:
+        if name not in SETTINGS and not name.startswith(PREFIX):
             raise RunError(f"unknown setting {name!r}; there are {', '.join(SETTINGS)}")
 
     def is_wanted(run: Run) -> bool:
-        return all(_same(getattr(run.settings, name, None), value) for name, value in where.items())
+        return all(_same(_setting(run, name), value) for name, value in where.items())
 
     chosen = [n for n, run in enumerate(runs) if (seed is None or run.seed == seed) and is_wanted(run)]
     if not chosen:
@@ -124,6 +127,13 @@ def choose_runs(runs: Sequence[Run], where: Mapping[str, Any], seed: int | None 
     return chosen
 
 
+def _setting(run: Run, name: str) -> Any:
+    """A setting of a run, or an argument of its environment, `env.NAME`; None if it has no such."""
+    if name.startswith(PREFIX):
+        return arguments_of(run.settings.world).get(name.removeprefix(PREFIX))
+    return getattr(run.settings, name, None)
+
+
 def _asked(where: Mapping[str, Any], seed: int | None) -> str:
     return ", ".join(
         [*(f"{name}={value}" for name, value in where.items()), *([] if seed is None else [f"seed {seed}"])]
@@ -132,10 +142,7 @@ def _asked(where: Mapping[str, Any], seed: int | None) -> str:
 
 def _present(runs: Sequence[Run], where: Mapping[str, Any]) -> str:
     """What the runs have instead, of the settings that were asked for."""
-    there = {
-        name: sorted({str(getattr(run.settings, name)) for run in runs if hasattr(run.settings, name)})
-        for name in where
-    }
+    there = {name: sorted({str(value) for run in runs if (value := _setting(run, name)) is not None}) for name in where}
     return "; ".join(
         f"{name} is {listed(values, 'or')}" if values else f"none has {name}" for name, values in there.items()
     )

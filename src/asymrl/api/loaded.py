@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 class Runs:
     """Runs in a folder: their learning curves, their agents, and ways to use both."""
 
-    def __init__(self, folder: str | PathLike[str]):
-        """Raises RunError if there are no runs in this folder."""
-        self.folder = Path(folder)
-        self._store = Store.open(self.folder)
+    def __init__(self, folder: str | PathLike[str], *, trust: bool = False):
+        """Raises RunError if there are no runs in this folder.
+
+        `trust`: run the code that their settings name, if they were not trained here; see "Open runs of someone else".
+        """
+        self.folder, self.trust = Path(folder), trust
+        self._store = Store.open(self.folder, trust=trust)
 
     def __len__(self) -> int:
         return len(self._store)
@@ -186,13 +189,19 @@ class Runs:
         """Goes on with the runs, to their end or for more steps than they were started with; see `asymrl.train`."""
         from asymrl.paper.parts import probes_from_json
 
-        store = take_store(self.folder, steps)
+        store = take_store(self.folder, steps, trust=self.trust, placement=placement)
         return train_taken(store, listener, pace, placement, listeners, probes=probes_from_json(store.probes))
 
 
-def load(folder: str | PathLike[str]) -> Runs:
-    """The runs in a folder, to look at and to use."""
-    return Runs(folder)
+def load(folder: str | PathLike[str], *, trust: bool = False) -> Runs:
+    """The runs in a folder, to look at and to use.
+
+    Args:
+        folder: of the runs.
+        trust: run the code that their settings name. Without this word, only code that was trained with on this machine
+            runs.
+    """
+    return Runs(folder, trust=trust)
 
 
 def train_taken(
@@ -217,4 +226,4 @@ def train_taken(
         raise KeyboardInterrupt(f"{outcome.interrupted.name}: go on with asymrl.resume({str(store.path)!r})")
     if outcome.failures and not outcome.over and not outcome.is_out_of_time:
         raise RunError(f"{store.path}: no run could be trained: {next(iter(outcome.failures.values()))}")
-    return Runs(store.path)
+    return Runs(store.path, trust=store.trust)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from asymrl.api.loaded import Runs, train_taken
 from asymrl.api.wanted import (
-    check_worlds,
+    check_possible,
     compare_folder,
     compared_methods,
     comparison_runs,
     comparison_store,
     keeps_networks,
-    known_by_name,
     new_store,
     reproduction_folder,
     reproduction_store,
     settings_for,
     sweep_runs,
+    world_names,
 )
 from asymrl.engine.placement import Pace, Placement
 from asymrl.learning.settings import Settings
@@ -29,6 +29,8 @@ from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from asymrl.engine.listeners import Listener
     from asymrl.paper.parts import Part
     from asymrl.report.comparison import MethodRow
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def train(
-    world: str | World | Settings | Sequence[Settings],
+    world: str | World | gymnasium.Env | Callable[..., gymnasium.Env] | Settings | Sequence[Settings],
     method: str | None = None,
     *,
     seeds: int | Sequence[int] = 5,
@@ -46,13 +48,15 @@ def train(
     listeners: Sequence[Listener] = (),
     pace: Pace | None = None,
     placement: Placement | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Runs:
     """Trains runs, one per seed, and keeps them in a folder.
 
     Args:
-        world: the name of a world, or a world of your own, which is then known by its name in this process; or complete
-            settings, each of which is trained with every seed.
+        world: the name of a world, or a world of your own, which is then known by its name in this process; a Gymnasium
+            environment, or a class or function that makes one; or complete settings, each of which is trained with
+            every seed.
         method: what the critic reads and how long the memory is; by default a2c-asym-hs, or that of the `preset`.
         seeds: how many (0, 1, ...), or which.
         out: the folder; by default `runs/WORLD-METHOD`, with a number if there is one already.
@@ -60,6 +64,7 @@ def train(
         listeners: follow it besides, and may stop runs; see `asymrl.engine.Listener`.
         pace: how often to look at the runs and to write checkpoints.
         placement: where to train.
+        env_kwargs: arguments of the environment's constructor, which become part of the world's name.
         **settings: fields of `Settings`, also `preset`; others are those of the preset, or as the paper tuned them for
             this world and method, or the default.
 
@@ -67,11 +72,12 @@ def train(
         ValueError: if a setting is not possible, or `out` already holds runs.
         KeyboardInterrupt: on Ctrl-C, after a checkpoint; `resume` goes on from there.
     """
-    if not isinstance(world, str | Settings | Sequence):
-        world, settings = known_by_name(world, settings)
+    if isinstance(world, str) or not isinstance(world, Settings | Sequence):
+        (world,), own = world_names([world], env_kwargs)
+        settings = own | settings
     if isinstance(world, str):
         chosen: Sequence[Settings] = [settings_for(world, method, **settings)]
-    elif settings or method is not None:
+    elif settings or env_kwargs or method is not None:
         raise ValueError("these settings are complete; change them with dataclasses.replace")
     else:
         chosen = [world] if isinstance(world, Settings) else list(world)
@@ -87,13 +93,18 @@ def resume(
     listeners: Sequence[Listener] = (),
     pace: Pace | None = None,
     placement: Placement | None = None,
+    trust: bool = False,
 ) -> Runs:
-    """Goes on with the runs in a folder, to their end or for more steps than they were started with."""
-    return Runs(folder).resume(steps=steps, listener=listener, listeners=listeners, pace=pace, placement=placement)
+    """Goes on with the runs in a folder, to their end or for more steps than they were started with.
+
+    `trust` is that of `load`.
+    """
+    runs = Runs(folder, trust=trust)
+    return runs.resume(steps=steps, listener=listener, listeners=listeners, pace=pace, placement=placement)
 
 
 def sweep(
-    worlds: str | Sequence[str],
+    worlds: str | World | Sequence[str | World],
     methods: str | Sequence[str] | None = None,
     *,
     out: str | PathLike[str],
@@ -104,33 +115,37 @@ def sweep(
     pace: Pace | None = None,
     placement: Placement | None = None,
     keep_networks: bool | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Runs:
     """Trains every world with every method, every combination of `axes` and every seed. Again, it does what is missing.
 
     Args:
-        worlds: names of worlds.
+        worlds: names of worlds, or worlds of your own as for `train`.
         methods: names of methods; by default a2c-asym-hs, or that of the `preset`.
         out: the folder.
         seeds: how many (0, 1, ...), or which.
-        axes: values to try, by the names of `Settings`.
+        axes: values to try, by the names of `Settings`, or `env.NAME` for an argument of the environments.
         listener: shows the training; by default what suits the terminal.
         listeners: follow it besides, and may stop runs; see `asymrl.engine.Listener`.
         pace: how often to look at the runs and to write checkpoints.
         placement: where to train.
         keep_networks: whether the networks of finished runs are kept; by default if there are at most 300.
+        env_kwargs: arguments of the environments' constructors.
         **settings: other settings of all runs.
     """
-    check_worlds(_listed(worlds))
-    wanted = {**{name: [value] for name, value in settings.items()}, **(axes or {})}
+    several = list(worlds) if isinstance(worlds, Sequence) and not isinstance(worlds, str) else [worlds]
+    names, own = world_names(several, env_kwargs)
+    wanted = {**{name: [value] for name, value in {**own, **settings}.items()}, **(axes or {})}
     chosen = _listed(methods) if methods is not None else [method_of(settings)]
-    runs = sweep_runs(_listed(worlds), chosen, wanted, _seeds(seeds))
+    runs = sweep_runs(names, chosen, wanted, _seeds(seeds))
+    check_possible(runs, placement)
     store = Store.take_or_create(Path(out), runs, keeps_networks=keeps_networks(runs, keep_networks))
     return train_taken(store, listener, pace, placement, listeners)
 
 
 def compare(
-    world: str,
+    world: str | World,
     methods: Sequence[str] | None = None,
     *,
     seeds: int | Sequence[int] = 5,
@@ -140,12 +155,13 @@ def compare(
     listeners: Sequence[Listener] = (),
     pace: Pace | None = None,
     placement: Placement | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Comparison:
     """Trains methods side by side in a world and says which critic to use there.
 
     Args:
-        world: its name.
+        world: its name, or a world of your own as for `train`.
         methods: to compare, by default those of the paper, or of the learner of the `preset`; those that need a latent
             state are left out where the world has none.
         seeds: how many (0, 1, ...), or which; at least two.
@@ -155,12 +171,15 @@ def compare(
         listeners: follow it besides, and may stop runs; see `asymrl.engine.Listener`.
         pace: how often to look at the runs and to write checkpoints.
         placement: where to train.
+        env_kwargs: arguments of the environment's constructor.
         **settings: other settings of all runs.
     """
-    folder = Path(out) if out is not None else compare_folder(world)
+    (name,), own = world_names([world], env_kwargs)
+    folder = Path(out) if out is not None else compare_folder(name)
     wanted = compared_methods(settings) if methods is None else methods
-    runs, _ = comparison_runs(world, wanted, _seeds(seeds), {**settings, "steps": steps})
-    return compared(world, train_taken(comparison_store(folder, runs), listener, pace, placement, listeners))
+    runs, _ = comparison_runs(name, wanted, _seeds(seeds), {**own, **settings, "steps": steps})
+    store = comparison_store(folder, runs, placement)
+    return compared(name, train_taken(store, listener, pace, placement, listeners))
 
 
 def reproduce(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -9,13 +10,17 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asymrl.adapters.surroundings import surroundings_of
 from asymrl.learning.methods import DQN_METHODS, PAPER_METHODS, PPO_METHODS, method
 from asymrl.learning.settings import DQNSettings, Settings, new_settings, own_values
 from asymrl.stores.files import RunError
 from asymrl.stores.hyperparameters import tuned
-from asymrl.stores.options import checked_values, method_of, resolve
+from asymrl.stores.options import method_of, resolve
 from asymrl.stores.runs import Run, product
 from asymrl.stores.store import Store, free_folder, is_store
+from asymrl.worlds.allowed_code import allow
+from asymrl.worlds.name_options import PREFIX
+from asymrl.worlds.registry import full_name, source_of
 
 if TYPE_CHECKING:
     from asymrl.engine.placement import Placement
@@ -23,6 +28,12 @@ if TYPE_CHECKING:
     from asymrl.worlds.world import World
 
 NETWORKS_KEPT = 300  # runs of a store whose networks are kept, unless something else is asked for; each has some MB
+
+
+def world_with_arguments(world: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The whole name of a world, with the arguments of its environment among the settings; and the other settings."""
+    own = {name.removeprefix(PREFIX): value for name, value in settings.items() if name.startswith(PREFIX)}
+    return full_name(world, own), {name: value for name, value in settings.items() if not name.startswith(PREFIX)}
 
 
 def comparison_runs(
@@ -51,7 +62,7 @@ def comparison_runs(
     return runs, left_out
 
 
-def comparison_store(folder: Path, runs: Sequence[Run]) -> Store:
+def comparison_store(folder: Path, runs: Sequence[Run], placement: Placement | None = None) -> Store:
     """The store of a comparison, which holds its runs or some of them.
 
     Raises:
@@ -59,6 +70,7 @@ def comparison_store(folder: Path, runs: Sequence[Run]) -> Store:
     """
     if is_store(folder) and not {run.key for run in Store.open(folder).runs} <= {run.key for run in runs}:
         raise RunError(f"{folder}: holds runs with other settings or seeds; choose another --out")
+    check_possible(runs, placement)
     return Store.take_or_create(folder, runs)
 
 
@@ -85,9 +97,19 @@ def compared_methods(settings: Mapping[str, Any]) -> tuple[str, ...]:
 def sweep_runs(
     worlds: Sequence[str], methods: Sequence[str], axes: Mapping[str, Sequence[Any]], seeds: Sequence[int]
 ) -> list[Run]:
-    """The runs of a sweep; settings that are not in `axes` are as in `settings_for`."""
+    """The runs of a sweep; settings that are not in `axes` are as in `settings_for`.
+
+    An axis `env.NAME` is over an argument of the environments.
+    """
+    own = {name.removeprefix(PREFIX): values for name, values in axes.items() if name.startswith(PREFIX)}
+    if empty := [name for name, values in own.items() if not values]:
+        raise ValueError(f"the axis {PREFIX}{empty[0]} has no values")
+    chosen = [dict(zip(own, values, strict=True)) for values in itertools.product(*own.values())]
+    names = list(dict.fromkeys(full_name(world, arguments) for world in worlds for arguments in chosen))
+    check_worlds(names)
+    axes = {name: values for name, values in axes.items() if not name.startswith(PREFIX)}
     return product(
-        worlds, methods, axes, seeds, lambda world, method: resolve(world, method, tuned=tuned(world, method))
+        names, methods, axes, seeds, lambda world, method: resolve(world, method, tuned=tuned(world, method))
     )
 
 
@@ -96,7 +118,7 @@ def check_worlds(worlds: Sequence[str]) -> None:
 
     Worlds from outside this package are not made, as they may exist only where they are trained.
     """
-    from asymrl.worlds.registry import make, source_of
+    from asymrl.worlds.registry import make
 
     for world in worlds:
         if source_of(world) is None:
@@ -110,15 +132,32 @@ def keeps_networks(runs: Sequence[Run], wanted: bool | None) -> bool:
 
 def new_store(runs: Sequence[Run], out: str | PathLike[str] | None, placement: Placement | None = None) -> Store:
     """A store for these runs, whose worlds are known to exist, and which fit where they will be trained."""
+    check_possible(runs, placement)
+    first = runs[0].settings
+    return Store.create(Path(out) if out is not None else free_folder(first.world, first.method), runs)
+
+
+def check_possible(runs: Sequence[Run], placement: Placement | None = None) -> None:
+    """Raises ValueError, before anything is written, unless the runs, which the user has asked for, can be trained.
+
+    Their worlds can be made, tell their critics what these want to read, and reach the processes that train them; and
+    they fit into memory.
+    """
+    allow(*(run.settings.world for run in runs))
+    check_trainable(runs, placement)
+
+
+def check_trainable(runs: Sequence[Run], placement: Placement | None = None) -> None:
+    """Like `check_possible`, for runs that a store says."""
     from asymrl.learning.state import training_world
 
     shapes = {run.settings.shape() for run in runs}
     for shape in shapes:
         training_world(shape)
+    if placement is not None and (placement.engine != "local" or placement.processes is not None):
+        surroundings_of({shape.world for shape in shapes})
     if placement is None or placement.engine == "local":
         check_memory(shapes)
-    first = runs[0].settings
-    return Store.create(Path(out) if out is not None else free_folder(first.world, first.method), runs)
 
 
 def check_memory(shapes: Collection[Settings]) -> None:
@@ -134,15 +173,29 @@ def check_memory(shapes: Collection[Settings]) -> None:
         MemoryPlan(device.platform, memory_of(device), is_shared=True).check(shape)
 
 
-def take_store(folder: str | PathLike[str], steps: int | None = None) -> Store:
+def take_store(
+    folder: str | PathLike[str],
+    steps: int | None = None,
+    *,
+    trust: bool = False,
+    placement: Placement | None = None,
+) -> Store:
     """The store in a folder, to go on with its runs; `steps` makes them longer.
+
+    Everything is checked before anything is written: a store that cannot go on stays as it was.
 
     Raises:
         RunError: if there is none, another process trains it, or its runs cannot be made longer.
     """
-    store = Store.take(Path(folder))
+    opened = Store.open(Path(folder), trust=trust)
+    runs, unfinished = opened.runs, set(opened.unfinished_or_all())
+    if steps is not None:
+        runs = opened.extended_runs(steps)
+        unfinished |= {number for number, run in enumerate(runs) if run != opened.runs[number]}
+    opened.make_ready(sorted(unfinished))
+    check_trainable([runs[number] for number in unfinished], placement)
+    store = Store.take(Path(folder), trust=trust)
     try:
-        store.check_world_files()
         if steps is not None:
             store.extend(steps)
     except BaseException:
@@ -184,22 +237,63 @@ def store_with(
     return store, [number for number, run in enumerate(store.runs) if run.key in keys]
 
 
-def known_by_name(world: World, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Registers a world under its own name; the name, and the settings with the world's time limit and discount."""
-    import equinox as eqx
+def world_names(worlds: Sequence[Any], env_kwargs: Mapping[str, Any] | None) -> tuple[list[str], dict[str, Any]]:
+    """The names of worlds, some of which may be objects, and the settings that these bring along.
 
-    from asymrl.adapters.sources import register
-    from asymrl.worlds.registry import is_built_in, make
+    Args:
+        worlds: names, worlds, Gymnasium environments, or classes or functions that make one.
+        env_kwargs: arguments of their constructors.
+
+    Raises:
+        ValueError: if an object cannot take arguments, or has a name that means another world.
+    """
+    names, brought = [], {}
+    for world in worlds:
+        if isinstance(world, str):
+            names.append(full_name(world, env_kwargs))
+            continue
+        name, own = known_by_name(_as_world(world, env_kwargs))
+        if source_of(name) is None and len(worlds) > 1:  # those of other worlds are known by their name
+            raise ValueError(f"{name} is a world of asymrl: among several, give its name instead of an object")
+        names.append(name)
+        brought = own
+    return names, brought
+
+
+def _as_world(made: Any, env_kwargs: Mapping[str, Any] | None) -> World:
+    """A world of an object that the user made."""
     from asymrl.worlds.world import World
 
-    if not isinstance(world, World):
-        raise TypeError(f"{world!r} is not a world; give a name such as 'heaven-hell-3', a World, or Settings")
+    if isinstance(made, World):
+        if env_kwargs:
+            raise ValueError(f"{made.name} is already made; make it with these arguments: {', '.join(env_kwargs)}")
+        return made
+    import gymnasium
+
+    if isinstance(made, gymnasium.Env) or callable(made):
+        from asymrl.adapters.gym.gymnasium_world import from_gymnasium
+
+        environment: Any = made
+        return from_gymnasium(environment, env_kwargs=env_kwargs)
+    raise TypeError(
+        f"{made!r} is not a world; give a name such as 'heaven-hell-3', a World, a Gymnasium environment, or Settings"
+    )
+
+
+def known_by_name(world: World) -> tuple[str, dict[str, Any]]:
+    """Registers a world under its own name; the name, and the world's time limit and discount as settings."""
+    import equinox as eqx
+
+    from asymrl.adapters.sources import register_object
+    from asymrl.worlds.registry import is_built_in, make
+
     if not is_built_in(world.name):
-        register(world.name, lambda time_limit=world.time_limit: world.with_time_limit(time_limit))
+        register_object(world)
     elif not eqx.tree_equal(world, make(world.name, time_limit=world.time_limit, discount=world.discount)):
         raise ValueError(
             f"this world has options or code of its own, but its name {world.name!r} means a world of asymrl; "
             "give it another name, or train it by name with its options"
         )
-    own = {"discount": world.discount} | ({} if world.time_limit is None else {"time_limit": world.time_limit})
-    return world.name, own | checked_values(settings, "settings")
+    return world.name, {"discount": world.discount} | (
+        {} if world.time_limit is None else {"time_limit": world.time_limit}
+    )

@@ -12,7 +12,7 @@ import tyro
 
 from asymrl.cli.running import SEEDS, Running, train_to_the_end
 from asymrl.cli.sweep import axis
-from asymrl.cli.usage import Flag, UsageError, WorldName, user_errors
+from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, user_errors
 from asymrl.cli.waiting import busy
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Compare(Running):
     """
 
     world: WorldName
+    env_args: EnvArgs = None
     methods: tuple[str, ...] = ()
     """Methods to compare. By default a2c, a2c-asym-s, a2c-asym-hs, a2c-react-2 and a2c-react-4, or the same of the
     learner of the preset."""
@@ -41,7 +42,7 @@ class Compare(Running):
     steps: int = 200_000
     """Steps of each run."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """Other settings of all runs, such as memory_size=64 actor_rate=0.001."""
+    """Other settings of all runs, such as memory_size=64 actor_rate=0.001; arguments of the environment as env.NAME."""
     out: Path | None = None
     """Folder of the comparison. None: runs/compare-WORLD."""
     details: Flag = False
@@ -50,13 +51,15 @@ class Compare(Running):
     def run(self) -> int:
         from asymrl.api.wanted import compare_folder, comparison_store
 
-        options, trackers, out = self.options(), self.trackers(), self.out or compare_folder(self.world)
+        options, trackers = self.options(), self.trackers()
+        world, given = self._wanted()
         with user_errors():
-            store = comparison_store(out, self._runs())
-        return train_to_the_end(store, options, trackers, report=self._report)
+            store = comparison_store(self.out or compare_folder(world), self._runs(world, given), options["placement"])
+        return train_to_the_end(store, options, trackers, report=lambda store: self._report(store, world))
 
-    def _runs(self) -> list[Any]:
-        from asymrl.api.wanted import compared_methods, comparison_runs
+    def _wanted(self) -> tuple[str, dict[str, Any]]:
+        """The whole name of the world, and the settings of all runs."""
+        from asymrl.api.wanted import world_with_arguments
 
         if self.seeds < 2:
             raise UsageError(f"--seeds {self.seeds}: at least 2 are needed, as one run says nothing about others")
@@ -64,13 +67,19 @@ class Compare(Running):
         if several := [name for name, values in axes.items() if len(values) != 1]:
             raise UsageError(f"--set {several[0]}: give one value; `asymrl sweep` tries several")
         given = {"preset": self.preset} | {name: values[0] for name, values in axes.items()} | {"steps": self.steps}
+        with user_errors():
+            return world_with_arguments(full_world(self.world, self.env_args), given)
+
+    def _runs(self, world: str, given: dict[str, Any]) -> list[Any]:
+        from asymrl.api.wanted import compared_methods, comparison_runs
+
         methods = self.methods or compared_methods(given)
-        runs, left_out = comparison_runs(self.world, methods, range(self.seeds), given)
+        runs, left_out = comparison_runs(world, methods, range(self.seeds), given)
         for method, reason in left_out.items():
             print(f"{method} is left out: its critic needs a latent state. {reason}")
         return runs
 
-    def _report(self, store: Store) -> None:
+    def _report(self, store: Store, world: str) -> None:
         from asymrl.api import Runs
         from asymrl.api.training import compared
         from asymrl.report.comparison import table
@@ -78,14 +87,14 @@ class Compare(Running):
         from asymrl.stores.wording import thousands
 
         with busy("comparing the runs, and the critics by an exact analysis where that is quick"):
-            answer = compared(self.world, Runs(store.path))
+            answer = compared(world, Runs(store.path))
         picture, numbers = answer.runs.plot(), store.path / "comparison.json"
         rows = [_plain(row) for row in answer.rows]
-        data: dict[str, Any] = {"world": self.world, "use": answer.method, "verdict": answer.verdict}
+        data: dict[str, Any] = {"world": world, "use": answer.method, "verdict": answer.verdict}
         data |= {"reason": answer.reason, "advice": answer.advice, "methods": rows}
         data["readings"] = [reading.to_json() for reading in answer.readings]
         numbers.write_text(json.dumps(data, indent=1) + "\n")
-        print(f"\n{self.world}: {self.seeds} runs of each method, {thousands(self.steps)} steps each; 95 % intervals")
+        print(f"\n{world}: {self.seeds} runs of each method, {thousands(self.steps)} steps each; 95 % intervals")
         print(f"\n{table(answer.rows)}\n\n{answer.verdict}\n{answer.reason}\n")
         if self.details:
             rest = answer.advice.removeprefix(f"{answer.verdict} {answer.reason} ")
@@ -101,7 +110,7 @@ class Compare(Running):
         def section() -> list[Section]:
             from asymrl.pages import advice_section
 
-            return [advice_section(self.world, answer.method, answer.advice, answer.rows)]
+            return [advice_section(world, answer.method, answer.advice, answer.rows)]
 
         self.write_page(store.path, section)
 

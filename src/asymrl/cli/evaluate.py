@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from asymrl.cli.output import print_json
-from asymrl.cli.usage import AgentFolder, AsJson, Flag, Quiet, UsageError, Where, load_runs
+from asymrl.cli.usage import AgentFolder, AsJson, Flag, Quiet, Trust, UsageError, Where, load_runs
 from asymrl.stores.runs import differing, label
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Evaluate:
     seed: int = 0
     """Seed of the episodes."""
 
+    trust: Trust = False
+
     quiet: Quiet = False
 
     json: AsJson = False
@@ -51,7 +53,7 @@ class Evaluate:
     def run(self) -> int:
         if self.episodes < 1:
             raise UsageError(f"--episodes {self.episodes}: at least 1 is needed")
-        groups = load_runs(self.folder, self.where, self.run_seed)
+        groups = load_runs(self.folder, self.where, self.run_seed, trust=self.trust)
 
         from asymrl.agents.evaluation import evaluate, over_seeds, yardstick
 

@@ -11,6 +11,7 @@ import tyro
 from asymrl.cli.usage import (
     AgentFolder,
     RunSeed,
+    Trust,
     UsageError,
     Where,
     check_writable,
@@ -36,11 +37,13 @@ class Export:
 
     where: Where = ()
 
+    trust: Trust = False
+
     def run(self) -> int:
         check_writable(self.output, ENDINGS)
         if self.output.suffix.lower() == ".onnx":
             require_packages(("onnx", "onnxruntime"), "onnx", "an .onnx file")
-        chosen = select_run(self.folder, self.run_seed, self.where)
+        chosen = select_run(self.folder, self.run_seed, self.where, trust=self.trust)
 
         from asymrl.export.saving import export_run
 

@@ -15,6 +15,7 @@ from asymrl.cli.usage import (
     ZOO,
     Flag,
     RunSeed,
+    Trust,
     UsageError,
     Where,
     check_writable,
@@ -61,6 +62,8 @@ class Play:
 
     where: Where = ()
 
+    trust: Trust = False
+
     def run(self) -> int:
         if not self.name:
             return _print_agents()
@@ -71,7 +74,7 @@ class Play:
         if self.output != "-":
             check_writable(Path(self.output), ENDINGS, ", or - for text")
         name = _agent_named(self.name)
-        chosen = select_run(name, self.run_seed, self.where)
+        chosen = select_run(name, self.run_seed, self.where, trust=self.trust)
 
         from asymrl.report.films import film_of_run
 

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from asymrl.cli.usage import (
+    EnvArgs,
     Flag,
     RunSeed,
+    Trust,
     UsageError,
     Where,
     check_writable,
+    full_world,
     holds_runs,
     select_run,
     user_errors,
@@ -37,6 +40,8 @@ class Render:
     """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7, a .pomdp file, a folder with runs, or
     zoo:NAME for an agent that ships with asymrl."""
 
+    env_args: EnvArgs = None
+
     policy: str = "random"
     """Who acts in a world: 'random', or actions to replay, by name or index, such as S,E,E,E; the episode stops after
     them. A run acts by its own policy."""
@@ -50,6 +55,8 @@ class Render:
     run_seed: RunSeed = None
 
     where: Where = ()
+
+    trust: Trust = False
 
     greedy: Flag = False
     """Let a run take its most likely actions instead of sampling them."""
@@ -84,7 +91,7 @@ class Render:
         for option, is_given in options.items():
             if is_given:
                 raise UsageError(f"{option} is for a folder with runs; {self.world!r} is a world")
-        world = world_named(self.world)
+        world = world_named(full_world(self.world, self.env_args))
 
         from asymrl.report.films import film_of_world
         from asymrl.worlds.stepped_world import SteppedWorld
@@ -101,7 +108,7 @@ class Render:
     def _film_of_run(self) -> Film:
         if self.policy != "random":
             raise UsageError(f"--policy {self.policy}: a run acts by its own policy; give the name of a world instead")
-        chosen = select_run(self.world, self.run_seed, self.where)
+        chosen = select_run(self.world, self.run_seed, self.where, trust=self.trust)
 
         from asymrl.report.films import film_of_run
 

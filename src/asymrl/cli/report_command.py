@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from asymrl.cli.usage import AgentFolder, Flag, UsageError, check_folder, open_runs, run_folder, user_errors
+from asymrl.cli.usage import AgentFolder, Flag, Trust, UsageError, check_folder, open_runs, run_folder, user_errors
 
 if TYPE_CHECKING:
     from asymrl.pages import Section
@@ -39,6 +39,8 @@ class WriteReport:
     """Take the most likely actions in these episodes instead of sampled ones. In finite worlds their exact values are
     then known more often."""
 
+    trust: Trust = False
+
     def run(self) -> int:
         check_page(self.output)
         if any(seed < 0 for seed in self.starts):
@@ -46,7 +48,14 @@ class WriteReport:
         if self.episodes is not None and self.episodes < 0:
             raise UsageError(f"--episodes {self.episodes}: give 0 or more")
         open_runs(self.folder)
-        save_page(run_folder(self.folder), self.output, episodes=self.episodes, starts=self.starts, greedy=self.greedy)
+        save_page(
+            run_folder(self.folder),
+            self.output,
+            episodes=self.episodes,
+            starts=self.starts,
+            greedy=self.greedy,
+            trust=self.trust,
+        )
         return 0
 
 
@@ -67,6 +76,7 @@ def save_page(
     episodes: int | None = None,
     starts: Sequence[int] = (),
     greedy: bool = False,
+    trust: bool = False,
 ) -> None:
     """Writes the page about the runs in a folder, with more sections, and says so."""
     from asymrl.pages import save_report
@@ -74,7 +84,7 @@ def save_page(
     from asymrl.stores.wording import plural, size_text
 
     with user_errors(folder):
-        store = Store.open(folder)
+        store = Store.open(folder, trust=trust)
         path.parent.mkdir(parents=True, exist_ok=True)
         chosen = {} if episodes is None else {"episodes": episodes}
         save_report(store, path, more, **chosen, starts=starts or None, greedy=greedy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +13,10 @@ import tyro
 
 from asymrl.cli.running import SEEDS, NetworkOptions
 from asymrl.cli.training_answer import Training
-from asymrl.cli.usage import UsageError, read_toml, user_errors
+from asymrl.cli.usage import EnvArgs, UsageError, full_world, read_toml, user_errors
 from asymrl.stores.options import method_of
 from asymrl.stores.quantities import whole_number
+from asymrl.worlds.name_options import PREFIX, parse_value, split_values
 
 if TYPE_CHECKING:
     from asymrl.stores.runs import Run
@@ -30,6 +32,7 @@ class Sweep(Training, NetworkOptions):
 
     env: tuple[str, ...] = ()
     """Names of worlds."""
+    env_args: EnvArgs = None
     methods: tuple[str, ...] = ()
     """Names of methods. A preset has one of its own."""
     preset: str | None = None
@@ -39,14 +42,15 @@ class Sweep(Training, NetworkOptions):
     first_seed: int = 0
     """The first of them."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE,...")] = ()
-    """Settings and their values to try, such as actor_rate=0.001,0.0003 steps=2M."""
+    """Settings and their values to try, such as actor_rate=0.001,0.0003 steps=2M; arguments of the environments as
+    env.NAME, such as env.length=5,9."""
     out: Path | None = None
     """Folder of the sweep."""
     config: Path | None = None
     """A TOML file with env, methods, preset, seeds, out, and a table [set] with lists of values."""
 
     def run(self) -> int:
-        from asymrl.api.wanted import keeps_networks
+        from asymrl.api.wanted import check_possible, keeps_networks
         from asymrl.stores.store import Store
 
         wanted = self._with_config()
@@ -55,6 +59,7 @@ class Sweep(Training, NetworkOptions):
         options, trackers = wanted.options(), wanted.trackers()
         with user_errors():
             runs = wanted.runs()
+            check_possible(runs, options["placement"])
             store = Store.take_or_create(
                 wanted.out, runs, keeps_networks=keeps_networks(runs, wanted.networks_wanted())
             )
@@ -62,7 +67,7 @@ class Sweep(Training, NetworkOptions):
 
     def runs(self) -> list[Run]:
         """The runs that are asked for. Raises ValueError if they are not possible."""
-        from asymrl.api.wanted import check_worlds, sweep_runs
+        from asymrl.api.wanted import sweep_runs
 
         axes = dict(axis(text) for text in self.set)
         if self.preset is not None:
@@ -73,15 +78,16 @@ class Sweep(Training, NetworkOptions):
         count = SEEDS if self.seeds is None else self.seeds
         if count < 1:
             raise UsageError("no seeds: train at least one run")
-        check_worlds(self.env)
-        return sweep_runs(self.env, methods, axes, range(self.first_seed, self.first_seed + count))
+        worlds = [full_world(name, self.env_args) for name in self.env]
+        return sweep_runs(worlds, methods, axes, range(self.first_seed, self.first_seed + count))
 
     def _with_config(self) -> Sweep:
         if self.config is None:
             return self
         config = read_config(self.config)
         axes = tuple(
-            f"{name}={','.join(map(_text, _listed(values)))}" for name, values in config.pop("set", {}).items()
+            f"{name}={','.join(_text(value, name) for value in _listed(values))}"
+            for name, values in config.pop("set", {}).items()
         )
         given = {text.partition("=")[0] for text in self.set}
         changes: dict[str, Any] = {
@@ -115,8 +121,10 @@ def _listed(values: Any) -> Sequence[Any]:
     return values if isinstance(values, list) else [values]
 
 
-def _text(value: Any) -> str:
-    """A TOML value as it is written on the command line."""
+def _text(value: Any, name: str = "") -> str:
+    """A TOML value of a setting as it is written on the command line."""
+    if name.startswith(PREFIX):
+        return json.dumps(value)
     if isinstance(value, bool):
         return str(value).lower()
     return ":".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -128,6 +136,9 @@ def axis(text: str) -> tuple[str, list[Any]]:
     if not equals or not name:
         raise UsageError(f"--set {text}: write NAME=VALUE or NAME=VALUE,VALUE,...")
     name = name.replace("-", "_")
+    if name.startswith(PREFIX):
+        with user_errors(f"--set {text}"):
+            return name, [parse_value(name, part.strip()) for part in split_values(values)]
     parsed = [_value(part) for part in values.split(",") if part]
     # One hidden layer is a list, too.
     return name, [[value] if name == "hidden" and isinstance(value, int) else value for value in parsed]

@@ -10,7 +10,7 @@ from typing import Any
 from asymrl.cli.parsing import NONE, parse
 from asymrl.cli.running import SEEDS
 from asymrl.cli.training_answer import Training
-from asymrl.cli.usage import RunFolder, UsageError, WorldName, read_toml, user_errors
+from asymrl.cli.usage import EnvArgs, RunFolder, Trust, UsageError, WorldName, full_world, read_toml, user_errors
 from asymrl.learning.methods import method
 from asymrl.learning.settings import (
     SETTINGS,
@@ -38,6 +38,7 @@ class TrainOptions(Training):
     """Folder of the runs. None: runs/WORLD-METHOD, with a number if that is taken."""
     config: Path | None = None
     """A TOML file with settings, named as in Python: entropy_weight = 0.3"""
+    env_args: EnvArgs = None
 
     def __post_init__(self) -> None:
         pass  # the settings are checked when they are complete
@@ -47,7 +48,7 @@ class TrainOptions(Training):
 
         Only a parser knows what was given, so it reads the arguments again with other defaults.
         """
-        world = getattr(self, "world")  # noqa: B009  of the learner's form of this command
+        world: Any = full_world(getattr(self, "world"), self.env_args)  # noqa: B009  of the learner's form of this command
         plain = type(self)(**{"world": world})
         config = read_config(self.config) if self.config else {}
         with user_errors():
@@ -56,7 +57,7 @@ class TrainOptions(Training):
         method, preset = getattr(given, "method"), getattr(given, "preset")  # noqa: B009
         with user_errors():
             known = resolve(world, method, config, {"preset": preset}, tuned=tuned(world, method))
-        return _parse(arguments, replace(plain, **known))
+        return replace(_parse(arguments, replace(plain, **known)), world=world)
 
     def settings(self) -> Settings:
         """The settings of the runs. Raises ValueError if they are not possible."""
@@ -74,7 +75,7 @@ class TrainOptions(Training):
         options, trackers = self.options(), self.trackers()
         with user_errors():
             settings = self.settings()
-            store = new_store([Run(settings, seed) for seed in seeds], self.out)
+            store = new_store([Run(settings, seed) for seed in seeds], self.out, options["placement"])
         print(f"{store.path}: {_origin(settings)}")
         return self.train(store, options, trackers)
 
@@ -182,13 +183,15 @@ class Resume(Training):
     steps: int | None = None
     """Train each run for this many steps in all, more than it was started with. None: as it was started."""
 
+    trust: Trust = False
+
     def run(self) -> int:
         from asymrl.api.wanted import take_store
         from asymrl.paper.parts import probes_from_json
 
         options, trackers = self.options(), self.trackers()
         with user_errors():
-            store = take_store(self.folder, self.steps)
+            store = take_store(self.folder, self.steps, trust=self.trust, placement=options["placement"])
         return self.train(store, options, trackers, probes_from_json(store.probes))
 
 

@@ -25,6 +25,14 @@ WorldName = Annotated[
         "Gymnasium id; gymnax:NAME; MODULE:CLASS or FILE.py:CLASS of your own.",
     ),
 ]
+EnvArgs = Annotated[
+    Path | None,
+    tyro.conf.arg(
+        metavar="FILE",
+        help="A TOML file with arguments of the environment's constructor, such as length = 9. They can also stand "
+        "behind the name: tmaze.py:TMaze:length=9,noise=0.1.",
+    ),
+]
 RunFolder = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER", help="Folder of the runs.")]
 AgentFolder = Annotated[
     tyro.conf.Positional[Path],
@@ -47,6 +55,12 @@ RunSeed = Annotated[
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 ZOO = "zoo:"  # in front of the name of an agent that ships with asymrl, in place of a folder
 Quiet = Annotated[Flag, tyro.conf.arg(help="Print errors only.")]
+Trust = Annotated[
+    Flag,
+    tyro.conf.arg(
+        help="Run the code that the settings of these runs name, although they were not trained here by you."
+    ),
+]
 AsJson = Annotated[Flag, tyro.conf.arg(help="Print JSON on stdout for other programs instead of text.")]
 
 
@@ -68,6 +82,15 @@ def user_errors(place: str | Path | None = None) -> Iterator[None]:
         raise UsageError(said if place is None or str(place) in said else f"{place}: {said}") from error
 
 
+def full_world(name: str, env_args: Path | None) -> str:
+    """The name of the world that the user asked for, with the arguments in a file."""
+    from asymrl.worlds.registry import full_name
+
+    arguments = {} if env_args is None else read_toml(env_args, "--env-args")
+    with user_errors():
+        return full_name(name, arguments)
+
+
 def world_named(name: str) -> World:
     """The world that the user asked for."""
     from asymrl.worlds import make
@@ -76,14 +99,14 @@ def world_named(name: str) -> World:
         return make(name)
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The contents of the user's --config file."""
+def read_toml(path: Path, option: str = "--config") -> dict[str, Any]:
+    """The contents of the user's file that was given with this option."""
     try:
         return tomllib.loads(path.read_text())
     except OSError as error:
-        raise UsageError(f"--config {path}: cannot be read: {error.strerror}") from error
+        raise UsageError(f"{option} {path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise UsageError(f"--config {path}: not TOML: {error}") from error
+        raise UsageError(f"{option} {path}: not TOML: {error}") from error
 
 
 def run_folder(name: str | Path) -> Path:
@@ -101,7 +124,7 @@ def holds_runs(path: str | Path) -> bool:
     return (run_folder(path) / "settings.json").is_file()
 
 
-def open_runs(folder: str | Path) -> Runs:
+def open_runs(folder: str | Path, *, trust: bool = False) -> Runs:
     """The runs in the folder that the user named."""
     from asymrl.api import Runs
 
@@ -111,21 +134,25 @@ def open_runs(folder: str | Path) -> Runs:
         remedy = f"choose {' or '.join(inside[:5])}" if inside else "`asymrl train` makes some"
         raise UsageError(f"{folder}: no runs here, {what}; {remedy}")
     with user_errors(folder):
-        return Runs(run_folder(folder))
+        return Runs(run_folder(folder), trust=trust)
 
 
-def load_runs(folder: str | Path, where: Sequence[str] = (), run_seed: int | None = None) -> list[TrainedRuns]:
+def load_runs(
+    folder: str | Path, where: Sequence[str] = (), run_seed: int | None = None, *, trust: bool = False
+) -> list[TrainedRuns]:
     """The trained runs that the user asked for, grouped by shape."""
-    runs = open_runs(folder)
+    runs = open_runs(folder, trust=trust)
     with user_errors(folder):
         return runs.load(_settings_of(where), run_seed)
 
 
-def select_run(folder: str | Path, run_seed: int | None, where: Sequence[str] = ()) -> TrainedRun:
+def select_run(
+    folder: str | Path, run_seed: int | None, where: Sequence[str] = (), *, trust: bool = False
+) -> TrainedRun:
     """The trained run with this seed and these settings, or the best of them; prints which, where there are several."""
     from asymrl.agents.trained import choose_runs
 
-    runs, asked = open_runs(folder), _settings_of(where)
+    runs, asked = open_runs(folder, trust=trust), _settings_of(where)
     with user_errors(folder):
         chosen, others = runs.best(asked, run_seed), len(choose_runs(runs.runs, asked, run_seed))
     if others > 1:

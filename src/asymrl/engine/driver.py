@@ -27,6 +27,7 @@ from asymrl.stores.tables import FAILED, STOPPED, RunResult
 from asymrl.stores.wording import first_line, plural, size_text
 
 if TYPE_CHECKING:
+    from asymrl.adapters.surroundings import Surroundings
     from asymrl.engine.floor import Floor, LanesOf, Told
     from asymrl.engine.lanes import Assignment
     from asymrl.engine.listeners import Probe
@@ -137,6 +138,7 @@ class _Driver:
         if only is not None:
             numbers = [number for number in numbers if number in set(only)]
         over_before = sum(result.is_over for result in self.results.values())
+        self.store.make_ready(numbers, self.listener.say)
         with StopRequests(lambda which: self.listener.say(_stopping(which))) as stop:
             if numbers:
                 self._train(numbers, stop)
@@ -168,7 +170,13 @@ class _Driver:
         lanes_of = lanes_for(workers.platform, self.placement.lanes, workers.places)
         self._say_what_fits(possible, workers.plan, lanes_of)
         is_cpu = workers.platform == "cpu"
-        floor = Floor(assignments, lanes_of, one_pool_per_shape=not is_cpu, plan=workers.plan)
+        floor = Floor(
+            assignments,
+            lanes_of,
+            one_pool_per_shape=not is_cpu,
+            plan=workers.plan,
+            surroundings=self._surroundings(possible),
+        )
         self.floor, is_anything_to_do = floor, bool(assignments)
         del assignments  # with the states that were loaded
         try:
@@ -213,6 +221,14 @@ class _Driver:
         from asymrl.engine.workers import local_workers
 
         return local_workers(self.pace, workers=how.workers, processes=how.processes)
+
+    def _surroundings(self, numbers: Sequence[int]) -> Surroundings | None:
+        """What the processes of pools need to make the worlds of runs. None: pools are in this process."""
+        if self.placement.engine == "local" and self.placement.processes is None:
+            return None
+        from asymrl.adapters.surroundings import surroundings_of
+
+        return surroundings_of({self.store.runs[number].settings.world for number in numbers})
 
     def _is_out_of_time(self) -> bool:
         return self.end_at is not None and time.monotonic() >= self.end_at

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from asymrl.adapters.surroundings import Surroundings
 from asymrl.engine.events import Broken, Checkpointed, Event, Failed, Noted, Opened, Retired, Stopped
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
@@ -32,6 +33,8 @@ class Order(NamedTuple):
 
     shape: Settings
     lanes: int
+    surroundings: Surroundings | None = None
+    """What another process needs to make the world. None: the pool is in this process."""
 
 
 class Told(NamedTuple):
@@ -64,12 +67,14 @@ class Floor:
         *,
         one_pool_per_shape: bool,
         plan: MemoryPlan | None = None,
+        surroundings: Surroundings | None = None,
     ):
         """`one_pool_per_shape`: whether a device serves a shape with one pool only, as an accelerator does.
 
         With a `plan`, pools get no more lanes than fit, and wait while none does.
         """
         self.events: queue.Queue[Told] = queue.Queue()
+        self._surroundings = surroundings
         self._lanes_of, self._one_pool_per_shape, self._plan = lanes_of, one_pool_per_shape, plan
         self._waiting: dict[Settings, collections.deque[Assignment]] = {}
         for each in sorted(assignments, key=_longest_first):
@@ -127,7 +132,7 @@ class Floor:
                         lanes = self._lanes_of(shape, len(waiting), sum(map(len, self._waiting.values())))
                         lanes = self._fitting(shape, place, max(1, min(lanes, self._most_lanes.get(shape, lanes))))
                         if lanes:
-                            holding.order = Order(shape, lanes)
+                            holding.order = Order(shape, lanes, self._surroundings)
                             return holding.order
                 is_over = not any(self._waiting.values()) and not any(each.runs for each in self._holdings.values())
                 if is_over:
@@ -357,6 +362,8 @@ def serve(desk: Desk, device: Any, pace: Pace) -> None:
 
 def open_pool(order: Order, device: Any, pace: Pace) -> Pool:
     """A pool for an order. Raises OutOfMemoryError if it is known not to fit on the device."""
+    if order.surroundings is not None:
+        order.surroundings.set_up()
     plan = MemoryPlan(device.platform, memory_of(device), is_shared=True)
     if order.lanes > 1 and (fit := plan.lanes(order.shape)) is not None and fit < order.lanes:
         raise OutOfMemoryError(f"{order.lanes} lanes need {size_text(order.lanes * plan.bytes_of(order.shape))}")

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Hashable
 
 from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.program import Program
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import named_world
 from asymrl.learning.stepped import SteppedProgram
+from asymrl.worlds.registry import version_of
 from asymrl.worlds.stepped_world import SteppedWorld
 
 _lock = threading.Lock()
 
 
 def program(settings: Settings) -> Program:
-    """The program for these settings, one per shape."""
+    """The program for these settings, one per shape and version of the code that they name."""
     with _lock:
-        return _program(settings.shape())
+        return _program(settings.shape(), version_of(settings.world))
 
 
 @functools.lru_cache(maxsize=16)
-def _program(shape: Settings) -> Program:
+def _program(shape: Settings, version: Hashable) -> Program:
+    del version  # part of the key
     world = named_world(shape)
     return SteppedProgram(shape, world) if isinstance(world, SteppedWorld) else CompiledProgram(shape, world)

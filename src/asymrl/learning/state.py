@@ -67,7 +67,8 @@ class RunState(eqx.Module):
 
 def named_world(settings: Settings) -> World:
     """The world that the settings name, with their time limit; actions are not held in it."""
-    return make(settings.world, time_limit=settings.time_limit)
+    # Settings may come from a file of somebody else: what they name is not imported unless the user wants it.
+    return make(settings.world, trust=False, time_limit=settings.time_limit)
 
 
 def training_world(settings: Settings, env: World | None = None) -> World:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from asymrl.pages.return_tables import returns_section
 from asymrl.pages.run_facts import settings_section, subtitle, training_section
 from asymrl.pages.run_groups import groups_of
 from asymrl.report.markup import escape
-from asymrl.stores.files import write_whole
+from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.store import RUNS_FILE, Store, read_table
 
 CONTROLS = """<p class="hint">Move over a chart for values; drag to zoom, double-click to go back.</p>
@@ -43,6 +44,8 @@ def report_page(
     Raises:
         RunError: if the runs have not begun.
     """
+    with contextlib.suppress(RunError):  # then there are no episodes, and the page says why
+        store.make_ready()
     sections = report_sections(store, [*more, *_player(store, episodes, starts, greedy)])
     return page_of(store.path.resolve().name, sections, report_subtitle(store))
 

@@ -14,7 +14,8 @@ from asymrl.learning.presets import preset_named, preset_values
 from asymrl.learning.settings import SETTINGS, SETTINGS_TYPES, A2CSettings, Settings, check_learner, settings_type
 from asymrl.stores.files import RunError
 from asymrl.stores.quantities import real_number, whole_number
-from asymrl.worlds.registry import brings_discount, make, source_of, usual_time_limit
+from asymrl.worlds.name_options import PREFIX
+from asymrl.worlds.registry import brings_discount, full_name, make, source_of, usual_time_limit
 
 
 def resolve(
@@ -36,6 +37,7 @@ def resolve(
         ValueError: if the world cannot be found.
         RunError: if a name is not a setting, or a value is not possible for it.
     """
+    world = full_name(world)
     chosen: dict[str, Any] = {}
     for source in given:
         chosen |= checked_values(source, "settings", method)
@@ -99,6 +101,8 @@ def checked_values(values: Mapping[str, Any], where: str, method: str | None = N
     """
     checked, hints = {}, _types(values.get("method", method))
     for name, value in values.items():
+        if name.startswith(PREFIX):
+            raise RunError(f"{where}: {name} is an argument of an environment; give it behind the name, or to a sweep")
         if name not in SETTINGS:
             close = difflib.get_close_matches(name.replace("-", "_"), SETTINGS, n=1, cutoff=0.5)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(SETTINGS)}"

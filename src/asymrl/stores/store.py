@@ -31,6 +31,7 @@ from asymrl.stores.tables import (
     shown_settings,
     to_parquet,
 )
+from asymrl.stores.world_sources import POMDP, Sources, WorldSource, make_ready, remember_sources, sources_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,13 +59,17 @@ class Store:
         *,
         lock: Lock | None = None,
         keeps_networks: bool = True,
-        world_files: Mapping[str, str] | None = None,
+        sources: Sources | None = None,
         probes: Mapping[str, Any] | None = None,
+        trust: bool = False,
     ):
         self.path, self.runs, self._lock = path, tuple(runs), lock
         self.keeps_networks = keeps_networks
         """Whether the networks of runs that are over are kept; their curves always are."""
-        self._world_files = dict(world_files or {})  # checksums of the files that worlds come from
+        self.sources = dict(sources or {})
+        """Where its worlds come from, by how their names refer to it."""
+        self.trust = trust
+        """Whether the user trusts the code that its settings name."""
         self.probes = dict(probes or {})
         """What is measured during training, by world; data that the one who asked for it can read."""
         self.checkpoints = Checkpoints(path / "checkpoint")
@@ -82,7 +87,7 @@ class Store:
         """
         run_lists.check_runs(runs)
         run_lists.check_prefills(runs)
-        checksums = _checksums(runs)
+        sources, copies = sources_of(run.settings.world for run in runs)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -93,9 +98,10 @@ class Store:
                 raise RunError(
                     f"{path}: already holds runs. Go on with them by `asymrl resume {path}`, or choose another --out"
                 )
-            store = cls(path, runs, lock=lock, keeps_networks=keeps_networks, world_files=checksums, probes=probes)
+            store = cls(path, runs, lock=lock, keeps_networks=keeps_networks, sources=sources, probes=probes)
             store.checkpoints.folder.mkdir(exist_ok=True)
             store._remove_unfinished()
+            store._keep(copies)
             store._write_settings()
         except BaseException:
             lock.release()
@@ -103,17 +109,20 @@ class Store:
         return store
 
     @classmethod
-    def open(cls, path: Path) -> Store:
-        """The store in this folder, to read. Raises RunError if there is none, or it is of another version."""
-        return cls(path, **_read_settings(path))
+    def open(cls, path: Path, *, trust: bool = False) -> Store:
+        """The store in this folder, to read. Raises RunError if there is none, or it is of another version.
+
+        `trust`: whether the user trusts the code that its settings name.
+        """
+        return cls(path, **_read_settings(path), trust=trust)
 
     @classmethod
-    def take(cls, path: Path) -> Store:
+    def take(cls, path: Path, *, trust: bool = False) -> Store:
         """The store in this folder, to go on with it. Raises RunError, also if another process has it."""
         _read_settings(path)
         lock = Lock(path)
         try:
-            store = cls(path, **_read_settings(path), lock=lock)
+            store = cls(path, **_read_settings(path), lock=lock, trust=trust)
             store.checkpoints.folder.mkdir(exist_ok=True)
             store._remove_unfinished()
             store._recover_results()
@@ -166,11 +175,14 @@ class Store:
         Raises:
             RunError: if that is not possible; then nothing has changed.
         """
+        self._change(self.extended_runs(steps))
+
+    def extended_runs(self, steps: int) -> list[Run]:
+        """All runs, those made so long that are shorter; changes nothing. Raises RunError if that is not possible."""
         lengths = [run.settings.steps for run in self.runs]
         if max(lengths) > steps > min(lengths):  # of runs of several lengths, the longer ones stay as they are
-            self._change([self._extended(n, max(length, steps)) for n, length in enumerate(lengths)])
-        else:
-            self._change([self._extended(n, steps) for n in range(len(self.runs))])
+            return [self._extended(n, max(length, steps)) for n, length in enumerate(lengths)]
+        return [self._extended(n, steps) for n in range(len(self.runs))]
 
     def _extended(self, number: int, steps: int) -> Run:
         """A run of the store, made longer. Raises RunError if its state is gone."""
@@ -188,9 +200,25 @@ class Store:
         run_lists.check_runs(runs)
         run_lists.check_prefills(runs)
         results, before = self.results(), self.runs
-        self.runs, self._world_files = tuple(runs), {**_checksums(runs), **self._world_files}
+        new, copies = sources_of({run.settings.world for run in runs} - {run.settings.world for run in self.runs})
+        for source, each in new.items():
+            if source in self.sources and each.sha256 != self.sources[source].sha256:
+                raise RunError(
+                    f"{self.path}: {source} has changed since the runs began; choose another --out, or bring back the "
+                    f"file as it was then"
+                )
+        self.runs, self.sources = tuple(runs), {**new, **self.sources}
         self._results = {n: _reopened(result, runs[n], before[n]) for n, result in results.items()}
+        self._keep(copies)
         self._write_settings()
+
+    def _keep(self, copies: Mapping[str, bytes]) -> None:
+        """Writes copies of the files that worlds come from, and remembers that the user trained with them here."""
+        for name, data in copies.items():
+            if not (self.path / name).exists():
+                (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+                write_whole(self.path / name, data)
+        remember_sources((run.settings.world for run in self.runs), self.sources)
 
     # What the runs have reached.
 
@@ -214,28 +242,36 @@ class Store:
         results = self.results()
         return [number for number in range(len(self.runs)) if not results.get(number, RunResult()).is_over]
 
+    def unfinished_or_all(self) -> list[int]:
+        """Like `unfinished`, before the store is taken: all runs if its tables are damaged."""
+        try:
+            return self.unfinished()
+        except RunError:
+            return list(range(len(self.runs)))
+
     def saved(
         self, numbers: Sequence[int], say: Callable[[str], None] = print
     ) -> Iterator[tuple[list[int], SavedRuns]]:
         """The newest states of those of the runs that have one, a few runs at a time.
 
         Raises:
-            RunError: if none is sound, or the file that a world comes from has changed.
+            RunError: if none is sound.
         """
-        self.check_world_files()
         wanted = [self.runs[number] for number in numbers]
         self.checkpoints.check_settings(self.runs)
         by_run = {run: number for number, run in enumerate(self.runs)}
         for saved in self.checkpoints.load(wanted, say):
             yield [by_run[run] for run in saved.runs], saved
 
-    def check_world_files(self) -> None:
-        """Raises RunError if the file of a world is not there, or not what it was when its runs began."""
-        for world, checksum in self._world_files.items():
-            if _checksum(world) != checksum:
-                raise RunError(
-                    f"{self.path}: {world} has changed since the runs began; bring back the file as it was then"
-                )
+    def make_ready(self, numbers: Sequence[int] | None = None, say: Callable[[str], None] = print) -> None:
+        """Makes the worlds of all or some of the runs ready to be made: finds their files, asks whether code may run.
+
+        Raises:
+            RunError: if a file is neither where it was nor in the store, as it was when the runs began; or if code
+                would run that the user has neither named nor trained with on this machine, and does not trust.
+        """
+        runs = self.runs if numbers is None else [self.runs[number] for number in numbers]
+        make_ready(self.path, (run.settings.world for run in runs), self.sources, trust=self.trust, say=say)
 
     def metrics(self) -> pl.DataFrame:
         """The learning curves so far: one row per run and point."""
@@ -317,8 +353,8 @@ class Store:
             "keeps_networks": self.keeps_networks,
             **run_lists.to_json(self.runs),
         }
-        if self._world_files:
-            description["world_files"] = self._world_files
+        if self.sources:
+            description["sources"] = {name: each.to_json() for name, each in self.sources.items()}
         if self.probes:
             description["probes"] = self.probes
         write_whole(self.path / SETTINGS_FILE, (json.dumps(description, indent=1) + "\n").encode())
@@ -369,23 +405,6 @@ def _reopened(result: RunResult, run: Run, before: Run | None = None) -> RunResu
     return result
 
 
-def _checksums(runs: Sequence[Run]) -> dict[str, str]:
-    worlds = dict.fromkeys(run.settings.world for run in runs)
-    return {world: found for world in worlds if (found := _checksum(world)) is not None}
-
-
-def _checksum(world: str) -> str | None:
-    """The SHA-256 of the file that a world comes from, or None for a world that does not come from a file."""
-    if (file := pomdp_path(world)) is None:
-        return None
-    from asymrl.adapters.pomdp_files import FileError, checksum
-
-    try:
-        return checksum(file)
-    except FileError as error:
-        raise RunError(str(error)) from error
-
-
 def _read_settings(path: Path) -> dict[str, Any]:
     """What is trained in a folder, as arguments of `Store`."""
     file = path / SETTINGS_FILE
@@ -395,12 +414,14 @@ def _read_settings(path: Path) -> dict[str, Any]:
     try:
         data: dict[str, Any] = json.loads(file.read_text())
         version = data["format"]
-        if version == 1:  # one batch, of one world
-            files = (
-                {data["settings"]["world"]: checksum} if (checksum := data.get("world_file", {}).get("sha256")) else {}
-            )
-        else:
-            files = dict(data.get("world_files", {}))
+        sources = {str(name): WorldSource.from_json(each) for name, each in data.get("sources", {}).items()}
+        # Versions before 0.2 kept checksums of .pomdp files: format 1 of one, format 2 by the names of worlds.
+        files = dict(data.get("world_files", {}))
+        if version == 1 and (checksum := data.get("world_file", {}).get("sha256")):
+            files = {data["settings"]["world"]: checksum}
+        for world, checksum in files.items():
+            if (file := pomdp_path(world)) is not None:
+                sources.setdefault(file, WorldSource(POMDP, sha256=checksum))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{file}: damaged: {error}") from error
     if version not in READABLE:
@@ -412,6 +433,6 @@ def _read_settings(path: Path) -> dict[str, Any]:
     return {
         "runs": runs,
         "keeps_networks": bool(data.get("keeps_networks", True)),
-        "world_files": files,
+        "sources": sources,
         "probes": data.get("probes"),
     }

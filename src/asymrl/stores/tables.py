@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,8 @@ import numpy as np
 from asymrl.learning.settings import SETTINGS, SETTINGS_TYPES, names_of
 from asymrl.stores.runs import Run
 from asymrl.stores.statistics import final_returns
+from asymrl.worlds.name_options import PREFIX
+from asymrl.worlds.registry import arguments_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,12 +59,17 @@ class RunResult(NamedTuple):
 
 
 def shown_settings(runs: Iterable[Run]) -> tuple[str, ...]:
-    """The settings that have a column: those that are always of interest, and those not at their default somewhere."""
-    chosen = set(ALWAYS)
+    """The settings that have a column: those that are always of interest, and those not at their default somewhere.
+
+    Arguments of environments are among them, as `env.NAME`.
+    """
+    chosen, runs = set(ALWAYS), list(runs)
     for settings in {run.settings for run in runs}:
         names, usual = names_of(type(settings)), type(settings)()
         chosen |= {name for name in names if getattr(settings, name) != getattr(usual, name)}
-    return tuple(name for name in SETTINGS if name in chosen and name not in LABELS)
+    arguments = {argument for world in {run.settings.world for run in runs} for argument in arguments_of(world)}
+    settings = tuple(name for name in SETTINGS if name in chosen and name not in LABELS)
+    return (*settings, *(PREFIX + argument for argument in sorted(arguments)))
 
 
 def metrics_table(
@@ -157,9 +165,25 @@ def _labels(
     for name in LABELS:
         columns[name] = pl.Series([getattr(each, name) for each in settings], dtype=pl.String).gather(rows)
     for name in shown:
+        if name.startswith(PREFIX):
+            values = [arguments_of(each.world).get(name.removeprefix(PREFIX)) for each in settings]
+            columns[name] = _argument_column(values).gather(rows)
+            continue
         columns[name] = _column(name, [getattr(each, name, None) for each in settings]).gather(rows)
     columns["seed"] = pl.Series(np.asarray([runs[number].seed for number in numbers], np.int64)[rows])
     return columns
+
+
+def _argument_column(values: list[Any]) -> pl.Series:
+    """The values of an argument of environments: numbers if all are, otherwise text."""
+    import polars as pl
+
+    there = [value for value in values if value is not None]
+    for kinds, dtype in (((bool,), pl.Boolean), ((int,), pl.Int64), ((int, float), pl.Float64)):
+        if all(type(value) in kinds for value in there):
+            return pl.Series(values, dtype=dtype)
+    texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+    return pl.Series(texts, dtype=pl.String)
 
 
 def _column(name: str, values: list[Any]) -> pl.Series:

@@ -10,8 +10,11 @@ import importlib
 import inspect
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from asymrl.worlds.allowed_code import allow, check_allowed
+from asymrl.worlds.name_options import PREFIX, parse_options, parsed_options, with_options
 
 if TYPE_CHECKING:
     from asymrl.worlds.world import World
@@ -46,6 +49,17 @@ class Family(NamedTuple):
         return getattr(importlib.import_module(module), name)
 
 
+class NamedOptions(NamedTuple):
+    """The options of a world from outside this package."""
+
+    bare: dict[str, Any]
+    """By name: options of asymrl, or arguments of the environment's constructor."""
+    arguments: dict[str, Any]
+    """Certainly arguments of the constructor: written with `env.` in front, or given as `env_kwargs`."""
+    written: frozenset[str] = frozenset()
+    """Those of `bare` that stand in the name; the others come from Python."""
+
+
 class Source(NamedTuple):
     """Worlds from outside this package."""
 
@@ -53,8 +67,16 @@ class Source(NamedTuple):
     """What such a name looks like, for error messages; empty if it need not be mentioned."""
     matches: Callable[[str], bool]
     """Whether a name, without options, belongs to this source."""
-    build: Callable[[str, dict[str, Any]], World]
+    build: Callable[[str, NamedOptions], World]
     """Makes the world, from the name without options, and the options."""
+    runs_code: Callable[[str], bool] = lambda name: False
+    """Whether making a world with this whole name runs code that the name, or an option in it, chooses."""
+    locate: Callable[[str], None] = lambda name: None
+    """Notes where the files are that the whole name of a world refers to, as the user means them now."""
+    version: Callable[[str], Hashable] = lambda name: None
+    """Tells apart what the whole name of a world means at different times, as when a file has changed."""
+    options: frozenset[str] = frozenset()
+    """Options of asymrl; in a name, other options are arguments of the environment's constructor."""
 
 
 FAMILIES = (
@@ -111,28 +133,78 @@ def add_source(source: Source) -> None:
         _SOURCES.append(source)
 
 
-def make(name: str, **options: Any) -> World:
+def make(name: str, *, env_kwargs: Mapping[str, Any] | None = None, trust: bool = True, **options: Any) -> World:
     """The world with this name.
 
     Args:
         name: such as `heaven-hell-3`, the path of a `.pomdp` file, a Gymnasium id, `gymnax:NAME`, `MODULE:CLASS` or
             `FILE.py:CLASS`; options may follow, as in `cleaner:maze_seed=7,end_when_clean=true`.
+        env_kwargs: arguments of the environment's constructor. In the name, they stand among the options.
+        trust: whether code that the name refers to may be imported. False, for names that a file says: only if the
+            user has named it in this process.
         **options: the same options from Python, such as `time_limit=50`. Every world has `time_limit`.
 
     Raises:
         ValueError: if there is no such world, size or option; the message lists what there is.
     """
     base, text = split_options(name)
-    options = {**_parse_options(name, text), **options}
+    written, arguments = parsed_options(name, text)
+    arguments |= env_kwargs or {}
     if belongs := _family(base):
         family, sizes = belongs
+        options = {**written, **arguments, **options}
         if too_large := [size for size in sizes if size > family.largest]:
             raise ValueError(f"world {base!r}: {too_large[0]} is too large; choose at most {family.largest}")
         check_options(family.shown_as, family.load(), options, given=len(sizes))
         return family.load()(*sizes, **options)
     if source := source_of(base):
-        return source.build(base, options)
+        if trust:
+            allow(name)
+            source.locate(name)
+        elif source.runs_code(name):
+            check_allowed(name)
+        return source.build(name, NamedOptions({**written, **options}, arguments, frozenset(written) - set(options)))
     raise ValueError(f"unknown world {base!r}. {_suggestion(base)}")
+
+
+def full_name(name: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
+    """A name with more arguments of the constructor. Equal worlds get equal names: options are sorted.
+
+    Raises:
+        ValueError: if a value cannot be written as text.
+    """
+    base, text = split_options(name)
+    source = source_of(base)
+    ours = frozenset() if source is None else source.options
+    options: dict[str, Any] = {}
+    for key, value in [*parse_options(name, text).items(), *((PREFIX + k, v) for k, v in (env_kwargs or {}).items())]:
+        argument = key.removeprefix(PREFIX)
+        options[key if argument in ours else argument] = value
+    return with_options(base, options)
+
+
+def options_of(name: str) -> dict[str, Any]:
+    """The options that stand in a name."""
+    return parse_options(name, split_options(name)[1])
+
+
+def arguments_of(name: str) -> dict[str, Any]:
+    """The arguments of the constructor that stand in a name, or the options of a world of this package."""
+    source = source_of(name)
+    ours = frozenset() if source is None else source.options
+    return {key.removeprefix(PREFIX): value for key, value in options_of(name).items() if key not in ours}
+
+
+def version_of(name: str) -> Hashable:
+    """Tells apart what a name means at different times, as when the file of a world has changed. Makes no world."""
+    source = source_of(name)
+    return None if source is None else source.version(name)
+
+
+def runs_code(name: str) -> bool:
+    """Whether making this world runs code that the name chooses: a file or module, or an environment's arguments."""
+    source = source_of(name)
+    return source is not None and source.runs_code(name)
 
 
 def source_of(name: str) -> Source | None:
@@ -165,7 +237,7 @@ def split_options(name: str) -> tuple[str, str]:
     first, _, rest = name.partition(":")
     if any(re.fullmatch(family.pattern, first, re.IGNORECASE) for family in FAMILIES):
         return first, rest
-    match = re.fullmatch(r"(.*?)(?::((?:\w+\s*=|[^:]*,).*|))?", name, re.DOTALL)
+    match = re.fullmatch(r"(.*?)(?::((?:[\w.]+\s*=|[^:]*,).*|))?", name, re.DOTALL)
     assert match is not None
     return match[1], match[2] or ""
 
@@ -205,26 +277,3 @@ def _suggestion(name: str) -> str:
     hint = f"Did you mean {close[0]!r}? " if close else ""
     known = [entry.shown_as for entry in (*FAMILIES, *_SOURCES) if entry.shown_as]
     return f"{hint}Known worlds: {', '.join(known)}."
-
-
-def _parse_options(name: str, text: str) -> dict[str, Any]:
-    """The options written after a name: `key=value,key=value`, with numbers, true, false or none as values."""
-    options: dict[str, Any] = {}
-    for part in filter(None, text.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise ValueError(f"world {name!r}: {part!r} is not an option; write NAME:key=value,key=value")
-        options[key.strip()] = _parse_value(value.strip())
-    return options
-
-
-def _parse_value(text: str) -> Any:
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return text

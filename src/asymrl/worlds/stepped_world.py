@@ -122,6 +122,10 @@ class SteppedWorld(WrappedWorld):
     """The same as data."""
     act: Callable[[Any], Any] = eqx.field(static=True)
     """Turns an action into one of the environment."""
+    latent_from: str = eqx.field(static=True, default="")
+    """Where the latent state is found, for people."""
+    recipe: str | None = eqx.field(static=True, default=None)
+    """A name by which the same world can be made again, if it has one."""
     without_latent: str | None = eqx.field(static=True, default=None)
     """Why there is no latent state, if there is none; only critics that read the history can be trained then."""
 

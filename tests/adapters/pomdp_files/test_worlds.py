@@ -81,17 +81,26 @@ def test_the_discount_of_the_file_is_the_default(tiger: Path) -> None:
     assert settings_for(str(tiger), "a2c", discount=0.5).discount == 0.5
 
 
-def test_runs_refuse_to_continue_with_a_changed_file(tiger: Path, tmp_path: Path) -> None:
+def test_runs_continue_with_the_file_as_it_was(tiger: Path, tmp_path: Path) -> None:
     Store.create(tmp_path / "runs", [Run(A2CSettings(world=str(tiger)), seed=0)]).release()
-    Store.open(tmp_path / "runs").check_world_files()
-    tiger.write_text(TIGER + "# changed\n")
+    told: list[str] = []
+    Store.open(tmp_path / "runs").make_ready(say=told.append)
+    assert told == []
+    tiger.write_text(TIGER.replace("0.95", "0.9"))
     store = Store.take(tmp_path / "runs")
     store.extend(4_000_000)  # writes the settings again, and must not accept the changed file
     store.release()
-    with pytest.raises(RunError, match="has changed since the runs began"):
-        Store.open(tmp_path / "runs").check_world_files()
+    store = Store.open(tmp_path / "runs")
+    store.make_ready(say=told.append)
+    assert "has changed since the runs began; using the copy" in told[0]
+    assert make(str(tiger), trust=False).discount == 0.95  # as the store has it
+    assert make(str(tiger)).discount == 0.9  # as the user who names it means it
+    copy = store.path / str(store.sources[str(tiger)].copy)
+    copy.write_text(TIGER + "# changed, too")
+    with pytest.raises(RunError, match="has changed since the runs began; its copy in the store is damaged"):
+        store.make_ready()
     tiger.write_text(TIGER)
-    Store.open(tmp_path / "runs").check_world_files()
+    store.make_ready()
 
 
 def test_commands(tiger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,10 +19,11 @@ StepValues = tuple[Any, Any, float, bool, bool]
 
 
 class LatentState(NamedTuple):
-    """How to find and encode the latent state of an environment; `missing` says why there is none."""
+    """How to find and encode the latent state of an environment, and where; `missing` says why there is none."""
 
     find: Callable[[gymnasium.Env, dict[str, Any]], Any]
     encoding: Encoding
+    where: str = ""
     missing: str | None = None
     space: gymnasium.Space[Any] | None = None
     """What the environment declares about it, if it does."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.wrappers import TimeLimit
 
+from asymrl.adapters.constructors import checked_arguments
 from asymrl.adapters.gym.action_spaces import action_encoding
 from asymrl.adapters.gym.checked_environment import (
     Interface,
@@ -24,7 +26,9 @@ from asymrl.adapters.gym.gymnasium_spaces import Encoding, encoding_of_space, en
 from asymrl.adapters.gym.process_stepper import ProcessStepper
 from asymrl.adapters.gym.returned_values import ReturnedValueError, check_value, reset_values
 from asymrl.adapters.gym.steppers import SerialStepper
-from asymrl.adapters.user_code import load_attribute, load_module
+from asymrl.adapters.user_code import importable_name, load_attribute, load_module
+from asymrl.worlds.name_options import with_options
+from asymrl.worlds.registry import full_name
 from asymrl.worlds.spaces import Box
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
@@ -40,13 +44,14 @@ NO_LATENT = (
 
 
 def from_gymnasium(
-    env: str | gymnasium.Env | Callable[[], gymnasium.Env],
+    env: str | gymnasium.Env | Callable[..., gymnasium.Env],
     *,
     latent: str | LatentFunction | None = None,
     stepping: Literal["in-turn", "processes"] = "in-turn",
     step_timeout: float | None = STEP_TIMEOUT,
     time_limit: int | None = None,
     discount: float = 0.99,
+    env_kwargs: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> SteppedWorld:
     """A world to train in, made from a Gymnasium environment that runs in Python.
@@ -63,13 +68,14 @@ def from_gymnasium(
             100. A longer limit replaces the one that `gymnasium.make` sets; an environment with a limit of its own
             must be made with a longer one.
         discount: recorded with the world; training uses the one in the settings.
+        env_kwargs: arguments of the environment's constructor.
         name: by default the id.
 
     Raises:
-        ValueError: if there is no such environment, or its spaces are not supported.
+        ValueError: if there is no such environment or argument, or its spaces are not supported.
         UserCodeError: if its code fails.
     """
-    make, known_as = _factory(env, time_limit)
+    make, known_as = _factory(env, time_limit, dict(env_kwargs or {}))
     function = _function_named(latent) if isinstance(latent, str) else latent
     if stepping not in ("in-turn", "processes"):
         raise ValueError(f"stepping {stepping!r}: choose in-turn or processes")
@@ -113,8 +119,30 @@ def from_gymnasium(
         read=observation.read,
         conversions=observation.conversions,
         act=act,
+        latent_from=latent_state.where,
+        recipe=_recipe(env, latent, stepping, step_timeout, env_kwargs),
         without_latent=latent_state.missing and f"{title}: {latent_state.missing}",
     )
+
+
+def _recipe(
+    env: Any, latent: Any, stepping: str, step_timeout: float | None, env_kwargs: Mapping[str, Any] | None
+) -> str | None:
+    """A name by which the world can be made again, or None if something in it has no name."""
+    if isinstance(env, gymnasium.Env):
+        env_kwargs = {**(env.spec.kwargs if env.spec else {}), **(env_kwargs or {})}
+        env = env.spec and env.spec.id
+    base = env if isinstance(env, str) else importable_name(env)
+    function = latent if latent is None or isinstance(latent, str) else importable_name(latent)
+    if base is None or (latent is not None and function is None):
+        return None
+    options = {"latent": function, "stepping": stepping, "step_timeout": step_timeout}
+    usual = {"latent": None, "stepping": "in-turn", "step_timeout": STEP_TIMEOUT}
+    own = {option: value for option, value in options.items() if value != usual[option]}
+    try:
+        return full_name(with_options(base, own) if own else base, env_kwargs)
+    except ValueError:  # an argument that cannot be written
+        return None
 
 
 def own_limit(env: gymnasium.Env) -> int | None:
@@ -134,17 +162,13 @@ def own_limit(env: gymnasium.Env) -> int | None:
 
 
 def _factory(
-    env: str | gymnasium.Env | Callable[[], gymnasium.Env], time_limit: int | None
+    env: str | gymnasium.Env | Callable[..., gymnasium.Env], time_limit: int | None, arguments: dict[str, Any]
 ) -> tuple[Callable[[], gymnasium.Env], str]:
     """A function that makes the environment, and its name."""
     if isinstance(env, str):
-        module, _, identifier = env.rpartition(":")
-        if module:
-            load_module(f"world {env!r}", module)  # this registers the id
-        try:
-            spec = gymnasium.spec(identifier)
-        except gymnasium.error.Error as error:
-            raise ValueError(f"world {env!r}: {error}") from error
+        spec = _spec_named(env)
+        if arguments:
+            spec = _with_arguments(env, spec, arguments)
         return functools.partial(_make, spec, time_limit), env
     if isinstance(env, gymnasium.Env):
         if env.spec is None:
@@ -152,10 +176,43 @@ def _factory(
                 "this environment was not made by gymnasium.make, so it cannot be made again; "
                 "pass a function that makes it"
             )
-        return functools.partial(_make, env.spec, time_limit), env.spec.id
+        spec = _with_arguments(env.spec.id, env.spec, arguments) if arguments else env.spec
+        return functools.partial(_make, spec, time_limit), env.spec.id
     if callable(env):
-        return env, getattr(env, "__name__", type(env).__name__)
+        title = getattr(env, "__name__", type(env).__name__)
+        chosen = checked_arguments(title, env, arguments)
+        return functools.partial(env, **chosen) if chosen else env, title
     raise TypeError(f"{env!r} is not an environment; pass an id, an environment or a function that makes one")
+
+
+def _spec_named(name: str) -> EnvSpec:
+    """What Gymnasium knows of an id, which may have a module or file in front that registers it."""
+    module, _, identifier = name.rpartition(":")
+    if module:
+        load_module(f"world {name!r}", module)  # this registers the id
+    try:
+        return gymnasium.spec(identifier)
+    except gymnasium.error.Error as error:
+        raise ValueError(f"world {name!r}: {error}") from error
+
+
+def constructor_named(name: str) -> Callable[..., Any]:
+    """The class or function that makes the environment with this id. Raises ValueError if it cannot be imported."""
+    return _constructor(name, _spec_named(name))
+
+
+def _constructor(title: str, spec: EnvSpec) -> Callable[..., Any]:
+    if callable(spec.entry_point):
+        return spec.entry_point
+    try:
+        return load_env_creator(str(spec.entry_point))
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"world {title!r}: {spec.entry_point} cannot be imported: {error}") from error
+
+
+def _with_arguments(title: str, spec: EnvSpec, arguments: dict[str, Any]) -> EnvSpec:
+    checked = checked_arguments(title, _constructor(title, spec), arguments, given=spec.kwargs)
+    return dataclasses.replace(spec, kwargs={**spec.kwargs, **checked})
 
 
 def _make(spec: EnvSpec, time_limit: int | None) -> gymnasium.Env:
@@ -172,16 +229,20 @@ def find_latent(env: gymnasium.Env, info: dict[str, Any], function: LatentFuncti
     environment.
     """
     if function is not None:
-        return LatentState(lambda env, info: function(env), encoding_of_value(function(env), "the latent state"))
+        return LatentState(
+            lambda env, info: function(env),
+            encoding_of_value(function(env), "the latent state"),
+            f"the function {getattr(function, '__name__', 'latent')}",
+        )
     if info.get("state") is not None:
         return _declared_state(env, _state_in, info["state"], "info['state']")
     inner: Any = env.unwrapped
     if getattr(inner, "state", None) is not None and not callable(inner.state):
         return _declared_state(env, lambda env, info: _inner(env).state, inner.state, "env.unwrapped.state")
     if hasattr(inner, "grid") and hasattr(inner, "agent_pos") and hasattr(inner, "agent_dir"):
-        return LatentState(lambda env, info: minigrid_state(_inner(env)), _minigrid_encoding(inner))
+        return LatentState(lambda env, info: minigrid_state(_inner(env)), _minigrid_encoding(inner), "MiniGrid's grid")
     empty = np.zeros(0, np.float32)
-    return LatentState(lambda env, info: empty, Encoding(Box((0,)), lambda value: empty), NO_LATENT)
+    return LatentState(lambda env, info: empty, Encoding(Box((0,)), lambda value: empty), "", NO_LATENT)
 
 
 def _state_in(env: gymnasium.Env, info: dict[str, Any]) -> Any:
@@ -203,8 +264,8 @@ def _declared_state(
         declared = encoding_of_space(space, where)
         if declared is not None:
             check_value(space, value, where)
-            return LatentState(find, declared, space=space)
-    return LatentState(find, encoding_of_value(value, where))
+            return LatentState(find, declared, where, space=space)
+    return LatentState(find, encoding_of_value(value, where), where)
 
 
 def minigrid_state(inner: Any) -> dict[str, Any]:

@@ -1,0 +1,267 @@
+"""Where the worlds of a store come from, and what the store keeps of that to be opened elsewhere.
+
+Of `.pomdp` and Python files it keeps a copy; of modules and installed packages the name and version; of worlds that
+were made in Python the name by which they can be made again, if they have one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.metadata
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from asymrl.adapters.sources import code_sources, is_registered, pomdp_path, recipe_of, register
+from asymrl.adapters.user_code import Location, locate, location_of, user_path
+from asymrl.stores.files import RunError
+from asymrl.stores.trusted_code import is_remembered, remember
+from asymrl.worlds.allowed_code import allow, is_allowed
+from asymrl.worlds.registry import make, runs_code, source_of, split_options
+
+FOLDER = "sources"  # of the copies
+LARGEST_COPY = 256 << 20  # bytes
+
+POMDP, FILE, MODULE, PACKAGE, OBJECT = "pomdp", "file", "module", "package", "object"
+
+
+class WorldSource(NamedTuple):
+    """A file, module, package or object that names of worlds refer to."""
+
+    kind: str
+    path: str | None = None
+    """Where it was when the runs began."""
+    sha256: str | None = None
+    copy: str | None = None
+    """The copy of a file, relative to the store."""
+    version: str | None = None
+    """Of a module or package, if it has one."""
+    recipe: str | None = None
+    """The name by which an object made in Python can be made again, if it has one."""
+
+    def to_json(self) -> dict[str, str]:
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+    @classmethod
+    def from_json(cls, data: Any) -> WorldSource:
+        """Raises ValueError or TypeError if the data do not describe a source."""
+        source = cls(**data)
+        if not all(value is None or isinstance(value, str) for value in source):
+            raise ValueError("a source of worlds is described by texts")
+        parts = Path(source.copy or "").parts
+        if os.path.isabs(source.copy or "") or ".." in parts:
+            raise ValueError(f"the copy {source.copy!r} is outside of the store")
+        return source
+
+
+Sources = Mapping[str, WorldSource]
+
+
+def sources_of(worlds: Iterable[str]) -> tuple[dict[str, WorldSource], dict[str, bytes]]:
+    """The sources of worlds by how names refer to them, and the contents of the copies to keep.
+
+    Raises:
+        RunError: if a file cannot be read.
+    """
+    sources: dict[str, WorldSource] = {}
+    copies: dict[str, bytes] = {}
+    for world in dict.fromkeys(worlds):
+        base, _ = split_options(world)
+        if source_of(world) is None:
+            continue
+        if is_registered(base):
+            sources[base] = WorldSource(OBJECT, recipe=(recipe := recipe_of(base)))
+            if recipe is not None:
+                sources |= _of_code(recipe, copies)
+        elif (path := pomdp_path(world)) is not None:
+            sources[path] = _of_pomdp(path, copies)
+        elif base.startswith("gymnax:"):
+            sources["gymnax"] = WorldSource(PACKAGE, version=_version("gymnax"))
+        else:
+            sources |= _of_code(world, copies)
+    return sources, copies
+
+
+def _of_pomdp(path: str, copies: dict[str, bytes]) -> WorldSource:
+    from asymrl.adapters.pomdp_files import FileError, checksum
+
+    there = location_of(path).path
+    try:
+        digest = checksum(there)
+        data = Path(there).read_bytes()
+    except (FileError, OSError) as error:
+        raise RunError(str(error)) from error
+    return WorldSource(POMDP, there, digest, _copied(there, digest, data, copies))
+
+
+def _of_code(world: str, copies: dict[str, bytes]) -> dict[str, WorldSource]:
+    sources = {}
+    for source in code_sources(world):
+        if not source.endswith(".py"):
+            sources[source] = WorldSource(MODULE, _origin(source), version=_version(source))
+            continue
+        path = location_of(source).path
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise RunError(f"{source}: cannot be read: {error.strerror}") from error
+        digest = hashlib.sha256(data).hexdigest()
+        sources[source] = WorldSource(FILE, path, digest, _copied(path, digest, data, copies))
+    if not sources:
+        sources[split_options(world)[0]] = WorldSource(PACKAGE, version=_version("gymnasium"))
+    return sources
+
+
+def _copied(path: str, digest: str, data: bytes, copies: dict[str, bytes]) -> str | None:
+    if len(data) > LARGEST_COPY:
+        return None
+    name = f"{FOLDER}/{digest[:16]}/{os.path.basename(path)}"
+    copies[name] = data
+    return name
+
+
+def _origin(module: str) -> str | None:
+    """Where the outermost package of a module would be imported from. Imports nothing."""
+    try:
+        with user_path():
+            found = importlib.machinery.PathFinder.find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):
+        return None
+    if found is None:
+        return None
+    return found.origin or next(iter(found.submodule_search_locations or ()), None)
+
+
+def _version(module: str) -> str | None:
+    name = module.partition(".")[0]
+    try:
+        return f"{name} {importlib.metadata.version(name)}"
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def remember_sources(worlds: Iterable[str], sources: Sources) -> None:
+    """Notes that the user has trained in these worlds here; only in those that the user has named."""
+    for world in dict.fromkeys(worlds):
+        if is_allowed(world) and runs_code(world):
+            remember(_code(world, sources))
+        elif is_registered(world) and (recipe := recipe_of(world)) is not None and runs_code(recipe):
+            remember(_code(recipe, sources))
+
+
+def _code(world: str, sources: Sources) -> dict[str, Any]:
+    """What running the code of a world means on this machine."""
+    parts = {}
+    for source in code_sources(world):
+        known = sources.get(source, WorldSource(FILE))
+        parts[source] = [_origin(source)] if known.kind == MODULE else [known.path, known.sha256]
+    return {"world": world, "sources": parts}
+
+
+def make_ready(
+    folder: Path, worlds: Iterable[str], sources: Sources, *, trust: bool, say: Callable[[str], None]
+) -> None:
+    """Makes the worlds of a store ready to be made: finds their files, and sees whether their code may run.
+
+    Args:
+        folder: of the store.
+        worlds: their names.
+        sources: as the store has recorded them.
+        trust: whether the user trusts the code of this store.
+        say: is told about copies in use.
+
+    Raises:
+        RunError: if something is missing, or the code of a world may not run.
+    """
+    for world in dict.fromkeys(worlds):
+        base, _ = split_options(world)
+        known = sources.get(base)
+        if source_of(world) is None and not (known is not None and known.kind == OBJECT):
+            continue  # a world of this package, or of nobody, as making it says
+        if known is None or known.kind != OBJECT:
+            _make_code_ready(folder, world, sources, trust, say)
+        elif not is_registered(base):
+            if known.recipe is None:
+                raise RunError(
+                    f"{folder}: {base} was made in Python, and cannot be made again from its name; make it, call "
+                    f"asymrl.register({base!r}, lambda time_limit: WORLD.with_time_limit(time_limit)), and load the "
+                    "runs again. A world that is trained by name, FILE.py:CLASS, needs none of that"
+                )
+            _make_code_ready(folder, known.recipe, sources, trust, say)
+            recipe = known.recipe
+            register(base, lambda time_limit=None, recipe=recipe: _made_again(recipe, time_limit))
+
+
+def _made_again(recipe: str, time_limit: int | None) -> Any:
+    limit: dict[str, Any] = {} if time_limit is None else {"time_limit": time_limit}
+    return make(recipe, trust=False, **limit)
+
+
+def _make_code_ready(folder: Path, world: str, sources: Sources, trust: bool, say: Callable[[str], None]) -> None:
+    files = [*code_sources(world), *([path] if (path := pomdp_path(world)) is not None else [])]
+    notes: list[str] = []
+    for source in files:
+        known = sources.get(source)
+        if known is not None and known.sha256 is not None and known.kind in (FILE, POMDP):
+            locate(source, _found(folder, source, known, notes.append))
+    if runs_code(world) and not is_allowed(world):
+        if not trust and not is_remembered(_code(world, sources)):
+            raise RunError(
+                f"{folder}: these runs were not trained here by you, and {world} would run {_described(world)}. If you "
+                "trust it, say so with --trust, or trust=True in Python"
+            )
+        allow(world)
+    for note in notes:
+        say(note)
+
+
+def _described(world: str) -> str:
+    """The code of a world in words."""
+    parts = []
+    for source in code_sources(world):
+        if source.endswith(".py"):
+            location = location_of(source)
+            is_there = os.path.isfile(location.path) and location.sha256 in (None, _digest(location.path))
+            parts.append(
+                f"the file {location.path if is_there or location.copy is None else os.path.normpath(location.copy)}"
+            )
+        else:
+            origin = _origin(source)
+            parts.append(f"the module {source} ({origin or 'which is not installed here'})")
+    return " and ".join(parts) or "an installed environment with these arguments"
+
+
+def _found(folder: Path, source: str, known: WorldSource, say: Callable[[str], None]) -> Location:
+    """Where a file is that has the recorded contents: where it was, in the store, or where its name leads now."""
+    assert known.path is not None or known.kind == POMDP
+    digest_of = _pomdp_digest if known.kind == POMDP else _digest
+    copy = None if known.copy is None else folder / known.copy
+    is_copy_sound = copy is not None and copy.is_file() and digest_of(str(copy)) == known.sha256
+    path, kept = known.path or os.path.abspath(source), str(copy.absolute()) if copy and is_copy_sound else None
+    if os.path.isfile(path) and digest_of(path) == known.sha256:
+        return Location(path, known.sha256, kept)
+    here = os.path.abspath(source)
+    if here != path and os.path.isfile(here) and digest_of(here) == known.sha256:
+        return Location(here, known.sha256, kept)
+    what = "has changed since the runs began" if os.path.isfile(path) else f"is no longer at {path}"
+    if kept is None:
+        damaged = "; its copy in the store is damaged" if copy is not None and copy.exists() else ""
+        raise RunError(f"{folder}: {source} {what}{damaged}; bring back the file as it was then")
+    say(f"{folder}: {source} {what}; using the copy {copy}")
+    return Location(path, known.sha256, kept)
+
+
+def _digest(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _pomdp_digest(path: str) -> str:
+    from asymrl.adapters.pomdp_files import FileError, checksum
+
+    try:
+        return checksum(path)
+    except FileError as error:
+        raise RunError(str(error)) from error
