@@ -60,7 +60,7 @@ def foreign(name: str) -> SteppedWorld:
     return env
 
 
-# Vectors, indices that begin elsewhere than at 0, a tuple, a dictionary with symbols and a text, and everything else.
+# Vectors, indices that begin elsewhere than at 0, a tuple, a dictionary with symbols and pictures, and everything else.
 FOREIGN = ["aim", "guess", "medley", "switches", "keys", "console", "CartPole-v1", "Pendulum-v1", "Blackjack-v1"]
 FOREIGN += ["minigrid:MiniGrid-MemoryS7-v0"]
 
@@ -104,16 +104,16 @@ def test_what_the_environment_shows_is_converted(tmp_path: Path):
         "bits": np.array([[0, 1], [1, 1]], np.int8),
         "levels": np.array([-5, 0, 5], np.int16),
         "exact": np.array([[0.5], [-1.0]]),
-        "words": "abc",
+        "frames": np.arange(360, dtype=np.uint8).reshape(3, 12, 10),
     }
     inputs = twin._read((6, parts))
     np.testing.assert_array_equal(inputs["observation/0"], [1])
-    np.testing.assert_allclose(inputs["observation/1/picture"], np.full((1, 1600), 0.2), rtol=1e-6)
+    np.testing.assert_array_equal(inputs["observation/1/picture"], np.full((1, 40, 40, 1), 51))
+    np.testing.assert_array_equal(inputs["observation/1/frames"], [parts["frames"].transpose(1, 2, 0)])
     np.testing.assert_array_equal(inputs["observation/1/dials"], [[2, 0]])
     np.testing.assert_array_equal(inputs["observation/1/bits"], [[0, 1, 1, 1]])
     np.testing.assert_array_equal(inputs["observation/1/levels"], [[0, 5, 10]])
     np.testing.assert_array_equal(inputs["observation/1/exact"], [[0.5, -1.0]])
-    assert "observation/1/words" not in inputs
 
 
 def test_actions_are_placed_and_clipped(slider: World, tmp_path: Path):

@@ -32,6 +32,7 @@ from asymrl.models.features import EntryFeatures, Flat, Indexed, MixedFeatures, 
 from asymrl.models.layers import Embedding, Linear
 from asymrl.models.memory import Feedforward, Gru, Lstm, Memory, Rnn
 from asymrl.models.normalised import LARGEST, Normalised
+from asymrl.models.pictures import PictureFeatures
 
 Carry = Any  # names of values, nested as in the memory's own carry
 
@@ -163,6 +164,22 @@ def _(phi: Normalised, graph: OperatorGraph, path: tuple[str, ...]) -> str:
     scaled = graph.apply("Mul", centred, graph.weight(f"{part}/scale", phi.scale))
     ends = graph.weight("smallest_input", np.float32(-LARGEST)), graph.weight("largest_input", np.float32(LARGEST))
     return graph.apply("Clip", scaled, *ends)
+
+
+@_observed.register
+def _(phi: PictureFeatures, graph: OperatorGraph, path: tuple[str, ...]) -> str:
+    part, stack = graph.part(path, phi.shape, "float32"), phi.stack
+    x = graph.apply("Mul", part, graph.weight("pixel", np.float32(1 / 255)))
+    x = graph.apply("Transpose", x, perm=[0, 3, 1, 2])
+    for _ in range(stack.halvings):
+        x = graph.apply("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    inputs = phi.shape[2]
+    for i, (layer, kernel, bias) in enumerate(zip(stack.layers, phi.kernels, phi.biases, strict=True)):
+        square = np.asarray(kernel).reshape(layer.width, layer.width, inputs, layer.channels).transpose(3, 2, 0, 1)
+        weights = graph.weight(f"{part}/{i}/kernel", square), graph.weight(f"{part}/{i}/bias", bias)
+        x = graph.apply("Relu", graph.apply("Conv", x, *weights, strides=[layer.stride] * 2))
+        inputs = layer.channels
+    return graph.reshape(graph.apply("Transpose", x, perm=[0, 2, 3, 1]), 0, phi.size)
 
 
 @_observed.register

@@ -10,10 +10,26 @@ def _softmax(x, axis):
     return e / e.sum(axis, keepdims=True)
 
 
+def _average_pool(x, kernel_shape, strides):
+    (h, w), (n, c, height, width) = kernel_shape, x.shape
+    assert list(strides) == list(kernel_shape)
+    even = x[:, :, : height // h * h, : width // w * w]
+    return even.reshape(n, c, height // h, h, width // w, w).mean((3, 5))
+
+
+def _convolution(x, kernel, bias, strides):
+    down, right = strides
+    windows = np.lib.stride_tricks.sliding_window_view(x, kernel.shape[2:], (2, 3))[:, :, ::down, ::right]
+    y = np.tensordot(windows, kernel, ((1, 4, 5), (1, 2, 3)))  # [episode, height, width, channel]
+    return (y + bias).transpose(0, 3, 1, 2)
+
+
 OPERATORS = {  # the ONNX operators that policies consist of
     "Add": np.add,
     "Clip": np.clip,
+    "AveragePool": _average_pool,
     "Cast": lambda x, to: x.astype({1: np.float32, 7: np.int64}[to]),
+    "Conv": _convolution,
     "Concat": lambda *xs, axis: np.concatenate(xs, axis),
     "Expand": lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape))),
     "Gather": lambda x, index, axis: np.take(x, index, axis),
@@ -156,6 +172,7 @@ class NumpyPolicy:
             part = observation
             for key in how["keys"]:
                 part = part[key]
-            part = np.asarray(part).astype(dtype, casting="same_kind").reshape(shape)
+            part = np.asarray(part).astype(dtype, casting="same_kind")
+            part = part.transpose(how.get("axes")).reshape(shape) if how.get("axes") else part.reshape(shape)
             values[name] = ((part - np.array(how["first"], dtype)) * np.array(how["scale"], dtype))[None]
         return values

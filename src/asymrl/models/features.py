@@ -21,9 +21,11 @@ from asymrl.models.grid_product import grid_product, visits
 from asymrl.models.grid_windows import Convolutions, layer
 from asymrl.models.layers import Embedding, Features, look_up, product
 from asymrl.models.normalised import Normalised
+from asymrl.models.pictures import PictureFeatures
 from asymrl.worlds.spaces import (
     Box,
     Discrete,
+    Image,
     Indices,
     MultiDiscrete,
     Place,
@@ -328,6 +330,8 @@ def state_features(key: PRNGKeyArray, space: Space, *, normalise: bool = False) 
         return EntryFeatures(tuple(state_features(k, Discrete(n)) for k, n in zip(keys, space.sizes, strict=True)))
     if isinstance(space, Box):
         return Normalised(space.shape) if normalise else Flat(space.shape)
+    if isinstance(space, Image):
+        return PictureFeatures(key, space)
     if isinstance(space, Indices):
         return Indexed(key, space)
     if {"grid", "agent", "agent_id_grid"} <= set(dict(space.items())):

@@ -112,6 +112,14 @@ class Place(Indices):
 
 
 @dataclass(frozen=True)
+class Image(Indices):
+    """A picture of bytes, `[height, width, channels]`."""
+
+    n: int = 256
+    shape: tuple[int, ...] = (1, 1, 1)
+
+
+@dataclass(frozen=True)
 class Box:
     """A float array with bounds, given once for all entries or once per entry of the last axis."""
 
@@ -244,6 +252,26 @@ def in_order(space: Space, value: Any) -> Any:
     if isinstance(space, Record):
         return {name: in_order(part, value[name]) for name, part in space.items()}
     return value
+
+
+def space_text(space: Space) -> str:
+    """A space for people, with how a network reads it."""
+    match space:
+        case Record():
+            return ", ".join(f"{name} ({space_text(part)})" for name, part in space.items())
+        case Discrete():
+            return f"one of {space.n} symbols"
+        case MultiDiscrete():
+            return f"{len(space.sizes)} symbols"
+        case Image():
+            height, width, channels = space.shape
+            return (
+                f"a picture of {height} x {width} pixels with {channels} channel{'s' * (channels > 1)}, by convolutions"
+            )
+        case Indices():
+            return f"{math.prod(space.shape)} symbols"
+    count = math.prod(space.shape)
+    return "a number" if count == 1 else f"{count} numbers"
 
 
 def value_text(value: Any, *, inside: bool = False) -> str:

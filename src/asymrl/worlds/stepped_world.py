@@ -67,7 +67,7 @@ def chosen_rows(which: Bool[np.ndarray, "env"], these: Any, those: Any) -> Any:
 
 
 class Conversion(NamedTuple):
-    """How a part of an environment's observation becomes numbers of ours: `(value - first) * scale`, flattened.
+    """How a part of an environment's observation becomes numbers of ours: `(value - first) * scale`, in our shape.
 
     This is data, not a function, so that it can be saved with a policy.
     """
@@ -79,6 +79,8 @@ class Conversion(NamedTuple):
     first: int | tuple[int, ...] = 0
     """The smallest value, for all entries or for each."""
     scale: float = 1.0
+    axes: tuple[int, ...] | None = None
+    """The order in which the axes of the value are read, if it is not their own."""
 
 
 class WrappedWorld(World):

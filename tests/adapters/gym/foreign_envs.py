@@ -163,7 +163,7 @@ class Medley(gymnasium.Env):
                     "bits": spaces.MultiBinary((2, 2)),
                     "levels": spaces.Box(-5, 5, (3,), np.int16),
                     "exact": spaces.Box(-1.0, 1.0, (2, 1), np.float64),
-                    "words": spaces.Text(5),
+                    "frames": spaces.Box(0, 255, (3, 12, 10), np.uint8),
                 }
             ),
         )

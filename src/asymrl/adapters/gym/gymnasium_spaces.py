@@ -10,10 +10,18 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from asymrl.worlds.spaces import Box, Discrete, Indices, MultiDiscrete, Record, Space
+from asymrl.worlds.spaces import Box, Discrete, Image, Indices, MultiDiscrete, Record, Space
 from asymrl.worlds.stepped_world import Conversion
 
-MOST_SYMBOLS = 1024  # a larger array of small integers is treated as an image, not as symbols
+MOST_SYMBOLS = 1024  # a larger array of small integers is treated as numbers, not as symbols
+LARGEST_RANGE = 2**24  # of integers that are scaled to 0..1; beyond it they have no bounds that mean anything
+SMALLEST_PICTURE, MOST_CHANNELS = 8, 16
+UNREADABLE = {
+    "Text": "leave it out with gymnasium.wrappers.FilterObservation, or turn it into numbers in a wrapper",
+    "Sequence": "its length changes; fill it up to a fixed length in a wrapper, and give a Box",
+    "Graph": "its size changes; give nodes and edges as Boxes of a fixed size in a wrapper",
+    "OneOf": "give a Dict of all alternatives, and a Discrete that says which one it is, in a wrapper",
+}
 
 
 def to_gymnasium(space: Space) -> gymnasium.Space[Any]:
@@ -67,12 +75,13 @@ class Encoding(NamedTuple):
     """The same as data, if the environment declares a space."""
 
 
-def encoding_of_space(space: gymnasium.Space[Any], where: str) -> Encoding | None:
-    """How to encode the values of a Gymnasium space, or None for texts, which a network cannot read.
+def encoding_of_space(space: gymnasium.Space[Any], where: str, *, pictures: bool = True) -> Encoding | None:
+    """How to encode the values of a Gymnasium space, or None for the texts of MiniGrid, which are left out.
 
     Args:
         space: of observations or latent states.
         where: its name in errors.
+        pictures: whether arrays of bytes that look like pictures are pictures, not symbols.
 
     Raises:
         ValueError: if the space is not supported.
@@ -91,19 +100,16 @@ def encoding_of_space(space: gymnasium.Space[Any], where: str) -> Encoding | Non
         case spaces.MultiDiscrete():
             return _several_indices(space)
         case spaces.Box():
-            return _box(space)
+            return _picture(space) if pictures and _picture_axes(space) else _box(space)
         case spaces.Dict():
-            return _record([(str(name), name, part) for name, part in space.spaces.items()], where)
+            return _record([(str(name), name, part) for name, part in space.spaces.items()], where, pictures)
         case spaces.Tuple():
-            return _record([(str(i), i, part) for i, part in enumerate(space.spaces)], where)
-        case spaces.Text():
-            return None
-    if isinstance(space.sample(), str):  # MiniGrid's missions have a space of their own
+            return _record([(str(i), i, part) for i, part in enumerate(space.spaces)], where, pictures)
+    if type(space).__name__ == "MissionSpace":  # MiniGrid's
         return None
-    raise ValueError(
-        f"{where}: {type(space).__name__} spaces are not supported; use Discrete, Box, MultiDiscrete, MultiBinary, "
-        "Dict or Tuple, or wrap the environment"
-    )
+    kind = type(space).__name__
+    advice = UNREADABLE.get(kind, "use Discrete, Box, MultiDiscrete, MultiBinary, Dict or Tuple in a wrapper")
+    raise ValueError(f"{where} is a {kind} space, which networks here cannot read: {advice}")
 
 
 def _several_indices(space: spaces.MultiDiscrete) -> Encoding:
@@ -111,6 +117,38 @@ def _several_indices(space: spaces.MultiDiscrete) -> Encoding:
     target = Indices(int(np.max(space.nvec)), shape)
     conversion = Conversion(first=tuple(first.tolist()))
     return Encoding(target, lambda value: (np.asarray(value).ravel() - first).astype(target.dtype), (conversion,))
+
+
+def _picture_axes(space: spaces.Box) -> tuple[int, ...] | None:
+    """The order of axes in which an array of bytes is a picture `[height, width, channels]`; None: it is none.
+
+    Two axes are height and width. Of three, the channels come last or first, and are fewer than the pixels of a side.
+    """
+    if space.dtype != np.uint8 or space.low.any() or not (space.high == 255).all():
+        return None
+    return _axes_of_picture(space.shape)
+
+
+def _axes_of_picture(shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    orders = {2: [(0, 1)], 3: [(0, 1, 2), (1, 2, 0)]}.get(len(shape), [])
+    for axes in orders:
+        height, width, *channels = (shape[axis] for axis in axes)
+        if min(height, width) >= SMALLEST_PICTURE and all(c <= min(MOST_CHANNELS, height, width) for c in channels):
+            return axes
+    return None
+
+
+def _picture(space: spaces.Box) -> Encoding:
+    axes = _picture_axes(space)
+    assert axes is not None
+    shape = (*(space.shape[axis] for axis in axes), *([1] if len(axes) == 2 else []))
+    own = None if axes == tuple(range(len(axes))) else axes
+
+    def read(value: Any) -> np.ndarray:
+        array = np.asarray(value, np.uint8)
+        return (array if own is None else array.transpose(own)).reshape(shape)
+
+    return Encoding(Image(shape=shape), read, (Conversion(axes=own),))
 
 
 def _box(space: spaces.Box) -> Encoding:
@@ -123,7 +161,9 @@ def _box(space: spaces.Box) -> Encoding:
                 lambda value: (np.asarray(value, np.int64).ravel() - low).astype(np.uint8),
                 (Conversion(first=low),),
             )
-        # An image: numbers between 0 and 1.
+        if high - low >= LARGEST_RANGE:
+            return Encoding(Box((size,)), lambda value: np.asarray(value, np.float32).reshape(size), (Conversion(),))
+        # Numbers between 0 and 1.
         scale = np.float32(1.0 / max(high - low, 1))
         return Encoding(
             Box((size,), 0.0, 1.0),
@@ -134,8 +174,10 @@ def _box(space: spaces.Box) -> Encoding:
     return Encoding(Box((size,), *bounds), lambda value: np.asarray(value, np.float32).reshape(size), (Conversion(),))
 
 
-def _record(parts: list[tuple[str, Any, gymnasium.Space[Any]]], where: str) -> Encoding | None:
-    encodings = [(name, key, encoding_of_space(part, f"{where} {name!r}")) for name, key, part in parts]
+def _record(parts: list[tuple[str, Any, gymnasium.Space[Any]]], where: str, pictures: bool) -> Encoding | None:
+    encodings = [
+        (name, key, encoding_of_space(part, f"{where} {name!r}", pictures=pictures)) for name, key, part in parts
+    ]
     kept = [(name, key, how) for name, key, how in encodings if how is not None]
     if not kept:
         return None
@@ -161,6 +203,8 @@ def encoding_of_value(value: Any, where: str) -> Encoding:
             Record(tuple((name, how.space) for name, _, how in parts)),
             lambda value: {name: how.read(value[key]) for name, key, how in parts},
         )
+    if isinstance(value, np.ndarray) and value.dtype == np.uint8 and _axes_of_picture(value.shape):
+        return _picture(spaces.Box(0, 255, value.shape, np.uint8))
     try:
         size = np.asarray(value, np.float32).size
     except (TypeError, ValueError) as error:

@@ -36,6 +36,8 @@ from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 STEP_TIMEOUT = 300.0  # seconds; some simulators need minutes for their first reset
 LatentFunction = Callable[[gymnasium.Env], Any]
 
+LARGEST_GRID = 32  # cells along a side of a view of symbols; pictures of MiniGrid have 8 pixels for each cell
+
 NO_LATENT = (
     "no latent state was found, neither in info['state'] nor in env.unwrapped.state. Put it into info['state'], or "
     "name a function that returns it after the name of the world (:latent=module:function). Only methods whose critic "
@@ -91,9 +93,10 @@ def from_gymnasium(
         with mistakes_named(title, first, "reset"):
             seen, info = reset_values(probe.reset(seed=first.seed))
             check_value(probe.observation_space, seen, "the observation")
-        observation = encoding_of_space(probe.observation_space, f"{title}: the observation")
+        symbols = _is_minigrid(probe) and not _has_pixels(probe.observation_space)
+        observation = encoding_of_space(probe.observation_space, f"{title}: the observation", pictures=not symbols)
         if observation is None:
-            raise ValueError(f"{title}: the observation is a text, which is not supported")
+            raise ValueError(f"{title}: the observation has nothing but a text, which networks here cannot read")
         with mistakes_named(title, first, "reset"):
             latent_state = find_latent(probe, info, function)
         actions, act = action_encoding(probe.action_space, f"{title}: the action space")
@@ -239,7 +242,7 @@ def find_latent(env: gymnasium.Env, info: dict[str, Any], function: LatentFuncti
     inner: Any = env.unwrapped
     if getattr(inner, "state", None) is not None and not callable(inner.state):
         return _declared_state(env, lambda env, info: _inner(env).state, inner.state, "env.unwrapped.state")
-    if hasattr(inner, "grid") and hasattr(inner, "agent_pos") and hasattr(inner, "agent_dir"):
+    if _is_minigrid(env):
         return LatentState(lambda env, info: minigrid_state(_inner(env)), _minigrid_encoding(inner), "MiniGrid's grid")
     empty = np.zeros(0, np.float32)
     return LatentState(lambda env, info: empty, Encoding(Box((0,)), lambda value: empty), "", NO_LATENT)
@@ -249,6 +252,16 @@ def _state_in(env: gymnasium.Env, info: dict[str, Any]) -> Any:
     if info.get("state") is None:
         raise ReturnedValueError("info['state'] is missing; it was there when the environment was first reset")
     return info["state"]
+
+
+def _is_minigrid(env: gymnasium.Env) -> bool:
+    return all(hasattr(env.unwrapped, name) for name in ("grid", "agent_pos", "agent_dir"))
+
+
+def _has_pixels(space: gymnasium.Space[Any]) -> bool:
+    """Whether a MiniGrid environment shows pictures: its views of symbols have few cells."""
+    boxes = [space, *(space.spaces.values() if isinstance(space, spaces.Dict) else ())]
+    return any(isinstance(each, spaces.Box) and each.shape[:1] and each.shape[0] > LARGEST_GRID for each in boxes)
 
 
 def _inner(env: gymnasium.Env) -> Any:
@@ -277,7 +290,9 @@ def minigrid_state(inner: Any) -> dict[str, Any]:
 def _minigrid_encoding(inner: Any) -> Encoding:
     cells = spaces.Box(0, 255, (inner.width, inner.height, 3), np.uint8)
     grid = encoding_of_space(
-        spaces.Dict({"cells": cells, "agent": spaces.Box(0.0, 1.0, (2,)), "heading": spaces.Discrete(4)}), "the grid"
+        spaces.Dict({"cells": cells, "agent": spaces.Box(0.0, 1.0, (2,)), "heading": spaces.Discrete(4)}),
+        "the grid",
+        pictures=False,
     )
     assert grid is not None
     return grid
