@@ -40,7 +40,6 @@ MISTAKES = [
     ("train fails.py:World", "world 'fails.py:World': fails.py cannot be imported: fails.py:2: ZeroDivisionError"),
     ("train raises.py:World", "world 'raises.py:World' cannot be made: raises.py:3: KeyError: 'size'"),
     ("check json:loads", "json:loads: its constructor needs s; give it behind the name, as s=VALUE"),
-    ("render CartPole-v1", "CartPole-v1 runs in Python and is drawn by Gymnasium"),
     ("theory tiger -o file/bias.png", "file/bias.png: "),
     ("theory tiger --mass 2", "--mass 2.0: choose a number between 0 and 1"),
     ("train tiger --out file/runs", "file/runs: cannot be made a folder"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -36,6 +37,9 @@ class Playback(NamedTuple):
     discount: float
     distribution: Distribution
     """Of the actions; numbers in `actions` are in coordinates where -1 and 1 are the bounds, see `taken`."""
+
+    frames: Sequence[Any] | None = None
+    """The environment's own pictures, `[H, W, 3]` each, at T + 1 moments, where they were taken."""
 
     def returns_to_go(self) -> Float[np.ndarray, "T"]:
         """The discounted sum of the rewards from each step on: what the critic should have said."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,11 +161,16 @@ class Runs:
         run_seed: int | None = None,
         greedy: bool = False,
         where: Mapping[str, Any] | None = None,
+        picture: Callable[..., None] | None = None,
     ) -> Path:
-        """Draws an episode of the best agent, or that with this seed: a .gif film, or a .png of the last moment."""
+        """Draws an episode of the best agent, or that with this seed.
+
+        A .gif or .mp4 film, or a .png of the last moment. `picture`: `draw(ax, state, observation)` draws a moment into
+        matplotlib axes, in place of the usual picture of the state.
+        """
         from asymrl.report.films import film_of_run
 
-        film_of_run(self.best(where, run_seed), seed=seed, greedy=greedy).save(Path(path))
+        film_of_run(self.best(where, run_seed), seed=seed, greedy=greedy, picture=picture).save(Path(path))
         return Path(path)
 
     def export(

@@ -32,6 +32,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "wandb": (("wandb",), "curves in Weights & Biases"),
     "gymnax": (("gymnax", "six"), "gymnax environments"),
     "minigrid": (("minigrid",), "MiniGrid environments"),
+    "video": (("imageio_ffmpeg",), "films as .mp4 files"),
 }
 SIZE = 1024  # of the matrices
 SECONDS = 2.0  # for which a training is measured

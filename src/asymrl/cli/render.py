@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -18,15 +18,16 @@ from asymrl.cli.usage import (
     check_writable,
     full_world,
     holds_runs,
+    require_packages,
     select_run,
     user_errors,
     world_named,
 )
 
 if TYPE_CHECKING:
-    from asymrl.report.films import Film
+    from asymrl.report.films import Film, Picture
 
-ENDINGS = (".gif", ".png")
+ENDINGS = (".gif", ".mp4", ".png")
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class Render:
     """
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|FOLDER")]
-    """Name of the world, such as heaven-hell-3 or cleaner:maze_seed=7, a .pomdp file, a folder with runs, or
-    zoo:NAME for an agent that ships with asymrl."""
+    """Name of the world, such as heaven-hell-3 or CartPole-v1, a .pomdp file, a folder with runs, or zoo:NAME for an
+    agent that ships with asymrl."""
 
     env_args: EnvArgs = None
 
@@ -47,7 +48,7 @@ class Render:
     them. A run acts by its own policy."""
 
     output: Annotated[str, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = "-"
-    """A .gif film of the whole episode, a .png picture of its last moment, or - for text on the terminal."""
+    """A .gif or .mp4 film of the whole episode, a .png picture of its last moment, or - for text on the terminal."""
 
     seed: int = 0
     """Seed of the world and of the actions."""
@@ -64,8 +65,12 @@ class Render:
     steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: to its end)")] = None
     """Stop the episode after this many steps; 0 shows the start."""
 
-    seconds: float = 0.4
-    """How long the film shows each step."""
+    seconds: float | None = None
+    """How long a film shows each step. Default: 0.4, or what a Gymnasium environment says (render_fps)."""
+
+    picture: Annotated[str | None, tyro.conf.arg(metavar="FILE.py:FUNCTION")] = None
+    """A picture of your own in place of the state: a function draw(ax, state, observation) that draws into matplotlib
+    axes."""
 
     dpi: int = 100
     """Resolution; 100 gives 800 x 450 pixels."""
@@ -74,13 +79,16 @@ class Render:
         self._check_numbers()
         if self.output != "-":
             check_writable(Path(self.output), ENDINGS, ", or - for text")
+        if self.output.lower().endswith(".mp4"):
+            require_packages(("imageio_ffmpeg",), "video", "an .mp4 film")
         film = self._film_of_run() if holds_runs(self.world) else self._film_of_world()
         if self.output == "-":
             for text in film.lines():
                 print(text)
             return 0
         try:
-            last = film.save(Path(self.output), self.seconds, self.dpi)
+            with user_errors():
+                last = film.save(Path(self.output), self.seconds, self.dpi)
         except OSError as error:
             raise UsageError(f"{self.output}: cannot be written: {error.strerror or error}") from error
         print(f"{self.output}: {film.title}, {last.step} steps, return {round(last.total, 6):g}")
@@ -94,16 +102,9 @@ class Render:
         world = world_named(full_world(self.world, self.env_args))
 
         from asymrl.report.films import film_of_world
-        from asymrl.worlds.stepped_world import SteppedWorld
-
-        if isinstance(world, SteppedWorld):
-            raise UsageError(
-                f"{world.name} runs in Python and is drawn by Gymnasium: gymnasium.make({world.name!r}, "
-                'render_mode="human"); asymrl draws worlds that are compiled'
-            )
 
         with user_errors():
-            return film_of_world(world, self.policy, seed=self.seed, steps=self.steps)
+            return film_of_world(world, self.policy, seed=self.seed, steps=self.steps, picture=self._picture())
 
     def _film_of_run(self) -> Film:
         if self.policy != "random":
@@ -112,12 +113,34 @@ class Render:
 
         from asymrl.report.films import film_of_run
 
-        return film_of_run(chosen, seed=self.seed, greedy=self.greedy, steps=self.steps)
+        return film_of_run(chosen, seed=self.seed, greedy=self.greedy, steps=self.steps, picture=self._picture())
+
+    def _picture(self) -> Picture | None:
+        """The function that the user named, which draws a moment."""
+        if self.picture is None:
+            return None
+        from asymrl.adapters.user_code import described, load_attribute
+
+        source, colon, name = self.picture.rpartition(":")
+        if not colon:
+            raise UsageError(f"--picture {self.picture}: write FILE.py:FUNCTION or MODULE:FUNCTION")
+        with user_errors():
+            draw = load_attribute(f"--picture {self.picture}", source, name)
+        if not callable(draw):
+            raise UsageError(f"--picture {self.picture}: {name} is a {type(draw).__name__}, expected a function")
+
+        def checked(ax: Any, state: Any, observation: Any) -> None:
+            try:
+                draw(ax, state, observation)
+            except Exception as error:
+                raise UsageError(f"--picture {self.picture} failed: {described(error)}") from error
+
+        return checked
 
     def _check_numbers(self) -> None:
         if self.steps is not None and self.steps < 0:
             raise UsageError(f"--steps {self.steps}: cannot be negative; 0 shows the start")
-        if not 0.02 <= self.seconds <= 60:
+        if self.seconds is not None and not 0.02 <= self.seconds <= 60:
             raise UsageError(f"--seconds {self.seconds:g}: choose between 0.02 and 60 per step")
         if not 20 <= self.dpi <= 1000:
             raise UsageError(f"--dpi {self.dpi}: choose between 20 and 1000")

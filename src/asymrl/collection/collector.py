@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from asymrl.collection.episodes import Episodes, draw_seeds
+from asymrl.collection.episodes import Episodes, draw_seeds, environment_seeds
 from asymrl.collection.rollout import chance_of, roll_out
 from asymrl.models.agent import Actor
 from asymrl.worlds.stepped_world import SteppedWorld, Stepper
@@ -42,9 +42,9 @@ class Acting:
         """
         actors = eqx.combine(arrays, self._actor_static)
         ready = eqx.filter(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
-        begin_keys, chance_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(2))
+        chance_keys = jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
         chance = chance_of(self.policy, chance_keys, (self.horizon, episodes), epsilon)
-        seeds = jax.vmap(lambda key: draw_seeds(key, (episodes,)))(begin_keys)
+        seeds = jax.vmap(lambda key: environment_seeds(key, episodes))(keys)
         memory = jax.vmap(lambda ready: eqx.combine(ready, self._static).history.memory.initial(episodes))(ready)
         features = jnp.zeros((self.horizon, keys.shape[0], episodes, self._static.history.memory.size))
         before = self.policy.none(keys.shape[0], episodes)

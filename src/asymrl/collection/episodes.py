@@ -62,6 +62,11 @@ def draw_seeds(key: PRNGKeyArray, shape: tuple[int, ...]) -> Int[Array, "..."]:
     return (jax.random.bits(key, shape) >> 1).astype(jnp.int32)
 
 
+def environment_seeds(key: PRNGKeyArray, episodes: int) -> Int[Array, "episode"]:
+    """The seeds of the environments of episodes that are collected with this key."""
+    return draw_seeds(jax.random.fold_in(key, 0), (episodes,))
+
+
 def tape_length(horizon: int) -> int:
     """The last question may lead a few steps beyond the horizon; a tape has room for them."""
     return -(-horizon // STEPS_PER_QUESTION) * STEPS_PER_QUESTION

@@ -76,7 +76,10 @@ def episode_data(
         "length": whole,
         "truncated": playback.truncated,
         "return": rounded(playback.rewards.sum()),
-        "states": [pictures.state(world, state) for state, _ in scenes],
+        "states": [
+            pictures.state(world, state) if playback.frames is None else pictures.pixels(playback.frames[t])
+            for t, (state, _) in enumerate(scenes)
+        ],
         # The last observation of a finite world belongs to the next episode.
         "views": views if len(views) == T + 1 else [*views, None],
         "actions": [world.action_text(playback.taken(t)) for t in range(T)],

@@ -39,15 +39,25 @@ class EpisodePictures:
         """The number of the picture of what the agent sees."""
         return self._number(world, "view", observation, draw_view)
 
+    def pixels(self, frame: Any) -> int:
+        """The number of a picture that an environment has drawn, made small."""
+        from PIL import Image
+
+        picture = Image.fromarray(np.asarray(frame, np.uint8))
+        picture.thumbnail((round(WIDTH * DPI), round(HEIGHT * DPI)))
+        return self._number_of(_encoded(np.asarray(picture)))
+
+    def _number_of(self, url: str) -> int:
+        if url not in self._number_of_url:
+            self._number_of_url[url] = len(self.urls)
+            self.urls.append(url)
+        return self._number_of_url[url]
+
     def _number(self, world: World, kind: str, subject: Any, draw: Callable[..., None]) -> int:
         content = b"|".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(subject))
         key = (world.name, kind, content)
         if key not in self._number_of_subject:
-            url = self._drawn(lambda ax: draw(world, subject, ax))
-            if url not in self._number_of_url:
-                self._number_of_url[url] = len(self.urls)
-                self.urls.append(url)
-            self._number_of_subject[key] = self._number_of_url[url]
+            self._number_of_subject[key] = self._number_of(self._drawn(lambda ax: draw(world, subject, ax)))
         return self._number_of_subject[key]
 
     def _drawn(self, draw: Callable[[Any], None]) -> str:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from asymrl.agents.environment_frames import played_frames
 from asymrl.agents.playback import Playback, play_back
 from asymrl.agents.trained import TrainedRun, load_trained
 from asymrl.stores.runs import differing_by_choice
@@ -120,4 +121,10 @@ def play_starts(
 
 
 def _played(run: TrainedRun, seed: int, greedy: bool) -> Playback:
-    return play_back(run.world, run.settings, run.state.actor, run.state.critic, seed=seed, greedy=greedy)
+    playback = play_back(run.world, run.settings, run.state.actor, run.state.critic, seed=seed, greedy=greedy)
+    if not isinstance(run.world, SteppedWorld):
+        return playback
+    try:
+        return playback._replace(frames=played_frames(run.world, playback, seed))
+    except ValueError:  # an environment that cannot draw itself is shown by its numbers
+        return playback

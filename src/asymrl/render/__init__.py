@@ -8,7 +8,7 @@ import importlib
 import pkgutil
 
 from asymrl.render.dispatch import draw_view as draw_view, draw_world as draw_world
-from asymrl.render.frame import draw_frame as draw_frame, save_gif as save_gif
+from asymrl.render.frame import draw_frame as draw_frame, save_gif as save_gif, save_mp4 as save_mp4
 from asymrl.render.text import draw_text as draw_text
 
 for _module in pkgutil.iter_modules(__path__):

@@ -14,6 +14,7 @@ from asymrl.render.style import Axes
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.outcomes import OutcomeWorld
 from asymrl.worlds.repeated import RepeatedWorld
+from asymrl.worlds.spaces import Image, Record, Space
 from asymrl.worlds.world import World
 
 MOST_DOTS = 400  # beyond this many states, dots would be too small to see
@@ -80,7 +81,21 @@ def _draw_latent(env: World, state: Any, ax: Axes) -> None:
 
 @draw_view.register(World)
 def _draw_numbers(env: World, observation: Any, ax: Axes) -> None:
-    _draw_lines(ax, view_text(env, observation))
+    pixels = _pixels_in(env.observation_space, observation)
+    if pixels is None:
+        _draw_lines(ax, view_text(env, observation))
+    else:
+        style.show_pixels(ax, pixels)
+
+
+def _pixels_in(space: Space, value: Any) -> Any:
+    """The first picture in a value, `[height, width]` or with three colours, or None. Of other channels, the last."""
+    if isinstance(space, Record):
+        parts = ((part, value[name]) for name, part in space.items())
+        return next((found for pair in parts if (found := _pixels_in(*pair)) is not None), None)
+    if not isinstance(space, Image):
+        return None
+    return value if space.shape[2] == 3 else value[..., -1]
 
 
 @world_text.register(World)

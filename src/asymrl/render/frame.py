@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import subprocess
 import threading
 from collections.abc import Callable, Iterable
 from os import PathLike
+from pathlib import Path
 from typing import Any, SupportsFloat, SupportsInt
 
 import numpy as np
@@ -40,6 +43,7 @@ def draw_frame(
     terminated: bool = False,
     truncated: bool = False,
     panel: Callable[[Axes], None] | None = None,
+    picture: Frame | Callable[[Axes], None] | None = None,
     dpi: int = 100,
 ) -> Frame:
     """Draws one moment of an episode.
@@ -56,6 +60,7 @@ def draw_frame(
         terminated: whether the last action ended the episode.
         truncated: whether the time limit did.
         panel: draws into the matplotlib axes of a third panel on the right.
+        picture: pixels to show instead of the drawing of the state, or a function that draws into matplotlib axes.
         dpi: pixels per inch; the default gives 800 x 450 pixels.
 
     Returns:
@@ -64,7 +69,12 @@ def draw_frame(
     figure = _build_figure(dpi, panels=3) if panel else _blank_figure(dpi)
     world_ax, view_ax = figure.axes[:2]
     _print(figure, MARGIN, HEIGHT - HEADER / 2, title or env.name, size=style.LARGE, bold=True)
-    draw_world(env, state, world_ax)
+    if picture is None:
+        draw_world(env, state, world_ax)
+    elif callable(picture):
+        picture(world_ax)
+    else:
+        style.show_pixels(world_ax, picture)
     if terminated and isinstance(env, FiniteWorld):
         _draw_end(view_ax)  # the last observation of such a world belongs to the next episode
     else:
@@ -97,6 +107,48 @@ def save_gif(frames: Iterable[Frame], path: str | PathLike[str], seconds_per_fra
     milliseconds = round(1000 * seconds_per_frame)
     durations = [milliseconds] * (len(images) - 1) + [milliseconds * HOLD_LAST]
     images[0].save(path, format="GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
+
+
+def save_mp4(frames: Iterable[Frame], path: str | PathLike[str], seconds_per_frame: float = 0.4) -> None:
+    """Writes frames of equal size as an MP4 film (H.264) that pauses on its last frame.
+
+    Raises:
+        ImportError: with the command that installs the package that this needs.
+    """
+    try:
+        import imageio_ffmpeg
+    except ImportError as error:
+        raise ImportError('an .mp4 film needs the package imageio-ffmpeg: pip install "asymrl[video]"') from error
+
+    iterator = iter(frames)
+    first = next(iterator, None)
+    if first is None:
+        raise ValueError("save_mp4: there are no frames to write")
+    height, width = first.shape[:2]
+    target = Path(path)
+    partial = target.with_name(f".{target.stem}.partial.mp4")
+    taken = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{1 / seconds_per_frame:g}"]
+    coded = ["-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "18", "-movflags", "+faststart", str(partial)]
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *taken, "-i", "-", *coded]
+    # The package's own writer forks, which may hang where JAX has threads.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        try:
+            frame = first
+            for frame in itertools.chain([first], iterator):
+                process.stdin.write(np.ascontiguousarray(frame).tobytes())
+            process.stdin.write(frame.tobytes() * (HOLD_LAST - 1))
+            process.stdin.close()
+            said = process.stderr.read().decode(errors="replace").strip()
+            if process.wait():
+                raise OSError(f"ffmpeg failed: {said.splitlines()[-1] if said else process.returncode}")
+            partial.replace(target)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def _blank_figure(dpi: int) -> Any:

@@ -40,6 +40,18 @@ def stage(ax: Axes, left: Number, right: Number, bottom: Number, top: Number) ->
     ax.set_ylim(bottom, top)
 
 
+def show_pixels(ax: Axes, pixels: Any) -> None:
+    """Shows a picture, `[height, width]` or with colours as a last axis, as large as the axes allow."""
+    pixels = np.asarray(pixels)
+    height, width = pixels.shape[:2]
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    colours = {"cmap": "gray", "vmin": 0, "vmax": 255} if pixels.ndim == 2 else {}
+    smooth = "nearest" if max(height, width) < 128 else "antialiased"
+    ax.imshow(pixels, extent=(0, width, 0, height), interpolation=smooth, zorder=0, **colours)
+    stage(ax, 0, width, 0, height)
+
+
 def squares(
     ax: Axes,
     centres: Any,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from asymrl.agents.environment_frames import NoFramesError, environment_frames, frames_per_second, played_frames
 from asymrl.agents.playback import Playback, play_back
 from asymrl.agents.trained import TrainedRun
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from asymrl.worlds import World
+    from asymrl.worlds.stepped_world import SteppedWorld
+
+USUAL_SECONDS, SHORTEST = 0.4, 0.02  # that a film shows each step
 
 
 class Scene(NamedTuple):
@@ -46,6 +50,33 @@ class Scene(NamedTuple):
 
 def record(env: World, actions: Iterable[Any], seed: int) -> Iterator[Scene]:
     """Plays an episode from its start until it ends, or until there are no more actions."""
+    from asymrl.worlds.stepped_world import SteppedWorld
+
+    return _record_stepped(env, actions, seed) if isinstance(env, SteppedWorld) else _record(env, actions, seed)
+
+
+def _record_stepped(env: SteppedWorld, actions: Iterable[Any], seed: int) -> Iterator[Scene]:
+    import jax
+    import numpy as np
+
+    alive, total = np.ones(1, bool), 0.0
+    stepper = env.open(1)
+    try:
+        observation, state = jax.tree.map(lambda leaf: leaf[0], stepper.reset([seed]))
+        yield Scene(state, observation, None, 0, None, total, False, False)
+        for step, action in enumerate(actions, 1):
+            after = stepper.step(jax.tree.map(lambda leaf: np.asarray(leaf)[None], action), alive)
+            observation, state, reward, terminated, truncated = jax.tree.map(lambda leaf: leaf[0], after)
+            truncated = not terminated and (truncated or step == env.time_limit)
+            total += float(reward)
+            yield Scene(state, observation, action, step, float(reward), total, bool(terminated), bool(truncated))
+            if terminated or truncated:
+                return
+    finally:
+        stepper.close()
+
+
+def _record(env: World, actions: Iterable[Any], seed: int) -> Iterator[Scene]:
     import equinox as eqx
     import jax
     import jax.numpy as jnp
@@ -107,41 +138,91 @@ def _parse_action(env: World, word: str) -> int:
     )
 
 
+Picture = Callable[..., None]
+"""A picture of one's own: `draw(ax, state, observation)` draws a moment into matplotlib axes."""
+
+
 class Film:
     """The scenes of an episode and, for a trained run, the policy and values of its agent."""
 
-    def __init__(self, env: World, title: str, scenes: Iterable[Scene], playback: Playback | None = None):
+    def __init__(
+        self,
+        env: World,
+        title: str,
+        scenes: Iterable[Scene],
+        playback: Playback | None = None,
+        *,
+        seed: int = 0,
+        picture: Picture | None = None,
+    ):
+        """`seed`: that the episode was played with. `picture`: draws the state, instead of what is known of `env`."""
         self.env, self.title, self.scenes, self.playback = env, title, scenes, playback
+        self.seed, self.picture = seed, picture
 
     def lines(self) -> Iterator[str]:
         """The text of each scene."""
         for i, scene in enumerate(self.scenes):
             yield ("\n" if i else "") + "\n".join([scene.text(self.env), *self._thoughts(scene.step)])
 
-    def save(self, path: Path, seconds: float = 0.4, dpi: int = 100) -> Scene:
-        """Writes a .gif film of all scenes, or a .png picture of the last. Returns the last scene.
+    def save(self, path: Path, seconds: float | None = None, dpi: int = 100) -> Scene:
+        """Writes a .gif or .mp4 film of all scenes, or a .png picture of the last. Returns the last scene.
+
+        `seconds`: how long a film shows each step; by default 0.4, or what an environment that draws itself says.
 
         Raises:
             OSError: if the file cannot be written.
+            ValueError: if the environment cannot draw itself, although it says so.
+            ImportError: if a package for .mp4 files is missing.
         """
         scenes = list(self.scenes)
-        if path.suffix.lower() == ".gif":
-            from asymrl.render import save_gif
+        pictures = self._pictures(scenes)
+        frames = (self._frame(scene, dpi, pictures) for scene in scenes)
+        if path.suffix.lower() in (".gif", ".mp4"):
+            from asymrl.render import save_gif, save_mp4
 
-            save_gif((self._frame(scene, dpi) for scene in scenes), path, seconds)
+            save = save_gif if path.suffix.lower() == ".gif" else save_mp4
+            save(frames, path, seconds or self._seconds(drawn=pictures is not None))
         else:
             from PIL import Image
 
-            Image.fromarray(self._frame(scenes[-1], dpi)).save(path, optimize=True)
+            Image.fromarray(self._frame(scenes[-1], dpi, pictures)).save(path, optimize=True)
         return scenes[-1]
 
-    def _frame(self, scene: Scene, dpi: int) -> Any:
+    def _pictures(self, scenes: Sequence[Scene]) -> Sequence[Any] | None:
+        """The environment's own pictures, by step, if it draws itself and nobody else draws."""
+        import jax
+        import numpy as np
+
+        from asymrl.worlds.stepped_world import SteppedWorld
+
+        if self.picture is not None or not isinstance(self.env, SteppedWorld):
+            return None
+        try:
+            if self.playback is not None:
+                return played_frames(self.env, self.playback, self.seed)
+            seen = jax.tree.map(lambda *leaves: np.stack(leaves), *[scene.observation for scene in scenes])
+            return environment_frames(self.env, self.seed, [scene.action for scene in scenes[1:]], seen)
+        except NoFramesError:
+            return None
+
+    def _seconds(self, *, drawn: bool) -> float:
+        from asymrl.worlds.stepped_world import SteppedWorld
+
+        rate = frames_per_second(self.env) if drawn and isinstance(self.env, SteppedWorld) else None
+        return USUAL_SECONDS if rate is None else min(max(1 / rate, SHORTEST), USUAL_SECONDS)
+
+    def _frame(self, scene: Scene, dpi: int, pictures: Sequence[Any] | None) -> Any:
+        options: dict[str, Any] = {"dpi": dpi}
+        if pictures is not None:
+            options["picture"] = pictures[scene.step]
+        elif (draw := self.picture) is not None:
+            options["picture"] = lambda ax: draw(ax, scene.state, scene.observation)
         if self.playback is None:
-            return scene.frame(self.env, dpi=dpi)
+            return scene.frame(self.env, **options)
         from asymrl.report.panels import agent_panel
 
         panel = agent_panel(self.playback, self.env.action_names, scene.step)
-        return scene.frame(self.env, dpi=dpi, title=self.title, panel=panel)
+        return scene.frame(self.env, title=self.title, panel=panel, **options)
 
     def _thoughts(self, t: int) -> list[str]:
         """The policy and the value at this step, as text; nothing once the episode is over."""
@@ -167,15 +248,31 @@ def policy_text(playback: Playback, names: Sequence[str], t: int) -> str:
     return f"{what} {numbers}"
 
 
-def film_of_run(trained: TrainedRun, *, seed: int = 0, greedy: bool = False, steps: int | None = None) -> Film:
+def film_of_run(
+    trained: TrainedRun,
+    *,
+    seed: int = 0,
+    greedy: bool = False,
+    steps: int | None = None,
+    picture: Picture | None = None,
+) -> Film:
     """An episode of a trained agent, with its policy and its critic, of at most `steps` steps."""
     settings, state = trained.settings, trained.state
     playback = play_back(trained.world, settings, state.actor, state.critic, seed=seed, greedy=greedy)
     scenes = scenes_of(playback)[: None if steps is None else steps + 1]
-    return Film(trained.world, f"{settings.world}, {settings.method}, seed {trained.seed}", scenes, playback)
+    title = f"{settings.world}, {settings.method}, seed {trained.seed}"
+    return Film(trained.world, title, scenes, playback, seed=seed, picture=picture)
 
 
-def film_of_world(world: World, policy: str = "random", *, seed: int = 0, steps: int | None = None) -> Film:
+def film_of_world(
+    world: World,
+    policy: str = "random",
+    *,
+    seed: int = 0,
+    steps: int | None = None,
+    picture: Picture | None = None,
+) -> Film:
     """An episode with random actions, or with a list of actions; see `parse_actions`."""
     actions = random_actions(world, seed) if policy == "random" else parse_actions(world, policy)
-    return Film(world, world.name, record(world, itertools.islice(actions, steps), seed))
+    scenes = record(world, itertools.islice(actions, steps), seed)
+    return Film(world, world.name, scenes, seed=seed, picture=picture)

@@ -175,6 +175,8 @@ def _repeating_environment(world: SteppedWorld, times: int) -> Any:
     import gymnasium
 
     class Repeating(gymnasium.Wrapper):
+        held_for = times
+
         def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
             observation, total, terminated, truncated, info = self.env.step(action)
             for _ in range(times - 1):
