@@ -219,3 +219,11 @@ def test_episodes_are_on_the_page_where_networks_were_kept(tmp_path: Path):
     assert {"data-curves", "data-player"} <= set(data)
     assert len(data["data-player"]["agents"]) == 2
     assert len(data["data-player"]["episodes"]) >= 2
+
+
+def test_a_chart_shows_what_a_policy_gets_that_ignores_what_it_sees():
+    from asymrl.pages.curve_data import _references
+
+    labels = {world: [line["label"] for line in _references(world)] for world in ("tiger", "heaven-hell-3")}
+    assert labels["tiger"] == ["random policy", "best known", "ignores what it sees"]
+    assert labels["heaven-hell-3"] == ["random policy", "best known"]  # where that is 0, as random actions are

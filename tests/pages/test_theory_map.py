@@ -67,10 +67,13 @@ def test_the_map_in_a_browser(fork: tuple[FiniteWorld, Analysis, dict], tmp_path
     world, analysis, _ = fork
     data = map_data(world, analysis, depth=DEPTH)
     file = tmp_path / "theory.html"
-    page = theory_page(world, analysis, "eps-optimal:0.5", ["V(s) < V(h)"], picture(analysis, "title"), depth=DEPTH)
+    table = ["critic   bias  cosine", "V(s)      1.5   0.164"]
+    answer = [*table, "", "Which critic?", "V(s) < V(h), so use", "a2c-asym-hs."]
+    page = theory_page(world, analysis, "eps-optimal:0.5", answer, picture(analysis, "title"), depth=DEPTH)
     file.write_text(page, encoding="utf-8")
     with opened(file) as (tab, said):
-        assert tab.inner_text("#section-answer pre") == "V(s) < V(h)"
+        assert tab.inner_text("#section-answer .verdict") == "V(s) < V(h), so use a2c-asym-hs."
+        assert tab.locator("#section-answer td").all_inner_texts() == ["V(s)", "1.5", "0.164"]
         assert tab.locator(".map-card").count() == len(data["histories"])
         words = tab.locator(".map-words").all_inner_texts()
         assert words == [each["words"] for each in data["histories"]]

@@ -103,9 +103,7 @@ class Compare(Running):
                 print(*reading_lines(answer.readings), "", sep="\n")
         else:
             print("The same command with --details says whether the state helps, and why.\n")
-        print(f"learning curves {picture}\nnumbers         {numbers}\n\nnext:")
-        chosen = f"--where method={answer.method}"
-        print(f"asymrl evaluate {store.path} {chosen}\nasymrl export {store.path} {chosen} -o policy.npz")
+        print(f"learning curves {picture}\nnumbers         {numbers}")
 
         def section() -> list[Section]:
             from asymrl.pages import advice_section
@@ -113,6 +111,8 @@ class Compare(Running):
             return [advice_section(world, answer.method, answer.advice, answer.rows)]
 
         self.write_page(store.path, section)
+        chosen = f"--where method={answer.method}"
+        print(f"\nnext:\nasymrl evaluate {store.path} {chosen}\nasymrl export {store.path} {chosen} -o policy.npz")
 
 
 def _plain(row: MethodRow) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from asymrl.cli.usage import AgentFolder, Flag, Trust, UsageError, check_folder, open_runs, run_folder, user_errors
+from asymrl.cli.waiting import busy
 
 if TYPE_CHECKING:
     from asymrl.pages import Section
@@ -19,7 +20,7 @@ ENDINGS = (".html", ".htm")
 
 @dataclass(frozen=True)
 class WriteReport:
-    """Write a page about the runs in a folder: curves to look into, tables, settings, hardware, times.
+    """Write an HTML page about the runs in a folder: learning curves, episodes to step through, tables, settings.
 
     It is one HTML file that needs no network: open it in a browser, send it to somebody, print it.
     """
@@ -83,7 +84,7 @@ def save_page(
     from asymrl.stores.store import Store
     from asymrl.stores.wording import plural, size_text
 
-    with user_errors(folder):
+    with user_errors(folder), busy("writing the page about the runs"):
         store = Store.open(folder, trust=trust)
         path.parent.mkdir(parents=True, exist_ok=True)
         chosen = {} if episodes is None else {"episodes": episodes}

@@ -82,8 +82,7 @@ class Running(Placement):
 
     def print_results(self, store: Store) -> None:
         """What the runs have reached, what to do next, and the page about them."""
-        print_results(store)
-        self.write_page(store.path)
+        print_results(store, lambda: self.write_page(store.path))
 
     def show_findings(self, made: Findings, out: Path, folder: Path) -> None:
         """Prints and writes tables and figures of the runs in a folder, and the page about them."""
@@ -106,7 +105,6 @@ class Running(Placement):
         if self.report is None and (self.no_report or not PAGE_FILE):
             return
         sections = [] if more is None else more()
-        print()
         if self.report is not None:
             save_page(folder, self.report, sections)
             return
@@ -221,8 +219,8 @@ def _say_how_to_try_again(store: Store, again: str) -> None:
         print(f"Once this is put right: {again}", file=sys.stderr)
 
 
-def print_results(store: Store) -> None:
-    """What the runs have reached, and what to do next."""
+def print_results(store: Store, write_page: Callable[[], None]) -> None:
+    """What the runs have reached, where that is written, and what to do next."""
     from asymrl.api import Runs
     from asymrl.report.summary import next_commands
     from asymrl.stores.runs import differing
@@ -242,6 +240,7 @@ def print_results(store: Store) -> None:
     if len(runs.metrics):
         print(f"learning curve  {runs.plot()}")
     print(f"metrics         {store.path / 'metrics.parquet'}")
+    write_page()
     print("\nnext:")
     settings = [run.settings for run in store.runs]
     least = next((each for each in settings if getattr(each, "anneal", False)), settings[0])  # longer, all or none are

@@ -24,6 +24,7 @@ from asymrl.stores.store import RUNS_FILE, Store, read_table
 DIGITS = 4
 MOST_POINTS = 450_000  # numbers of single runs on a page, about seven bytes each
 MOST_RUNS = 3_000  # with more, there are means only
+CLEARLY = 0.03  # share of the distance from a random to the best policy
 FEWEST_POINTS = 60  # of a curve, however many runs there are
 # In the order in which they are left out if there is no room, the last one first.
 METRICS = ("return", "evaluation_return", "length", "critic_loss", "policy_loss", "negentropy_loss")
@@ -154,11 +155,20 @@ def rounded(values: Float[np.ndarray, "number"]) -> list[float | None]:
 
 
 def _references(world: str) -> list[dict[str, Any]]:
-    """The returns of a random and of the best known policy, with bounds where only those are known."""
+    """The returns of a random and of the best known policy, with bounds where only those are known.
+
+    Between them, that of the best policy that ignores what it sees, where it is known and clearly better than random:
+    a curve that stays below has learned nothing from its observations.
+    """
     from asymrl.solvers.references import known_returns  # its solvers take a while to load
 
     known = known_returns(world)
     if known is None:
         return []
-    both = (("random policy", known.undiscounted["random"]), ("best known", known.undiscounted["best"]))
-    return [{"label": label, "low": score.low, "high": score.high} for label, score in both]
+    returns = known.undiscounted
+    labelled = [("random policy", returns["random"]), ("best known", returns["best"])]
+    if (blind := returns.get("uninformed")) is not None:
+        span = returns["best"].low - returns["random"].high
+        if returns["random"].high + CLEARLY * span < blind.low < returns["best"].low - CLEARLY * span:
+            labelled.append(("ignores what it sees", blind))
+    return [{"label": label, "low": score.low, "high": score.high} for label, score in labelled]

@@ -26,7 +26,10 @@ EXPLANATION = (
     "The final return of a run is its mean return over the last tenth of training. mean: with its standard error. "
     "IQM: interquartile mean, with its 95 % bootstrap interval. Best first."
 )
-NORMALISED = "normalised: 0 is a random policy, 1 the best known one."
+NORMALISED = (
+    "normalised: 0 is a random policy, 1 the best known one. Runs below the chart's line for a policy that ignores "
+    "what it sees have learned nothing from their observations, however large this number is."
+)
 
 
 def returns_section(groups: Mapping[str, Sequence[RunGroup]]) -> Section:

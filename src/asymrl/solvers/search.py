@@ -112,7 +112,7 @@ def search(
         if result.exact or result.size > limit or deadline.is_over:
             return result
         for level, below, beliefs in zip(levels[1:], levels, frontier[1:], strict=False):
-            if beliefs.size:
+            if beliefs.size and not deadline.is_over:
                 after = model.successors(level.beliefs[beliefs])
                 level.connect(beliefs, after, below.add(after.beliefs, over, under, model))
         _propagate(levels, discount)
