@@ -39,7 +39,7 @@ def test_the_corridor_keeps_the_rules_of_a_world(capsys: pytest.CaptureFixture[s
     assert cli.main(["check", f"{EXAMPLES / 'my_world.py'}:Corridor"]) == 0
     out = capsys.readouterr().out
     assert "10 states, 20 state-action pairs" in out
-    assert out.count("  ok  ") == len(out.splitlines()) - 1
+    assert "  rewards       -0.05 to 1 in what was sampled" in out
 
 
 def test_the_corridor_ends_at_its_door_and_shows_it_in_the_middle():

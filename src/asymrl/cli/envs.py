@@ -10,7 +10,7 @@ import tyro
 
 from asymrl.adapters.gym.registration import gymnasium_id
 from asymrl.cli.output import print_json
-from asymrl.cli.usage import AsJson, UsageError, WorldName, world_named
+from asymrl.cli.usage import AsJson, EnvArgs, WorldName, full_world, world_named
 from asymrl.stores.hyperparameters import PAPER_WORLDS
 from asymrl.worlds.registry import WORLDS
 
@@ -62,25 +62,55 @@ class Envs:
 
 @dataclass(frozen=True)
 class Check:
-    """Examine whether a world keeps its promises; the exit status is 1 if not."""
+    """Say what was understood of a world and what is wrong with it; the exit status is 1 if something is.
+
+    Of an environment that runs in Python, episodes with random actions are played, some of them twice.
+    """
 
     world: WorldName
+
+    env_args: EnvArgs = None
 
     seed: int = 0
     """Seed of the episodes that are examined."""
 
-    def run(self) -> int:
-        from asymrl.worlds import CheckError, check
+    json: AsJson = False
 
-        env = world_named(self.world)
+    def run(self) -> int:
+        answer = self._answer()
+        if self.json:
+            print_json(answer)
+        for problem in answer["problems"]:
+            print(f"asymrl: {problem}", file=sys.stderr)
+        return 1 if answer["problems"] else 0
+
+    def _answer(self) -> dict[str, Any]:
+        """What was found; prints it for people."""
+        from asymrl.worlds import CheckError, SteppedWorld, UserCodeError, check, check_environment
+        from asymrl.worlds.world_facts import compiled_facts
+
+        env = world_named(full_world(self.world, self.env_args))
+        found: dict[str, Any] = {"world": env.name, "facts": None, "passed": [], "notes": [], "problems": []}
         try:
-            print(check(env, seed=self.seed))
-        except CheckError as error:
-            print(f"asymrl: {error}", file=sys.stderr)
-            return 1
-        except ValueError as error:
-            raise UsageError(str(error)) from error
-        return 0
+            if not isinstance(env, SteppedWorld):
+                report = check(env, seed=self.seed)
+                facts = compiled_facts(env, report.rewards)
+                print(report, *facts.lines(), sep="\n")
+                found |= {"facts": facts._asdict(), "passed": list(report.passed)}
+                return found | {"states": report.states, "pairs": report.pairs}
+            checked = check_environment(env, seed=self.seed)
+        except (CheckError, UserCodeError) as error:
+            return found | {"problems": [_about(env, str(error))]}
+        print(f"{env.name}: {checked.steps} steps in {checked.episodes} episodes examined")
+        print(*(f"  ok  {rule}" for rule in checked.passed), *checked.facts.lines(), sep="\n")
+        print(*(f"note: {note}" for note in checked.notes), sep="\n", end="\n" if checked.notes else "")
+        found |= {"facts": checked.facts._asdict(), "passed": list(checked.passed), "notes": list(checked.notes)}
+        problems = [_about(env, each) for each in checked.problems]
+        return found | {"problems": problems, "steps": checked.steps, "episodes": checked.episodes}
+
+
+def _about(env: World, problem: str) -> str:
+    return problem if problem.startswith(env.name) else f"{env.name}: {problem}"
 
 
 def _describe(name: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Worlds: partially observable control problems as pure functions.
 
-`make(name)` is the world with a name, `WORLDS` lists the names, `check` tests whether a world keeps its promises and
-`scores` tells what a random and the best policy reach. A new world subclasses `World`, or is a `FiniteWorld` given by
-its tables (`Rows`).
+`make(name)` is the world with a name, `WORLDS` lists the names, `check` tests whether a world keeps its promises,
+`check_environment` whether one that runs in Python does, and `scores` tells what a random and the best policy reach. A
+new world subclasses `World`, or is a `FiniteWorld` given by its tables (`Rows`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from asymrl.worlds.cart_pole import CartPole as CartPole
     from asymrl.worlds.checker import check as check
     from asymrl.worlds.cleaner import Cleaner as Cleaner
+    from asymrl.worlds.environment_checker import check_environment as check_environment
     from asymrl.worlds.finite import FiniteWorld as FiniteWorld
     from asymrl.worlds.finite_worlds import (
         GoodBad as GoodBad,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
         Simplex as Simplex,
         Space as Space,
     )
-    from asymrl.worlds.stepped_world import SteppedWorld as SteppedWorld
+    from asymrl.worlds.stepped_world import SteppedWorld as SteppedWorld, UserCodeError as UserCodeError
     from asymrl.worlds.t_maze import TMaze as TMaze
     from asymrl.worlds.world import (
         Episode as Episode,
@@ -60,6 +61,7 @@ __getattr__, __dir__ = exports(
         "asymrl.worlds.cart_pole": ["CartPole"],
         "asymrl.worlds.checker": ["check"],
         "asymrl.worlds.cleaner": ["Cleaner"],
+        "asymrl.worlds.environment_checker": ["check_environment"],
         "asymrl.worlds.finite": ["FiniteWorld"],
         "asymrl.worlds.finite_worlds": ["GoodBad", "HeavenHell", "Shopping", "Tiger"],
         "asymrl.worlds.memory_rooms": ["MemoryFourRooms"],
@@ -80,7 +82,7 @@ __getattr__, __dir__ = exports(
             "Simplex",
             "Space",
         ],
-        "asymrl.worlds.stepped_world": ["SteppedWorld"],
+        "asymrl.worlds.stepped_world": ["SteppedWorld", "UserCodeError"],
         "asymrl.worlds.t_maze": ["TMaze"],
         "asymrl.worlds.world": ["Episode", "Signal", "Step", "Transition", "World"],
     },

@@ -50,6 +50,8 @@ class CheckReport:
     states: int
     pairs: int
     passed: tuple[str, ...]
+    rewards: tuple[float, float]
+    """The lowest and the highest."""
 
     def __str__(self) -> str:
         done = "".join(f"\n  ok  {rule}" for rule in self.passed)
@@ -72,7 +74,7 @@ def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> 
         CheckError: naming the rule, the state and the action.
     """
     if isinstance(env, SteppedWorld):
-        raise ValueError(f"{env.name} runs in Python, which this check does not support; use Gymnasium's check_env")
+        raise ValueError(f"{env.name} runs in Python; check it with asymrl.worlds.check_environment")
     checker = _Checker(env)
     passed = []
     if isinstance(env, FiniteWorld):
@@ -96,7 +98,9 @@ def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> 
     if checker.check_table(samples, steps, seed):
         passed.append("its table says what its steps do")
     states = len(set(samples.same_latent.tolist()))
-    return CheckReport(env.name, states, states * action_count(env), tuple(passed))
+    rewards = samples.outcomes.reward
+    span = float(rewards.min()), float(rewards.max())
+    return CheckReport(env.name, states, states * action_count(env), tuple(passed), span)
 
 
 class _Checker:
