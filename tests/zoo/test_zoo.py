@@ -18,7 +18,8 @@ from asymrl.stores.hyperparameters import PAPER_WORLDS
 from asymrl.stores.store import Store
 from asymrl.zoo.shipped import AGENTS, CARD_FILE, folder_size
 
-LARGEST = 1_500_000  # bytes of an entry: actor and critic of the paper's size in float16, a curve and some text
+LARGEST = 2_200_000  # bytes of an entry: actor and critic of the paper's size in float16, a curve and some text
+LARGEST_ROOMS = 6_500_000  # critics of the memory rooms, which read grids, are larger
 NAMES = zoo.names()
 
 
@@ -45,7 +46,7 @@ def test_an_entry_holds_networks_tables_and_text_only(name: str):
         "runs.parquet",
         "settings.json",
     ]
-    assert folder_size(AGENTS / name) < LARGEST
+    assert folder_size(AGENTS / name) < (LARGEST_ROOMS if "rooms" in name else LARGEST)
     manifest = json.loads((AGENTS / name / "checkpoint" / "000001.json").read_text())
     parts = {array.split(".")[0] for array in manifest["arrays"]}
     assert {"actor", "critic"} < parts
