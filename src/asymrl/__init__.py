@@ -14,6 +14,9 @@ Importing this package is cheap and registers the worlds with Gymnasium; JAX is 
 
 from __future__ import annotations
 
+import asymrl.startup  # noqa: F401  before the others, which take a while
+
+# isort: split
 from typing import TYPE_CHECKING, Any
 
 from asymrl.adapters.gym.registration import register_worlds

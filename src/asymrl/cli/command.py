@@ -35,6 +35,7 @@ from asymrl.cli.train import Resume, Train, TrainOptions, train_command
 from asymrl.cli.usage import UsageError
 from asymrl.cli.watch import Watch
 from asymrl.engine.cache import use_compilation_cache
+from asymrl.engine.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from asymrl.worlds.stepped_world import UserCodeError
@@ -84,7 +85,7 @@ DESCRIPTION = (
     "`asymrl COMMAND --help` explains a command; `asymrl --version` prints the version."
 )
 
-USAGE_ERROR, INTERRUPTED, OUTPUT_CLOSED = 2, 130, 141  # as the shell and other commands have it
+USAGE_ERROR, OUTPUT_CLOSED = 2, 141  # as the shell and other commands have it
 
 
 def main(argv: Sequence[str] | None = None) -> int:

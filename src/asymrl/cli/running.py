@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from asymrl.cli.report_command import check_page, save_page
 from asymrl.cli.usage import Flag, Quiet, UsageError, user_errors
+from asymrl.engine.interrupts import INTERRUPTED
 from asymrl.engine.placement import Pace, Placement
 from asymrl.learning.settings import SETTINGS
 
@@ -157,6 +158,9 @@ def train_to_the_end(
     try:
         _say_what_is_complete(store, only)
         outcome = train_store(store, listener, **options, probes=probes, only=only)
+    except KeyboardInterrupt:  # before anything was trained
+        print(f"Stopped; to go on: {again or f'asymrl resume {store.path}'}")
+        return INTERRUPTED
     except RunError as error:
         raise UsageError(str(error)) from error
     except StorageError as error:
@@ -192,7 +196,8 @@ def _status_of_the_rest(store: Store, outcome: Outcome, again: str) -> int:
     if outcome.interrupted is None and not outcome.is_out_of_time:
         return 0
     why = "Out of time" if outcome.interrupted is None else "Stopped"
-    print(f"{why}; everything so far is in {store.path}. To go on: {again}")
+    rest = f"all runs are over, in {store.path}" if outcome.is_complete else None
+    print(f"{why}; {rest or f'everything so far is in {store.path}. To go on: {again}'}")
     if (curve := store.path / CURVE_FILE).exists():
         print(f"learning curve so far  {curve}")
     return OUT_OF_TIME if outcome.interrupted is None else 128 + outcome.interrupted

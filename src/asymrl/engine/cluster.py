@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-from asymrl.engine.events import Advanced, Checkpointed, Event, Retired, Stopped
+from asymrl.engine.events import Advanced, Checkpointed, Event, Failed, Retired, Stopped
 from asymrl.engine.floor import Floor, LocalDesk, Order, is_out_of_memory, open_pool, reason_of
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
@@ -146,7 +146,7 @@ class RayWorkers:
             return False
         for event in events:
             desk.report(event)
-            if isinstance(event, Retired):
+            if isinstance(event, Retired | Failed):
                 held.pop(event.number, None)
             elif isinstance(event, Checkpointed):
                 numbers = {each.run: each.number for each in held.values()}

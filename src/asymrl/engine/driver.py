@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from asymrl.engine.workers import Workers
 
 LOOK_SECONDS = 0.1
+PATIENCE_SECONDS = 5.0  # after which one is told what a training that is stopped waits for
 PARTING_SECONDS = 120.0  # that pools have to hand over their states when a training is stopped
 WRITING_SHARE = 0.05  # of the time may be spent on writing tables
 STEPPED_LANES = 8  # of a pool whose world runs in Python
@@ -139,9 +140,11 @@ class _Driver:
             numbers = [number for number in numbers if number in set(only)]
         over_before = sum(result.is_over for result in self.results.values())
         self.store.make_ready(numbers, self.listener.say)
-        with StopRequests(lambda which: self.listener.say(_stopping(which))) as stop:
-            if numbers:
-                self._train(numbers, stop)
+        stop = StopRequests(lambda which: self.listener.say(_stopping(which)))
+        if numbers:
+            floor, workers = self._plan(numbers)  # nothing is trained yet: Ctrl-C ends it as any other program
+            with stop:
+                self._train(floor, workers, stop)
         over = sum(result.is_over for result in self.results.values())
         seconds = time.monotonic() - self.begin
         steps = sum(self.results[n].timesteps - self.steps_before.get(n, 0) for n in numbers if n in self.results)
@@ -154,13 +157,14 @@ class _Driver:
             runs=len(self.store.runs),
             over=over,
             failures=self._failures(),
-            interrupted=stop.received if left else None,
+            interrupted=stop.received,
             is_out_of_time=bool(left) and stop.received is None,
             seconds=seconds,
             steps=steps,
         )
 
-    def _train(self, numbers: Sequence[int], stop: StopRequests) -> None:
+    def _plan(self, numbers: Sequence[int]) -> tuple[Floor, Workers]:
+        """The queue of the runs that can be trained, and who will train them."""
         from asymrl.engine.floor import Floor
 
         workers = self._workers()
@@ -177,10 +181,12 @@ class _Driver:
             plan=workers.plan,
             surroundings=self._surroundings(possible),
         )
-        self.floor, is_anything_to_do = floor, bool(assignments)
-        del assignments  # with the states that were loaded
+        self.floor = floor
+        return floor, workers
+
+    def _train(self, floor: Floor, workers: Workers, stop: StopRequests) -> None:
         try:
-            if is_anything_to_do:
+            if floor.is_waiting():
                 workers.start(floor)
                 self._listen(floor, workers, stop)
                 if not floor.is_stopped():
@@ -195,13 +201,17 @@ class _Driver:
 
     def _listen(self, floor: Floor, workers: Workers, stop: StopRequests) -> None:
         """Writes and shows what the pools report, until nothing is left to do or somebody wants to stop."""
-        stopped_at = None
+        stopped_at, is_said = None, False
         while workers.is_alive():
             if stop.received is not None or self._is_out_of_time():
                 floor.stop()
                 stopped_at = stopped_at or time.monotonic()
-                if not floor.holds_runs() or time.monotonic() - stopped_at > PARTING_SECONDS:
+                waited = time.monotonic() - stopped_at
+                if not floor.holds_runs() or waited > PARTING_SECONDS:
                     return
+                if waited > PATIENCE_SECONDS and not is_said:
+                    self.listener.say(_waiting(floor.held_runs()))
+                    is_said = True
             try:
                 self._handle(floor.events.get(timeout=LOOK_SECONDS))
             except queue.Empty:
@@ -448,6 +458,13 @@ def is_stepped(shape: Settings) -> bool:
     from asymrl.worlds.stepped_world import SteppedWorld
 
     return isinstance(training_world(shape), SteppedWorld)
+
+
+def _waiting(runs: int) -> str:
+    return (
+        f"still waiting for {plural('run', runs)} to come to the end of an update, for at most {PARTING_SECONDS:.0f} "
+        "seconds; Ctrl-C once more to stop without"
+    )
 
 
 def _stopping(which: signal.Signals) -> str:

@@ -113,10 +113,18 @@ class Floor:
         """The runs that were stopped."""
         return self._unwanted
 
-    def holds_runs(self) -> bool:
-        """Whether a pool has runs that it has not given back."""
+    def is_waiting(self) -> bool:
+        """Whether runs wait for a pool."""
         with self._changed:
-            return any(holding.runs for holding in self._holdings.values())
+            return any(self._waiting.values())
+
+    def held_runs(self) -> int:
+        """How many runs pools have that they have not given back."""
+        with self._changed:
+            return sum(len(holding.runs) for holding in self._holdings.values())
+
+    def holds_runs(self) -> bool:
+        return self.held_runs() > 0
 
     def pick(self, pool: str, place: Hashable) -> Order | None:
         """What the pool should serve next, at this place; None if there is nothing left to do.

@@ -1,46 +1,52 @@
-"""Ctrl-C and requests to end, answered in an orderly way."""
+"""Ctrl-C and requests to end, answered at once or in an orderly way.
+
+A thread reads the signals, because Python's own handlers wait until a running compilation or computation is over, and
+because what they raise can be swallowed: by a callback of a library, or a finaliser.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
-from asymrl.adapters.child_processes import SIGNALS
+GRACE_SECONDS = 1.0  # that a command has to clean up after Ctrl-C
+INTERRUPTED = 128 + signal.SIGINT
+POOL_THREAD = "pool "  # how the names of threads begin that may be busy for minutes, and that nobody waits for
 
 
-class StopRequests:
-    """While entered, the first SIGINT or SIGTERM is noted in `received`; the second ends the process at once.
+class SignalReader:
+    """While entered, a thread is told of signals, by `receive`. Readers can be nested; the innermost is told.
 
-    A thread reads the signals, because Python's own handlers wait until a running compilation or computation is over.
     Outside the main thread nothing is changed, as Python allows handlers only there.
     """
 
-    def __init__(self, on_first: Callable[[signal.Signals], None]):
-        self.received: signal.Signals | None = None
-        self._on_first = on_first
-        self._entered = False
+    def __init__(self, signals: Sequence[signal.Signals], handler: Callable[..., Any]):
+        """`handler`: what Python does about these signals, once it gets round to it."""
+        self._signals, self._handler = signals, handler
+        self._is_entered = False
 
-    def __enter__(self) -> StopRequests:
+    def __enter__(self) -> Self:
         if threading.current_thread() is not threading.main_thread():
             return self
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._writing, False)
         self._wakeup_before = signal.set_wakeup_fd(self._writing)
-        self._handlers_before: dict[signal.Signals, Any] = {s: signal.signal(s, lambda *_: None) for s in SIGNALS}
+        self._handlers_before: dict[signal.Signals, Any] = {s: signal.signal(s, self._handler) for s in self._signals}
         self._thread = threading.Thread(target=self._listen, daemon=True, name="signals")
         self._thread.start()
-        self._entered = True
+        self._is_entered = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._entered:
+        if not self._is_entered:
             return
         for which, handler in self._handlers_before.items():
             signal.signal(which, handler)
@@ -48,18 +54,73 @@ class StopRequests:
         os.close(self._writing)
         self._thread.join()
         os.close(self._reading)
-        self._entered = False
+        self._is_entered = False
 
     def _listen(self) -> None:
-        while data := os.read(self._reading, 64):
+        while data := self.read(None):
             for number in data:
-                if number in SIGNALS:
-                    self._receive(signal.Signals(number))
+                if number in self._signals:
+                    self.receive(signal.Signals(number))
 
-    def _receive(self, which: signal.Signals) -> None:
+    def read(self, seconds: float | None) -> bytes | None:
+        """Numbers of signals; nothing once the reader was left, None if there is none for so long."""
+        if seconds is not None and not select.select([self._reading], [], [], seconds)[0]:
+            return None
+        return os.read(self._reading, 64)
+
+    def receive(self, which: signal.Signals) -> None:
+        raise NotImplementedError
+
+
+class PromptEnd(SignalReader):
+    """While entered, Ctrl-C raises KeyboardInterrupt, and ends the process a second later in any case."""
+
+    def __init__(self) -> None:
+        super().__init__([signal.SIGINT], self._raise)
+        self.received = False
+
+    def __enter__(self) -> Self:
+        self._hook_before, sys.unraisablehook = sys.unraisablehook, self._ignored
+        return super().__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        sys.unraisablehook = self._hook_before
+
+    def _raise(self, *_: Any) -> None:
+        self.received = True
+        raise KeyboardInterrupt
+
+    def receive(self, which: signal.Signals) -> None:
+        self.received = True
+        if self.read(GRACE_SECONDS) != b"":
+            end_process(128 + which)
+
+    def _ignored(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """Says nothing of a KeyboardInterrupt that a callback swallowed: the process ends all the same."""
+        if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+            self._hook_before(unraisable)
+
+
+class StopRequests(SignalReader):
+    """While entered, the first SIGINT or SIGTERM is noted in `received`; the second ends the process at once."""
+
+    def __init__(self, on_first: Callable[[signal.Signals], None]):
+        super().__init__([signal.SIGINT, signal.SIGTERM], lambda *_: None)
+        self.received: signal.Signals | None = None
+        self._on_first = on_first
+
+    def receive(self, which: signal.Signals) -> None:
         if self.received is not None:
-            if sys.stdout.isatty():
-                os.write(sys.stdout.fileno(), b"\x1b[?25h\n")  # a live display has hidden the cursor
-            os._exit(128 + which)
+            end_process(128 + which)
         self.received = which
         self._on_first(which)
+
+
+def end_process(status: int) -> None:
+    """Ends the process now, whatever its threads are doing."""
+    if sys.stdout.isatty():
+        os.write(sys.stdout.fileno(), b"\x1b[?25h\n")  # a live display has hidden the cursor
+    os._exit(status)

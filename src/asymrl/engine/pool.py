@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Int
 
 from asymrl.engine.events import Failed, Retired
+from asymrl.engine.interrupts import POOL_THREAD
 from asymrl.engine.lanes import Assignment, Lane, Snapshot, probe_arrays
 from asymrl.learning.numbers import Numbers, numbers_of
 from asymrl.learning.program import LaneError, Program, Trainer
@@ -299,7 +300,8 @@ class _Narrower:
     def __init__(self, program: Program, lanes: int, device: Any):
         self.lanes, self._made = lanes, None
         self._is_abandoned = False
-        self._thread = threading.Thread(target=self._make, args=(program, device), daemon=True)
+        name = f"{POOL_THREAD}narrower"
+        self._thread = threading.Thread(target=self._make, args=(program, device), daemon=True, name=name)
         self._thread.start()
 
     def _make(self, program: Program, device: Any) -> None:

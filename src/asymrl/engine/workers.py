@@ -22,11 +22,13 @@ from typing import Any, NamedTuple, Protocol
 from asymrl.adapters.child_processes import become_child, start_child
 from asymrl.engine.events import Event
 from asymrl.engine.floor import MOST_LOSSES, Floor, LocalDesk, Order, reason_of, serve
+from asymrl.engine.interrupts import POOL_THREAD
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.memory_plan import MemoryPlan, memory_of
 from asymrl.engine.placement import Pace
 
 MPS_CONTROL = "nvidia-cuda-mps-control"
+ENDING_SECONDS = 0.5  # that threads have to end; those that still compile do not matter any more
 RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a moment when all its clients have failed
 
 
@@ -72,7 +74,8 @@ class ThreadWorkers:
     def start(self, floor: Floor) -> None:
         for name, device in self._seats:
             desk = LocalDesk(floor, name, device.id)
-            self._threads.append(threading.Thread(target=self._serve, args=(desk, device), daemon=True, name=name))
+            who = {"daemon": True, "name": f"{POOL_THREAD}{name}"}
+            self._threads.append(threading.Thread(target=self._serve, args=(desk, device), **who))
         for thread in self._threads:
             thread.start()
 
@@ -86,8 +89,9 @@ class ThreadWorkers:
         return any(thread.is_alive() for thread in self._threads)
 
     def end(self) -> None:
+        until = time.monotonic() + ENDING_SECONDS
         for thread in self._threads:
-            thread.join()
+            thread.join(max(until - time.monotonic(), 0.0))
 
 
 class Seat(NamedTuple):
@@ -230,6 +234,8 @@ class _Keeper(threading.Thread):
             process = context.Process(target=serve_remotely, args=(there, self.pace, seat), daemon=True)
             start_child(process)
             self._process = process
+            if self._is_killed:
+                process.kill()
             there.close()
             reason = self._answer(here)
             here.close()
