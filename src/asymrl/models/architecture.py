@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MOST_LAYERS = 16  # of a stack; compilation takes seconds for each
 LARGEST_LAYER = 2**20  # units; arrays of weights of twice that are beyond any memory
 MEMORIES = ("gru", "lstm", "rnn", "attention", "none")
 
@@ -37,6 +38,8 @@ class Architecture:
     def __post_init__(self) -> None:
         for name in ("memory", "actor_memory", "critic_memory"):
             kind = getattr(self, name)
+            if kind is not None and kind.count(":") >= MOST_LAYERS:
+                raise ValueError(f"{name} is a stack of {kind.count(':') + 1} layers; choose at most {MOST_LAYERS}")
             for layer in () if kind is None else kind.split(":"):
                 if layer not in MEMORIES:
                     raise ValueError(f"{name} {kind!r}: {layer!r} is not one of {', '.join(MEMORIES)}")
@@ -51,6 +54,8 @@ class Architecture:
             )
         if self.memory_size < 1:
             raise ValueError(f"memory_size {self.memory_size}: at least 1 feature is needed")
+        if len(self.hidden or ()) > MOST_LAYERS:
+            raise ValueError(f"hidden has {len(self.hidden or ())} layers; choose at most {MOST_LAYERS}")
         for width in self.hidden or ():
             if not 1 <= width <= LARGEST_LAYER:
                 raise ValueError(f"hidden {width}: a hidden layer has at least 1 and at most {LARGEST_LAYER} units")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import polars as pl
 
 from asymrl.pages.page import Section
 from asymrl.pages.run_groups import RunGroup
+from asymrl.reading import read_json
 from asymrl.report.markup import details_html, escape, facts_html, setting_text, table_html
 from asymrl.report.summary import ranking_of
 from asymrl.stores.files import RunError
@@ -131,7 +131,7 @@ def _versions(versions: Any) -> str:
 def _json(path: Any) -> dict[str, Any]:
     """The contents of a JSON file; nothing if it is not there."""
     try:
-        data = json.loads(path.read_text()) if path.is_file() else {}
+        data = read_json(path) if path.is_file() else {}
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: damaged: {error}") from error
     return data if isinstance(data, dict) else {}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from asymrl.learning.methods import PAPER_METHODS
+from asymrl.stores.files import RunError
 from asymrl.stores.hyperparameters import PAPER_WORLDS, budget, grid, tuned
 from asymrl.stores.runs import Run, product
 
@@ -111,7 +112,10 @@ def probes_of(part: Part, wanted: Extent) -> dict[str, ForkProbe]:
 
 
 def probes_from_json(data: Mapping[str, Any]) -> dict[str, ForkProbe]:
-    """The probes that a store says its runs are measured with."""
+    """The probes that a store says its runs are measured with. Raises RunError if it says something else."""
     from asymrl.paper.fork import ForkProbe
 
-    return {world: ForkProbe(n=int(each["n"]), every=int(each["every"])) for world, each in data.items()}
+    try:
+        return {world: ForkProbe(n=int(each["n"]), every=int(each["every"])) for world, each in data.items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(f"the probes in settings.json are damaged: {error!r}") from error

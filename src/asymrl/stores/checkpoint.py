@@ -10,6 +10,7 @@ import collections
 import contextlib
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,11 +19,14 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from asymrl.learning.settings import SETTINGS
+from asymrl.reading import UnreadableError, read_json, read_regular
 from asymrl.stores import runs as run_lists
 from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.runs import MAY_GROW, Run
 
 FORMAT, READABLE = 2, (1, 2)  # in format 1 every checkpoint held all runs of its folder, under other array names
+ALWAYS_THERE = ("timesteps", "updates", "logged", "curve")  # in the state of any run
+HEADER_BYTES = 2**20  # that names and shapes of arrays may take in a file
 EXTRA = "extra."  # arrays that belong to a run but not to its state: what a probe has measured so far
 
 
@@ -115,6 +119,7 @@ class Checkpoints:
             "seconds": [round(seconds, 3) for seconds in saved.seconds],
             "key_kind": saved.key_kind,
             "file": file.name,
+            "bytes": len(data),
             "sha256": hashlib.sha256(data).hexdigest(),
             "arrays": {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in saved.arrays.items()},
         }
@@ -144,7 +149,7 @@ class Checkpoints:
                 manifest = read_manifest(path)
                 runs = run_lists.from_json(manifest, str(path))
                 rows = [row for row, run in enumerate(runs) if run.key in missing]
-                arrays = _read_arrays(path.with_name(manifest["file"]), manifest["sha256"]) if rows else {}
+                arrays = _read_arrays(path, manifest) if rows else {}
             except DamagedError as error:
                 damaged = damaged or error
                 say(f"{error}; going back to the checkpoint before it")
@@ -155,6 +160,7 @@ class Checkpoints:
             for row, run in zip(rows, now, strict=True):
                 _check_length(path, runs[row], run)
             seconds = tuple(manifest.get("seconds") or [0.0] * len(runs))
+            seconds += (0.0,) * (len(runs) - len(seconds))
             if manifest["format"] == 1:
                 from asymrl.learning.state import upgrade_array_names
 
@@ -172,7 +178,7 @@ class Checkpoints:
         for _, path in manifests(self.folder):
             with contextlib.suppress(RunError):
                 manifest = read_manifest(path)
-                _read_arrays(path.with_name(manifest["file"]), manifest["sha256"])
+                _read_arrays(path, manifest)
                 return True
         return False
 
@@ -232,7 +238,7 @@ def manifests(folder: Path) -> list[tuple[int, Path]]:
 def read_manifest(path: Path) -> dict[str, Any]:
     """A manifest whose contents match its digest. Raises DamagedError, or RunError for another version."""
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = read_json(path)
         version = manifest["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"{path}: damaged: it is not the manifest of a checkpoint") from error
@@ -243,23 +249,69 @@ def read_manifest(path: Path) -> dict[str, Any]:
         )
     if manifest.get("digest") != _digest(manifest):
         raise DamagedError(f"{path}: damaged: its contents do not match its digest")
+    if problem := _manifest_problem(manifest, path):
+        raise DamagedError(f"{path}: damaged: {problem}")
     return manifest
 
 
-def _read_arrays(file: Path, sha256: str) -> dict[str, np.ndarray]:
+def _manifest_problem(manifest: Mapping[str, Any], path: Path) -> str | None:
+    """What is wrong with a manifest that somebody has made with a digest of its own."""
+    if manifest.get("file") != path.with_suffix(".safetensors").name:
+        return "it names another file"
+    kinds = {"sha256": str, "key_kind": str, "arrays": dict, "pool": str | None, "bytes": int | None}
+    for name, kind in kinds.items():
+        if not isinstance(manifest.get(name), kind):
+            return f"its {name} is {manifest.get(name)!r:.40}"
+    seconds = manifest.get("seconds") or []
+    if not isinstance(seconds, list) or not all(isinstance(each, int | float) for each in seconds):
+        return "its seconds are not numbers"
+    return None
+
+
+def _largest_file(manifest: Mapping[str, Any]) -> int:
+    """Bytes that the file of a manifest may have. Raises ValueError if that is not known."""
+    if (size := manifest.get("bytes")) is not None:
+        return size
+    arrays = manifest["arrays"].values()  # before there was that entry
+    sizes = (np.dtype(each["dtype"]).itemsize * math.prod(each["shape"]) for each in arrays)
+    return sum(sizes) + HEADER_BYTES
+
+
+def _read_arrays(path: Path, manifest: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays of the manifest at `path`, as it vouches for them. Raises DamagedError."""
     import safetensors
     import safetensors.numpy
 
+    file = path.with_name(manifest["file"])
     try:
-        data = file.read_bytes()
+        data = read_regular(file, _largest_file(manifest))
     except OSError as error:
         raise DamagedError(f"{file}: damaged: {error.strerror}") from error
-    if hashlib.sha256(data).hexdigest() != sha256:
+    except UnreadableError as error:
+        raise DamagedError(str(error).replace(": ", ": damaged: ", 1)) from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DamagedError(f"{path}: damaged: it does not describe its arrays") from error
+    if hashlib.sha256(data).hexdigest() != manifest["sha256"]:
         raise DamagedError(f"{file}: damaged: its {len(data)} bytes do not match the checksum in its manifest")
     try:
-        return safetensors.numpy.load(data)
-    except safetensors.SafetensorError as error:
-        raise DamagedError(f"{file}: damaged: {error}") from error
+        arrays = safetensors.numpy.load(data)
+    except Exception as error:  # whatever the library raises about a file that was made to do harm
+        raise DamagedError(f"{file}: damaged: {' '.join(str(error).split())}") from error
+    if problem := _arrays_problem(arrays, len(manifest["runs"])):
+        raise DamagedError(f"{file}: damaged: {problem}")
+    return arrays
+
+
+def _arrays_problem(arrays: Mapping[str, np.ndarray], runs: int) -> str | None:
+    for name in ALWAYS_THERE:
+        if name not in arrays:
+            return f"array {name} is missing"
+    for name, array in arrays.items():
+        if array.ndim < 1 or array.shape[0] != runs:
+            return f"array {name} is {list(array.shape)}, not of {runs} runs"
+    if arrays["curve"].ndim != 3 or any(arrays[name].ndim != 1 for name in ("timesteps", "logged")):
+        return "the learning curve is not one"
+    return None
 
 
 def _check_length(path: Path, then: Run, now: Run) -> None:

@@ -6,13 +6,13 @@ are opened as they are.
 
 from __future__ import annotations
 
-import json
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from asymrl.reading import parse_json
 from asymrl.stores import runs as run_lists
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run
@@ -51,7 +51,7 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
         with np.load(file, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-        described = json.loads(found.pop("description").tobytes())
+        described = parse_json(found.pop("description").tobytes(), str(file))
         found["curve"] = np.moveaxis(found["curve"], 0, -1)
         return described, found
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 
 UNFINISHED = ".unfinished"  # the ending of files that are being written
@@ -26,7 +28,10 @@ def write_whole(path: Path, data: bytes) -> None:
     """
     unfinished = path.with_name(path.name + UNFINISHED)
     try:
-        with open(unfinished, "wb") as file:
+        unfinished.unlink(missing_ok=True)
+        # A link of this name, in a folder from somebody else, must not lead the contents to another file.
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        with open(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -54,9 +59,15 @@ class Lock:
         """Raises RunError if another process, or another training in this process, holds the folder."""
         path = folder / ".lock"
         try:
-            self._file = open(path, "a+")  # noqa: SIM115  held as long as the lock
+            # Neither a link, whose target would be emptied, nor a pipe, which would wait for a reader.
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         except OSError as error:
-            raise RunError(f"{folder}: cannot be written: {error.strerror}") from error
+            reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
+            raise RunError(f"{path if path.is_symlink() else folder}: cannot be written: {reason}") from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise RunError(f"{path}: not a regular file; remove it")
+        self._file = open(descriptor, "r+")  # noqa: SIM115  held as long as the lock
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

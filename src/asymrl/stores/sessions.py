@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from asymrl.reading import read_json
 from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.wording import plural
 
@@ -59,9 +60,12 @@ def sessions(folder: Path) -> list[dict[str, Any]]:
     """All sessions of a folder, the oldest first."""
     file = folder / "sessions.json"
     try:
-        return list(json.loads(file.read_text())) if file.exists() else []
+        found = read_json(file) if file.exists() or file.is_symlink() else []
     except (OSError, ValueError) as error:
         raise RunError(f"{file}: damaged: {error}; remove it") from error
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise RunError(f"{file}: damaged: it is not a list of sessions; remove it")
+    return found
 
 
 def record(folder: Path, session: Session) -> None:

@@ -7,6 +7,7 @@ still to do.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asymrl.adapters.sources import pomdp_path
+from asymrl.reading import UnreadableError, read_json, read_regular
 from asymrl.stores import runs as run_lists
 from asymrl.stores.checkpoint import Checkpoints, SavedRuns
 from asymrl.stores.files import UNFINISHED, Lock, RunError, write_whole
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 FORMAT, READABLE = 2, (1, 2)
+MOST_TABLE_BYTES, MOST_ROWS = 2**32, 10**8  # of a table; 36 000 runs with 200 points have 7 million rows
 SETTINGS_FILE, METRICS_FILE, RUNS_FILE, PROBES_FILE = (
     "settings.json",
     "metrics.parquet",
@@ -381,9 +384,13 @@ def read_table(folder: Path, name: str) -> pl.DataFrame:
     if not path.is_file():
         raise RunError(f"{path}: not there yet; have the runs begun?")
     try:
-        return pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise RunError(f"{path}: damaged ({error}); `asymrl resume {folder}` writes it anew") from error
+        file = io.BytesIO(read_regular(path, MOST_TABLE_BYTES))
+        if (rows := pl.scan_parquet(file).select(pl.len()).collect().item()) > MOST_ROWS:
+            raise UnreadableError(f"{rows} rows")
+        return pl.read_parquet(file)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise RunError(f"{path}: damaged ({reason}); `asymrl resume {folder}` writes it anew") from error
 
 
 def free_folder(world: str, method: str, base: Path = Path("runs")) -> Path:
@@ -412,7 +419,7 @@ def _read_settings(path: Path) -> dict[str, Any]:
         what = "there is no such folder" if not path.is_dir() else f"there is no {file.name} in it"
         raise RunError(f"{path}: no runs here: {what}")
     try:
-        data: dict[str, Any] = json.loads(file.read_text())
+        data: dict[str, Any] = read_json(file)
         version = data["format"]
         sources = {str(name): WorldSource.from_json(each) for name, each in data.get("sources", {}).items()}
         # Versions before 0.2 kept checksums of .pomdp files: format 1 of one, format 2 by the names of worlds.
@@ -420,8 +427,10 @@ def _read_settings(path: Path) -> dict[str, Any]:
         if version == 1 and (checksum := data.get("world_file", {}).get("sha256")):
             files = {data["settings"]["world"]: checksum}
         for world, checksum in files.items():
-            if (file := pomdp_path(world)) is not None:
-                sources.setdefault(file, WorldSource(POMDP, sha256=checksum))
+            if (problem := pomdp_path(world)) is not None:
+                sources.setdefault(problem, WorldSource(POMDP, sha256=checksum))
+    except UnreadableError as error:
+        raise RunError(str(error).replace(": ", ": damaged: ", 1)) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{file}: damaged: {error}") from error
     if version not in READABLE:

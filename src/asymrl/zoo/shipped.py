@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from asymrl.api.loaded import Runs
+from asymrl.reading import read_json
 from asymrl.stores.files import RunError
 from asymrl.stores.store import is_store
 
@@ -52,7 +53,7 @@ class ShippedAgent(Runs):
         super().__init__(folder)
         self.name = name
         try:
-            self.card = Card(**json.loads((folder / CARD_FILE).read_text()))
+            self.card = Card(**read_json(folder / CARD_FILE))
         except (OSError, ValueError, TypeError) as error:
             raise RunError(f"{folder / CARD_FILE}: damaged: {error}; install asymrl again") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import hashlib
+import io
 import os
 import re
 import zlib
@@ -14,10 +15,12 @@ from asymrl.adapters.pomdp_files.assembly import assemble
 from asymrl.adapters.pomdp_files.parser import parse
 from asymrl.adapters.pomdp_files.problem import Problem
 from asymrl.adapters.pomdp_files.tokens import FileError, Limits, SourceText
+from asymrl.reading import UnreadableError, read_regular
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 LIMITS = Limits()
+LARGEST_FILE = 1 << 32  # bytes
 UNPACKED = 1 << 30  # bytes; a small archive can hold any number
 _OTHER_FORMATS = (
     (
@@ -68,10 +71,13 @@ def checksum(path: str | os.PathLike[str]) -> str:
 
 def _contents(path: Path) -> bytes:
     try:
+        data = read_regular(path, LARGEST_FILE)
         if path.suffix.lower() != ".gz":
-            return path.read_bytes()
-        with gzip.open(path) as file:
+            return data
+        with gzip.open(io.BytesIO(data)) as file:
             data = file.read(UNPACKED + 1)
+    except UnreadableError as error:
+        raise FileError(str(error)) from error
     except (OSError, EOFError, zlib.error) as error:
         raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(data) > UNPACKED:
