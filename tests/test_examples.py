@@ -172,3 +172,52 @@ def test_examples_of_listeners_train(tmp_path: Path):
     assert events[0] == "begin"
     assert events[-1] == "end"
     assert events.count("point") >= 2
+
+
+def test_networks_of_ones_own_are_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    common = ["train", "CartPole-v1", "--out", "run", "--seeds", "1"]
+    assert cli.main([*common, "--observation-features", f"{EXAMPLES / 'own_features.py'}:Wave"]) == 2
+    assert "own_features.py has no 'Wave'" in capsys.readouterr().err
+    assert cli.main([*common, "--memory", f"{EXAMPLES / 'own_features.py'}:Waves"]) == 2
+    err = capsys.readouterr().err
+    assert "own_features.py:Waves: cannot be made from a number and a key" in err
+    assert len(err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_networks_of_ones_own_are_trained_resumed_and_trusted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Every command loads the user's file; a store from elsewhere asks first, and keeps a copy."""
+    monkeypatch.setenv("ASYMRL_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text((EXAMPLES / "own_features.py").read_text())
+    features, memory = ["--observation-features", "own.py:Waves"], ["--memory", "own.py:Leaky"]
+    small = [
+        "--memory-size",
+        "4",
+        "--hidden",
+        "4",
+        "--log-points",
+        "2",
+        "--seeds",
+        "1",
+        "--quiet",
+        "--time-limit",
+        "20",
+    ]
+    common = ["train", "CartPole-v1", "--method", "a2c-asym-hs", "--state-features", "own.py:Waves", "--out", "run"]
+    assert cli.main([*common, *features, *memory, *small, "--steps", "400"]) == 0
+    assert cli.main(["resume", "run", "--steps", "800", "--quiet"]) == 0
+    assert cli.main(["evaluate", "run", "--episodes", "2"]) == 0
+    capsys.readouterr()
+    assert cli.main(["export", "run", "-o", "policy.npz"]) == 2
+    assert "own.py:Waves, a module of your own, cannot be exported" in capsys.readouterr().err
+    assert not (tmp_path / "policy.npz").exists()
+    kept = json.loads((tmp_path / "run" / "settings.json").read_text())
+    assert "own.py" in json.dumps(kept)
+    assert [path.name for path in (tmp_path / "run" / "sources").rglob("*.py")] == ["own.py"]

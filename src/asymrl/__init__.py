@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from asymrl.adapters.gym.registration import register_worlds
 from asymrl.adapters.sources import SOURCES
+from asymrl.adapters.user_code import load_class
 from asymrl.lazy import exports
 from asymrl.worlds.notebook import draw_worlds_by
 from asymrl.worlds.registry import add_source
+from asymrl.worlds.user_classes import load_classes_by
 
 if TYPE_CHECKING:
     from asymrl import (
@@ -71,6 +73,7 @@ __version__ = "0.1.0"
 for _source in SOURCES:
     add_source(_source)
 register_worlds()
+load_classes_by(load_class)
 
 
 @draw_worlds_by

@@ -47,6 +47,8 @@ OTHER_SHAPES: dict[str, Any] = {
     "actor_sees": "grid",
     "critic_sees": "heaven-side",
     "draws": "independent",
+    "observation_features": "features.py:Glyphs",
+    "state_features": "features.py:Truth",
     "memory": "lstm",
     "actor_memory": "rnn",
     "critic_memory": "none",

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from asymrl.worlds.allowed_code import check_allowed
+
 
 class Location(NamedTuple):
     """Where a file is that a name refers to."""
@@ -67,6 +69,20 @@ def load_attribute(what: str, source: str, attribute: str) -> Any:
     if not hasattr(module, attribute):
         raise ValueError(f"{what}: {source} has no {attribute!r}")
     return getattr(module, attribute)
+
+
+def load_class(what: str, name: str) -> Any:
+    """The class `MODULE:CLASS` or `FILE.py:CLASS` that a setting names. Raises ValueError, beginning with `what`."""
+    check_allowed(name)
+    source, _, attribute = name.rpartition(":")
+    return load_attribute(f"{what} {name!r}", source, attribute)
+
+
+def locate_class(name: str) -> None:
+    """Notes where the file of a class is that the user names."""
+    source = name.rpartition(":")[0]
+    if source.endswith(".py"):
+        locate(source)
 
 
 def load_module(what: str, source: str) -> ModuleType:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asymrl.adapters.surroundings import surroundings_of
+from asymrl.adapters.user_code import locate_class
 from asymrl.learning.methods import DQN_METHODS, PAPER_METHODS, PPO_METHODS, method
 from asymrl.learning.settings import DQNSettings, Settings, new_settings, own_values
 from asymrl.stores.files import RunError
@@ -143,17 +144,22 @@ def check_possible(runs: Sequence[Run], placement: Placement | None = None) -> N
     Their worlds can be made, tell their critics what these want to read, and reach the processes that train them; and
     they fit into memory.
     """
-    allow(*(run.settings.world for run in runs))
+    allow(*(name for run in runs for name in run.settings.code_names))
+    for name in {name for run in runs for name in run.settings.user_code}:
+        locate_class(name)
     check_trainable(runs, placement)
 
 
 def check_trainable(runs: Sequence[Run], placement: Placement | None = None) -> None:
     """Like `check_possible`, for runs that a store says."""
+    from asymrl.learning.factory import program
     from asymrl.learning.state import training_world
 
     shapes = {run.settings.shape() for run in runs}
     for shape in shapes:
         training_world(shape)
+        if shape.user_code:
+            program(shape)  # raises if the user's own modules do not fit
     if placement is not None and (placement.engine != "local" or placement.processes is not None):
         surroundings_of({shape.world for shape in shapes})
     if placement is None or placement.engine == "local":

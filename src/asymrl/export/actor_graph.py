@@ -33,6 +33,7 @@ from asymrl.models.layers import Embedding, Linear
 from asymrl.models.memory import Feedforward, Gru, Lstm, Memory, Rnn
 from asymrl.models.normalised import LARGEST, Normalised
 from asymrl.models.pictures import PictureFeatures
+from asymrl.models.user_modules import UserFeatures, UserMemory
 
 Carry = Any  # names of values, nested as in the memory's own carry
 
@@ -345,4 +346,7 @@ def _recurrent(graph: OperatorGraph, name: str, memory: Rnn | Lstm, hidden: str,
 
 
 def _unknown(part: Any) -> ValueError:
+    if isinstance(part, UserFeatures | UserMemory):
+        how = "only asymrl.Policy, which needs that file, can act with it"
+        return ValueError(f"a policy with {part.name}, a module of your own, cannot be exported; {how}")
     return ValueError(f"a policy with {type(part).__name__} cannot be exported; add it to asymrl/export/actor_graph.py")

@@ -29,7 +29,7 @@ from asymrl.learning.q_networks import QAdams, QNetworks, descend_both, q_gradie
 from asymrl.learning.running_statistics import Statistics, informed, measured, new_statistics
 from asymrl.learning.schedules import scheduled
 from asymrl.learning.settings import DQNSettings
-from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of
+from asymrl.learning.state import RunState, architecture_of, counters, is_active, is_due, keys_of
 from asymrl.learning.targets import follow
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import greedy_over
@@ -80,7 +80,7 @@ def new_run(env: World, settings: DQNSettings, seed: Int[Array, ""] | int) -> DQ
 
 def new_q_networks(env: World, settings: DQNSettings, actor_key: PRNGKeyArray, critic_key: PRNGKeyArray) -> QNetworks:
     """Q(h, a), and what the method's privileged network reads."""
-    shape, horizon, seen = settings.architecture, settings.horizon + 1, actor_space(env, settings.actor_sees)
+    shape, horizon, seen = architecture_of(settings), settings.horizon + 1, actor_space(env, settings.actor_sees)
     if isinstance(seen, Discrete) and not settings.shared_memory:
         # The authors' version with separate networks trains the features of the symbol that says nothing.
         seen = replace(seen, blank=False)

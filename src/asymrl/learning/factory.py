@@ -20,7 +20,7 @@ _lock = threading.Lock()
 def program(settings: Settings) -> Program:
     """The program for these settings, one per shape and version of the code that they name."""
     with _lock:
-        return _program(settings.shape(), version_of(settings.world))
+        return _program(settings.shape(), tuple(map(version_of, settings.code_names)))
 
 
 @functools.lru_cache(maxsize=16)

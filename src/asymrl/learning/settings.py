@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from asymrl.learning.methods import Method, method
+from asymrl.models.memory_names import is_users
 from asymrl.worlds.input_names import split_names
 
 if TYPE_CHECKING:
@@ -71,8 +72,13 @@ class Settings:
     part of the observation, belief, sampled-state, time, or several joined by + or commas, such as state+time."""
     draws: Literal["shared", "independent"] = "shared"
     """Whether a value and the bootstrap at the same step read the same sampled state, or another draw each."""
+    observation_features: str | None = None
+    """A class of your own, FILE.py:CLASS, that makes features of observations. None: by their space."""
+    state_features: str | None = None
+    """A class of your own, FILE.py:CLASS, that makes features of what the critic sees. None: by its space."""
     memory: str = "gru"
-    """Memory of actor and critic: gru, lstm, rnn, attention, none, or a stack such as rnn:attention."""
+    """Memory of actor and critic: gru, lstm, rnn, attention, none, a stack such as rnn:attention, or a class of your
+    own, FILE.py:CLASS."""
     actor_memory: str | None = None
     """Memory of the actor alone. None: as `memory` says."""
     critic_memory: str | None = None
@@ -179,6 +185,8 @@ class Settings:
 
         window = self.window if self.window is not None else self.how.window
         return Architecture(
+            observation_features=self.observation_features,
+            state_features=self.state_features,
             memory=self.memory,
             memory_size=self.memory_size,
             window=window,
@@ -190,6 +198,19 @@ class Settings:
             normalise_observations=self.normalise_observations,
             normalise_rewards=getattr(self, "normalise_rewards", False),
         )
+
+    @property
+    def user_code(self) -> tuple[str, ...]:
+        """The names of classes of the user's own that the networks are made of. Making them runs the user's code."""
+        memories = (self.memory, self.actor_memory, self.critic_memory)
+        own = [name for name in memories if name is not None and ":" in name and is_users(name)]
+        features = [name for name in (self.observation_features, self.state_features) if name is not None]
+        return tuple(dict.fromkeys([*features, *own]))
+
+    @property
+    def code_names(self) -> tuple[str, ...]:
+        """All names whose code may be run: that of the world, and those of classes of the user's own."""
+        return (self.world, *self.user_code)
 
     @property
     def targets(self) -> tuple[str, float]:

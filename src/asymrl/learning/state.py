@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
@@ -15,11 +16,13 @@ from asymrl.collection.signals import critic_signal, needs_state
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
+from asymrl.models.architecture import Architecture
 from asymrl.models.distributions import listing_problem
 from asymrl.worlds.critic_inputs import actor_space
 from asymrl.worlds.registry import make
 from asymrl.worlds.repeated import repeated
 from asymrl.worlds.stepped_world import SteppedWorld
+from asymrl.worlds.user_classes import load_class
 from asymrl.worlds.world import World
 
 T = TypeVar("T")
@@ -108,11 +111,16 @@ def counters(settings: Settings, key: PRNGKeyArray) -> dict[str, Any]:
     }
 
 
+def architecture_of(settings: Settings) -> Architecture:
+    """The shape of the networks, ready to be built, with classes of the user's own if the settings name some."""
+    return replace(settings.architecture, load=load_class)
+
+
 def new_networks(
     env: World, settings: Settings, actor_key: PRNGKeyArray, critic_key: PRNGKeyArray
 ) -> tuple[Actor, Critic]:
     """A policy of the history, and a value of what the method's critic reads."""
-    shape, horizon = settings.architecture, settings.horizon + 1
+    shape, horizon = architecture_of(settings), settings.horizon + 1
     spaces = (env.action_space, actor_space(env, settings.actor_sees))
     signal = critic_signal(env, settings).space
     critic = Critic(critic_key, *spaces, signal, settings.how.reads, shape, horizon)

@@ -16,7 +16,9 @@ from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, dis
 from asymrl.models.features import Parts, action_features, kind_of, observation_features, state_features
 from asymrl.models.layers import Features, Mlp, product
 from asymrl.models.memory import Carry, Feedforward, Gru, Lstm, Memory, Rnn
-from asymrl.worlds.spaces import Space
+from asymrl.models.memory_names import is_users
+from asymrl.models.user_modules import UserFeatures, UserMemory
+from asymrl.worlds.spaces import Record, Space
 
 HEADS = {"categorical": (512, 256), "feature-vector": (512, 256), "gridverse": (512,)}
 
@@ -40,12 +42,18 @@ class History(eqx.Module):
         """`kind`: of the memory, if it is not that of the architecture."""
         a_key, o_key, m_key = jax.random.split(key, 3)
         self.phi_a = action_features(a_key, actions, kind_of(observations))
-        self.phi_o = observation_features(o_key, observations, normalise=shape.normalise_observations)
+        if (name := shape.observation_features) is not None:
+            made_by = shape.made_by("observation_features", name)
+            self.phi_o = UserFeatures(o_key, observations, made_by, name)
+        else:
+            self.phi_o = observation_features(o_key, observations, normalise=shape.normalise_observations)
         self.memory = _memory(m_key, kind or shape.memory, self.phi_a.size + self.phi_o.size, shape, horizon)
 
     @property
     def seen_parts(self) -> tuple[str, ...] | None:
         """The parts of an observation that are read, where it has parts."""
+        if isinstance(self.phi_o, UserFeatures) and isinstance(self.phi_o.space, Record):
+            return tuple(name for name, _ in self.phi_o.space.items())
         return self.phi_o.names if isinstance(self.phi_o, Parts) else None
 
     def project(self, before: Num[Array, "..."], observations: Any) -> Float[Array, "*batch width"]:
@@ -276,8 +284,7 @@ class Critic(eqx.Module):
         self.shares, self.outputs = shape.shared_memory and "h" in reads, outputs
         own = "h" in reads and not self.shares
         self.history = History(history_key, actions, observations, shape, horizon, shape.of_critic) if own else None
-        normalise = shape.normalise_observations
-        self.phi_s = state_features(state_key, signal, normalise=normalise) if "s" in reads else None
+        self.phi_s = _told_features(state_key, signal, shape) if "s" in reads else None
         self.unit = jnp.ones(()) if shape.normalise_rewards else None
         size = shape.memory_size if "h" in reads else 0
         size += self.phi_s.size if self.phi_s else 0
@@ -329,11 +336,20 @@ class Critic(eqx.Module):
         return read[..., 0] if self.outputs is None else read
 
 
+def _told_features(key: PRNGKeyArray, signal: Space, shape: Architecture) -> Features:
+    if (name := shape.state_features) is not None:
+        return UserFeatures(key, signal, shape.made_by("state_features", name), name)
+    return state_features(key, signal, normalise=shape.normalise_observations)
+
+
 def _hidden(shape: Architecture, observations: Space) -> tuple[int, ...]:
     return HEADS[kind_of(observations)] if shape.hidden is None else shape.hidden
 
 
 def _memory(key: PRNGKeyArray, kind: str, inputs: int, shape: Architecture, horizon: int) -> Memory:
+    if is_users(kind):
+        own = UserMemory(key, inputs, shape.memory_size, shape.made_by("memory", kind), kind)
+        return own if shape.window is None else Window(own, shape.window)
     names = kind.split(":")
     simple = {"gru": Gru, "lstm": Lstm, "rnn": Rnn, "none": Feedforward}
     layers, width = [], inputs

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from asymrl.models.memory_names import MEMORIES, is_users
+from asymrl.worlds.user_classes import is_class_name
 
 MOST_LAYERS = 16  # of a stack; compilation takes seconds for each
 LARGEST_LAYER = 2**20  # units; arrays of weights of twice that are beyond any memory
-MEMORIES = ("gru", "lstm", "rnn", "attention", "none")
 
 
 @dataclass(frozen=True)
@@ -14,7 +18,8 @@ class Architecture:
     """The shape of the networks. Two runs with equal architectures share a compiled program."""
 
     memory: str = "gru"
-    """What remembers the history: gru, lstm, rnn or attention, a stack of them such as rnn:attention, or none."""
+    """What remembers the history: gru, lstm, rnn or attention, a stack of them such as rnn:attention, none, or a class
+    of the user's own, such as features.py:Leaky."""
     memory_size: int = 128
     """Number of features of the history."""
     window: int | None = None
@@ -35,14 +40,27 @@ class Architecture:
     normalise_rewards: bool = False
     """Whether values are of rewards that are divided by a running spread."""
 
+    observation_features: str | None = None
+    """A class of the user's own that reads observations."""
+    state_features: str | None = None
+    """A class of the user's own that reads what the critic sees besides the history."""
+    load: Callable[[str, str], Any] | None = field(default=None, compare=False, repr=False)
+    """Gives a class of the user's own, for what it is used and its name; needed where there is one."""
+
     def __post_init__(self) -> None:
+        for name in ("observation_features", "state_features"):
+            given = getattr(self, name)
+            if given is not None and not is_class_name(given):
+                raise ValueError(f"{name} {given!r}: write FILE.py:CLASS or MODULE:CLASS")
         for name in ("memory", "actor_memory", "critic_memory"):
             kind = getattr(self, name)
             if kind is not None and kind.count(":") >= MOST_LAYERS:
                 raise ValueError(f"{name} is a stack of {kind.count(':') + 1} layers; choose at most {MOST_LAYERS}")
-            for layer in () if kind is None else kind.split(":"):
+            for layer in () if kind is None or is_users(kind) else kind.split(":"):
                 if layer not in MEMORIES:
-                    raise ValueError(f"{name} {kind!r}: {layer!r} is not one of {', '.join(MEMORIES)}")
+                    raise ValueError(
+                        f"{name} {kind!r}: {layer!r} is not one of {', '.join(MEMORIES)}, nor is it FILE.py:CLASS"
+                    )
         if self.shared_memory and self.of_actor != self.of_critic:
             both = f"actor_memory {self.of_actor!r} and critic_memory {self.of_critic!r}"
             raise ValueError(f"{both} cannot be shared; choose one kind, or shared_memory off")
@@ -69,3 +87,9 @@ class Architecture:
     def of_critic(self) -> str:
         """The kind of the critic's memory."""
         return self.critic_memory or self.memory
+
+    def made_by(self, what: str, name: str) -> Any:
+        """The class of the user's own with this name."""
+        if self.load is None:
+            raise ValueError(f"{what} {name!r}: this architecture does not say how to load it")
+        return self.load(what, name)

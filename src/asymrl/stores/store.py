@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +90,7 @@ class Store:
         """
         run_lists.check_runs(runs)
         run_lists.check_prefills(runs)
-        sources, copies = sources_of(run.settings.world for run in runs)
+        sources, copies = sources_of(_code_names(runs))
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -203,7 +203,7 @@ class Store:
         run_lists.check_runs(runs)
         run_lists.check_prefills(runs)
         results, before = self.results(), self.runs
-        new, copies = sources_of({run.settings.world for run in runs} - {run.settings.world for run in self.runs})
+        new, copies = sources_of(_code_names(runs).keys() - _code_names(self.runs))
         for source, each in new.items():
             if source in self.sources and each.sha256 != self.sources[source].sha256:
                 raise RunError(
@@ -221,7 +221,7 @@ class Store:
             if not (self.path / name).exists():
                 (self.path / name).parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self.path / name, data)
-        remember_sources((run.settings.world for run in self.runs), self.sources)
+        remember_sources(_code_names(self.runs), self.sources)
 
     # What the runs have reached.
 
@@ -274,7 +274,7 @@ class Store:
                 would run that the user has neither named nor trained with on this machine, and does not trust.
         """
         runs = self.runs if numbers is None else [self.runs[number] for number in numbers]
-        make_ready(self.path, (run.settings.world for run in runs), self.sources, trust=self.trust, say=say)
+        make_ready(self.path, _code_names(runs), self.sources, trust=self.trust, say=say)
 
     def metrics(self) -> pl.DataFrame:
         """The learning curves so far: one row per run and point."""
@@ -445,3 +445,8 @@ def _read_settings(path: Path) -> dict[str, Any]:
         "sources": sources,
         "probes": data.get("probes"),
     }
+
+
+def _code_names(runs: Iterable[Run]) -> dict[str, None]:
+    """The names of worlds and of the user's own classes, in order."""
+    return dict.fromkeys(name for run in runs for name in run.settings.code_names)
