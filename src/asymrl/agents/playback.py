@@ -18,6 +18,7 @@ from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import Categorical, Distribution, Greedy, JointActions, MultiCategorical
 from asymrl.worlds.critic_inputs import critic_symbol
+from asymrl.worlds.input_names import split_names
 from asymrl.worlds.world import World
 
 
@@ -25,7 +26,7 @@ class Playback(NamedTuple):
     """An episode of T steps. Arrays `[T + 1, ...]` also have a last entry, for what came after the last action."""
 
     states: Any  # [T + 1, ...]
-    observations: Any  # [T + 1, ...]
+    observations: Any  # [T + 1, ...], what the actor sees of them
     actions: Num[np.ndarray, "T *size"]
     rewards: Float[np.ndarray, "T"]
     policy: Float[np.ndarray, "T numbers"]
@@ -104,6 +105,8 @@ def play_back(
     episode = jax.device_get(episode)
     T = int(episode.lengths[0])
     states, observations = jax.tree.map(lambda leaf: leaf[: T + 1, 0], (episode.states, episode.observations))
+    if settings.actor_sees is not None:
+        observations = {name: observations[name] for name in split_names(settings.actor_sees)}
     return Playback(
         states=states,
         observations=observations,

@@ -201,8 +201,8 @@ def _short(size: Any) -> str:
     if isinstance(size, dict) and "sizes" in size:
         return "x".join(map(str, size["sizes"]))
     if isinstance(size, dict):
-        return "x".join(map(str, size["grid"][:2]))
-    return f"R^{size[0]}"
+        return "x".join(map(str, size["grid"][:2])) if "grid" in size else f"{len(size)} parts"
+    return f"R^{size[0]}" if len(size) == 1 else "x".join(map(str, size))
 
 
 def format_score(entry: dict[str, Any] | None) -> str:

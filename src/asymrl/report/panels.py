@@ -158,7 +158,7 @@ def _draw_critic(ax: Axes, playback: Playback, t: int) -> None:
         values.plot(playback.returns_to_go(), color=style.VERMILION, linewidth=1.0, zorder=2)
         _note(ax, CRITIC_TOP, "return that followed", style.VERMILION)
     _scales(values)
-    _title(ax, CRITIC_TOP, f"critic {playback.critic}")
+    _title(ax, CRITIC_TOP, _shortened(f"critic {playback.critic}"))
 
 
 def _limits(playback: Playback) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -190,7 +191,8 @@ def _column(name: str, values: list[Any]) -> pl.Series:
     """The values of a setting; its type does not depend on the values, so that tables can be put together."""
     import polars as pl
 
-    default = getattr(next(kind for kind in SETTINGS_TYPES.values() if name in names_of(kind)), name)
+    kind = next(kind for kind in SETTINGS_TYPES.values() if name in names_of(kind))
+    default = getattr(kind, name)
     if name == "hidden":
         values = [None if value is None else ":".join(map(str, value)) for value in values]
         return pl.Series(values, dtype=pl.String)
@@ -198,5 +200,5 @@ def _column(name: str, values: list[Any]) -> pl.Series:
         return pl.Series(values, dtype=pl.Int64)
     if isinstance(default, bool):
         return pl.Series(values, dtype=pl.Boolean)
-    is_text = isinstance(default, str) or name in ("actor_memory", "critic_memory", "preset")
+    is_text = isinstance(default, str) or any(each.name == name and "str" in str(each.type) for each in fields(kind))
     return pl.Series(values, dtype=pl.String if is_text else pl.Float64)
