@@ -10,7 +10,8 @@ import scipy.signal
 
 from asymrl.models.features import observation_features
 from asymrl.models.pictures import PictureFeatures, stack_for
-from asymrl.worlds.spaces import Image, Record, space_text
+from asymrl.worlds.spaces import Image, Record
+from asymrl.worlds.world_facts import space_text
 
 
 def by_hand(features: PictureFeatures, picture: np.ndarray) -> np.ndarray:
@@ -62,6 +63,6 @@ def test_pictures_are_read_by_convolutions_by_default():
     features = observation_features(jax.random.key(0), space)
     assert all(isinstance(part, PictureFeatures) for part in features.parts)  # pyright: ignore
     assert space_text(space) == (
-        "camera (a picture of 16 x 16 pixels with 3 channels, by convolutions), "
-        "other (a picture of 8 x 9 pixels with 1 channel, by convolutions)"
+        "camera: a picture of 16x16 pixels with 3 channels, read by convolutions; "
+        "other: a picture of 8x9 pixels with 1 channel, read by convolutions"
     )

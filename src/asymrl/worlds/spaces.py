@@ -254,26 +254,6 @@ def in_order(space: Space, value: Any) -> Any:
     return value
 
 
-def space_text(space: Space) -> str:
-    """A space for people, with how a network reads it."""
-    match space:
-        case Record():
-            return ", ".join(f"{name} ({space_text(part)})" for name, part in space.items())
-        case Discrete():
-            return f"one of {space.n} symbols"
-        case MultiDiscrete():
-            return f"{len(space.sizes)} symbols"
-        case Image():
-            height, width, channels = space.shape
-            return (
-                f"a picture of {height} x {width} pixels with {channels} channel{'s' * (channels > 1)}, by convolutions"
-            )
-        case Indices():
-            return f"{math.prod(space.shape)} symbols"
-    count = math.prod(space.shape)
-    return "a number" if count == 1 else f"{count} numbers"
-
-
 def value_text(value: Any, *, inside: bool = False) -> str:
     """A value for people: numbers with three digits, and the name before each part of a dictionary."""
     if isinstance(value, Mapping):

@@ -10,7 +10,7 @@ import numpy as np
 
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.sampling import actions_to_try
-from asymrl.worlds.spaces import Box, Discrete, Indices, MultiDiscrete, Record, Space
+from asymrl.worlds.spaces import Box, Discrete, Image, Indices, MultiDiscrete, Record, Space
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
@@ -68,6 +68,10 @@ def space_text(space: Space) -> str:
         low, high = (float(end) for end in (np.min(space.bounds()[0]), np.max(space.bounds()[1])))
         is_bounded = max(abs(low), abs(high)) < LARGEST_BOUND
         return f"{shape} numbers" + (f" from {low:g} to {high:g}" if is_bounded else "")
+    if isinstance(space, Image):
+        height, width, channels = space.shape
+        colours = f"{channels} channel{'s' if channels > 1 else ''}"
+        return f"a picture of {height}x{width} pixels with {colours}, read by convolutions"
     if isinstance(space, Indices):
         return f"{shape} symbols"
     return f"{shape} {type(space).__name__.lower()}"
