@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from asymrl.learning.methods import Method, method
-from asymrl.models.memory_names import is_users
 from asymrl.worlds.input_names import split_names
 
 if TYPE_CHECKING:
@@ -202,6 +201,8 @@ class Settings:
     @property
     def user_code(self) -> tuple[str, ...]:
         """The names of classes of the user's own that the networks are made of. Making them runs the user's code."""
+        from asymrl.models.architecture import is_users  # lazily, as above
+
         memories = (self.memory, self.actor_memory, self.critic_memory)
         own = [name for name in memories if name is not None and ":" in name and is_users(name)]
         features = [name for name in (self.observation_features, self.state_features) if name is not None]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from asymrl.models.memory_names import MEMORIES, is_users
 from asymrl.worlds.user_classes import is_class_name
 
+MEMORIES = ("gru", "lstm", "rnn", "attention", "none")
 MOST_LAYERS = 16  # of a stack; compilation takes seconds for each
 LARGEST_LAYER = 2**20  # units; arrays of weights of twice that are beyond any memory
 
@@ -93,3 +93,8 @@ class Architecture:
         if self.load is None:
             raise ValueError(f"{what} {name!r}: this architecture does not say how to load it")
         return self.load(what, name)
+
+
+def is_users(memory: str) -> bool:
+    """Whether a memory is a class of the user's own, rather than one of the kinds or a stack of them."""
+    return memory.partition(":")[0] not in MEMORIES and is_class_name(memory)
