@@ -40,6 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "render",
     },
 }
+MAY_IMPORT["tuning"] = {"worlds", "learning", "stores", "engine"}
 MAY_IMPORT["pages"] = MAY_IMPORT["studies"] = MAY_IMPORT["report"] | {"report"}
 FREE = {"paper", "cli", "api", "zoo", "__init__", "__main__"}  # know everything; only each other may know them
 

@@ -4,8 +4,8 @@
     >>> runs = asymrl.train("heaven-hell-3", method="a2c-asym-hs", seeds=5)
     >>> runs.evaluate()
 
-`train`, `sweep`, `compare`, `reproduce` and `study` train runs and keep them in a folder; `load(folder)` gives them as
-`Runs`, `resume(folder)` goes on with them, and `zoo.load(name)` gives a trained agent that ships with the package.
+`train`, `sweep`, `compare`, `tune`, `reproduce` and `study` train runs and keep them in a folder; `load(folder)` gives
+them as `Runs`, `resume(folder)` goes on with them, and `zoo.load(name)` gives a trained agent that ships with asymrl.
 `make` gives a world by its name, `from_gymnasium` and `from_gymnax` make worlds of other environments, and `register`
 names a world of your own. Every subpackage lists its public names in its docstring.
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         solvers as solvers,
         studies as studies,
         theory as theory,
+        tuning as tuning,
         worlds as worlds,
         zoo as zoo,
     )
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         study as study,
         sweep as sweep,
         train as train,
+        tune as tune,
     )
     from asymrl.learning.settings import (
         A2CSettings as A2CSettings,
@@ -89,11 +91,22 @@ __getattr__, __dir__ = exports(
         "asymrl.adapters": ["from_gymnasium", "from_gymnax", "gym", "register"],
         "asymrl.learning.settings": ["A2CSettings", "DQNSettings", "PPOSettings", "Settings"],
         "asymrl.agents.policy": ["Policy"],
-        "asymrl.api": ["Comparison", "Runs", "compare", "load", "reproduce", "resume", "study", "sweep", "train"],
+        "asymrl.api": [
+            "Comparison",
+            "Runs",
+            "compare",
+            "load",
+            "reproduce",
+            "resume",
+            "study",
+            "sweep",
+            "train",
+            "tune",
+        ],
         "asymrl.worlds.registry": ["make"],
     },
     modules=[
         *("agents", "audit", "engine", "export", "learning", "models", "paper", "render", "report", "solvers"),
-        *("studies", "theory", "worlds", "zoo"),
+        *("studies", "theory", "tuning", "worlds", "zoo"),
     ],
 )

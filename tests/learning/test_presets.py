@@ -114,7 +114,8 @@ def test_a_comparison_takes_the_methods_of_the_presets_learner():
     assert "a2c-asym-hs" in compared_methods({})
     runs, _ = comparison_runs(WORLD, ["ppo", "ppo-asym-s"], [0, 1], {"preset": "ppo-small"})
     assert {run.settings.preset for run in runs} == {"ppo-small"}
-    assert len(Compare(world=WORLD, preset="a2c-short", seeds=2)._runs()) == 10
+    command = Compare(world=WORLD, preset="a2c-short", seeds=2)
+    assert len(command._runs(*command._wanted())) == 10
 
 
 def test_it_is_recorded_and_decides_nothing_else():

@@ -14,6 +14,7 @@ from asymrl.lazy import exports
 
 if TYPE_CHECKING:
     from asymrl.api.loaded import Runs as Runs, load as load
+    from asymrl.api.searching import Tuning as Tuning, tune as tune
     from asymrl.api.studied import study as study
     from asymrl.api.training import (
         Comparison as Comparison,
@@ -28,6 +29,7 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "asymrl.api.loaded": ["Runs", "load"],
+        "asymrl.api.searching": ["Tuning", "tune"],
         "asymrl.api.studied": ["study"],
         "asymrl.api.training": ["Comparison", "compare", "reproduce", "resume", "sweep", "train"],
     },

@@ -32,6 +32,7 @@ from asymrl.cli.study_command import RunStudy
 from asymrl.cli.sweep import Sweep
 from asymrl.cli.theory import Theory
 from asymrl.cli.train import Resume, Train, TrainOptions, train_command
+from asymrl.cli.tune_command import Tune
 from asymrl.cli.usage import UsageError
 from asymrl.cli.watch import Watch
 from asymrl.engine.cache import use_compilation_cache
@@ -63,6 +64,7 @@ COMMANDS = {
     "resume": Resume,
     "sweep": Sweep,
     "compare": Compare,
+    "tune": Tune,
     "reproduce": Reproduce,
     "study": RunStudy,
     "watch": Watch,

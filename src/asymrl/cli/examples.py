@@ -20,6 +20,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "asymrl compare tiger --steps 200k",
         "asymrl compare problem.pomdp --methods a2c a2c-asym-hs --seeds 8 --set memory_size=64",
     ),
+    "tune": (
+        "asymrl tune tiger --trials 20 --steps 50k",
+        "asymrl tune CartPole-v1 --preset ppo-small --steps 100k --space space.toml",
+    ),
     "reproduce": (
         "asymrl reproduce curves --quick",
         "asymrl reproduce curves --env heaven-hell-3 --seeds 5 --steps 4M",

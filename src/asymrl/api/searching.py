@@ -1,0 +1,155 @@
+"""`asymrl.tune`: a search over settings in a world, from Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from asymrl.api.loaded import Runs
+from asymrl.api.wanted import NETWORKS_KEPT, check_possible, world_names, world_with_arguments
+from asymrl.engine.placement import Pace, Placement
+from asymrl.stores.files import RunError
+from asymrl.stores.hyperparameters import tuned
+from asymrl.stores.options import checked_values, method_of, resolve
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from asymrl.engine.listeners import Listener
+    from asymrl.tuning import SearchAxis, SettingsSearch
+    from asymrl.tuning.settings_search import Trial
+    from asymrl.worlds.world import World
+
+TRIALS, SEEDS, STEPS, TOGETHER = 20, 2, 100_000, 8
+POINTS = 40  # of a learning curve: enough to judge a trial by
+
+
+class Tuning(NamedTuple):
+    """What a search has found."""
+
+    settings: dict[str, Any]
+    """The best, with what was given: arguments of `asymrl.train` besides the world."""
+    value: float
+    """Their mean final return."""
+    trials: list[Trial]
+    """All, best first."""
+    runs: Runs
+    """Of all trials."""
+    file: Path
+    """The best settings as a TOML file."""
+    command: str
+    """That trains with them."""
+
+
+def tune(
+    world: str | World | gymnasium.Env | Callable[..., gymnasium.Env],
+    method: str | None = None,
+    *,
+    trials: int = TRIALS,
+    seeds: int | Sequence[int] = SEEDS,
+    steps: int = STEPS,
+    space: str | PathLike[str] | Mapping[str, Any] | None = None,
+    together: int = TOGETHER,
+    out: str | PathLike[str] | None = None,
+    listener: Listener | None = None,
+    pace: Pace | None = None,
+    placement: Placement | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Tuning:
+    """Searches for settings that work in a world. Again, it goes on where it was stopped, or with more trials.
+
+    Needs Optuna: `pip install "asymrl[tune]"`.
+
+    Args:
+        world: the name of a world, or a world or a Gymnasium environment of your own; see `asymrl.train`.
+        method: what the critic reads and how long the memory is; by default a2c-asym-hs, or that of the `preset`.
+        trials: choices of settings to try, in all.
+        seeds: of the runs of each trial: how many (0, 1, ...), or which.
+        steps: of each run.
+        space: what to search: a TOML file, or by the names of `Settings` a list of values, a `SearchAxis`, or a mapping
+            with `low` and `high`; by default the rates and weights of the learner.
+        together: trials that share the lanes of a program.
+        out: the folder; by default `runs/tune-WORLD-METHOD`.
+        listener: shows the training; by default what suits the terminal.
+        pace: how often to look at the runs and to write checkpoints.
+        placement: where to train.
+        env_kwargs: arguments of the environment's constructor, which become part of the world's name.
+        **settings: of all runs, also `preset`; what is given here is not searched.
+
+    Raises:
+        ValueError: if something is not possible, Optuna is missing, or no trial was completed.
+        KeyboardInterrupt: on Ctrl-C, after a checkpoint.
+    """
+    from asymrl.engine.display import display
+
+    (name,), own = world_names([world], env_kwargs)
+    chosen = range(seeds) if isinstance(seeds, int) else seeds
+    given = {**own, **settings, "steps": steps}
+    search = new_search(name, method, given, trials=trials, seeds=chosen, space=space, together=together, out=out)
+    outcome = search.run(
+        lambda: listener or display(),
+        pace=pace or Pace(),
+        placement=placement or Placement(),
+        keeps_networks=keeps_networks(search),
+    )
+    if outcome.interrupted is not None:
+        raise KeyboardInterrupt(f"{outcome.interrupted.name}: the same call goes on in {search.folder}")
+    return tuning_of(search)
+
+
+def new_search(
+    world: str,
+    method: str | None,
+    settings: Mapping[str, Any],
+    *,
+    trials: int = TRIALS,
+    seeds: Sequence[int] = tuple(range(SEEDS)),
+    space: str | PathLike[str] | Mapping[str, SearchAxis | Any] | None = None,
+    together: int = TOGETHER,
+    out: str | PathLike[str] | None = None,
+) -> SettingsSearch:
+    """A search, checked, of which nothing is on disk yet. Raises ValueError if something about it is not possible."""
+    from asymrl.tuning.search_space import checked_space, default_space, read_space
+    from asymrl.tuning.settings_search import SettingsSearch
+    from asymrl.tuning.study_file import optuna_package
+
+    optuna_package()
+    world, settings = world_with_arguments(world, settings)
+    name = method_of({**settings, "method": method})
+    own = {each: value for each, value in settings.items() if each != "method" and value is not None}
+    given = checked_values(own, "settings", name)
+    if space is None:
+        axes, needed = default_space(name, given)
+    else:
+        needed = {}
+        axes = checked_space(space, name) if isinstance(space, Mapping) else read_space(Path(space), name)
+    base = resolve(world, name, {"log_points": POINTS}, needed, given, tuned=tuned(world, name))
+    kept = {**needed, **{each: value for each, value in given.items() if each != "steps"}}
+    folder = Path(out) if out is not None else tune_folder(world, name)
+    search = SettingsSearch(folder, base, axes, trials=trials, seeds=tuple(seeds), together=together, given=kept)
+    check_possible(search.runs({}))
+    return search
+
+
+def keeps_networks(search: SettingsSearch) -> bool:
+    return search.trials * len(search.seeds) <= NETWORKS_KEPT
+
+
+def tuning_of(search: SettingsSearch) -> Tuning:
+    """What a search has found so far; writes the file. Raises RunError if no trial is complete."""
+    from asymrl.tuning.settings_file import best_of, train_command, write_settings
+
+    trials = search.results()
+    if (best := best_of(trials)) is None or best.value is None:
+        raise RunError(f"{search.folder}: no trial was completed; try other settings, or more steps")
+    file = write_settings(search, best)
+    settings = {"method": search.base["method"], **search.given, **best.settings}
+    return Tuning(settings, best.value, trials, Runs(search.folder), file, train_command(search, file))
+
+
+def tune_folder(world: str, method: str) -> Path:
+    return Path("runs") / re.sub(r"[^\w.-]+", "-", f"tune-{world}-{method}")
