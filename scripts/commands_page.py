@@ -20,12 +20,12 @@ INTRODUCTION = """\
 
 `asymrl COMMAND --help` shows the same in a terminal. Numbers can be written as `2000000`, `1e6`, `500k` or `2M`, also
 in `--set` and, as text, in a `--config` file. Exit status 0 means success, 1 that a run failed or a fault was found, 2
-that the command line was wrong. Commands that train [have some more](../how-to/train.md#while-it-trains). What
-`--json` prints is described [on its own page](json.md).
+that the command line was wrong. Commands that train [have more](../how-to/train.md#while-it-trains).
+[JSON of commands](json.md) describes the output of `--json`.
 """
 SETTINGS = """\
-What all learners share. The settings of [a2c](#settings-of-a2c), [ppo](#settings-of-ppo) and [dqn](#settings-of-dqn)
-are their own, or have other defaults."""
+Shared by all learners. [a2c](#settings-of-a2c), [ppo](#settings-of-ppo) and [dqn](#settings-of-dqn) add their own, or
+have other defaults."""
 
 
 def page() -> str:

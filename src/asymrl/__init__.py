@@ -5,9 +5,9 @@
     >>> runs.evaluate()
 
 `train`, `sweep`, `compare`, `tune`, `reproduce` and `study` train runs and keep them in a folder; `load(folder)` gives
-them as `Runs`, `resume(folder)` goes on with them, and `zoo.load(name)` gives a trained agent that ships with asymrl.
-`make` gives a world by its name, `from_gymnasium` and `from_gymnax` make worlds of other environments, and `register`
-names a world of your own. Every subpackage lists its public names in its docstring.
+them as `Runs`, `resume(folder)` continues them, and `zoo.load(name)` gives a trained agent that ships with asymrl.
+`make` gives a world by its name, `from_gymnasium` and `from_gymnax` turn other environments into worlds, and `register`
+names your own world. Every subpackage lists its public names in its docstring.
 
 Importing this package is cheap and registers the worlds with Gymnasium; JAX is imported when it is first needed.
 """

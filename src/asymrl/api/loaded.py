@@ -94,13 +94,13 @@ class Runs:
     def evaluate(
         self, episodes: int = 1000, *, greedy: bool = False, seed: int = 0, where: Mapping[str, Any] | None = None
     ) -> pl.DataFrame:
-        """How good each agent is in this many episodes, a row per run: means and standard errors over episodes."""
+        """Evaluates each agent over this many episodes: one row per run, with means and standard errors."""
         from asymrl.agents.evaluation import evaluation_table
 
         return evaluation_table(self.load(where), episodes=episodes, greedy=greedy, seed=seed)
 
     def summary(self) -> str:
-        """The returns that were reached, beside those of a random and the best known policy."""
+        """The returns of the runs, beside those of a random and the best known policy."""
         from asymrl.report.summary import summary
 
         return summary(self.table)
@@ -145,9 +145,9 @@ class Runs:
     ) -> Path:
         """Writes a page about the runs, one HTML file: curves to look into, tables, settings, hardware, times.
 
-        `episodes`: about so many of the trained agents to step through, where networks were kept; 0 for none. `starts`:
-        seeds of these episodes, instead of a choice of good, bad and other ones. `greedy`: take
-        the most likely actions in them, instead of sampled ones.
+        `episodes`: about how many episodes of the trained agents to include, where networks were kept; 0 for none.
+        `starts`: seeds of these episodes, instead of a choice of good, bad and other ones. `greedy`: take the most
+        likely actions in them, instead of sampled ones.
         """
         from asymrl.pages import save_report
 
@@ -163,7 +163,7 @@ class Runs:
         where: Mapping[str, Any] | None = None,
         picture: Callable[..., None] | None = None,
     ) -> Path:
-        """Draws an episode of the best agent, or that with this seed.
+        """Draws an episode of the best agent, or of the one with this seed.
 
         A .gif or .mp4 film, or a .png of the last moment. `picture`: `draw(ax, state, observation)` draws a moment into
         matplotlib axes, in place of the usual picture of the state.
@@ -176,7 +176,7 @@ class Runs:
     def export(
         self, path: str | PathLike[str], *, run_seed: int | None = None, where: Mapping[str, Any] | None = None
     ) -> Path:
-        """Writes the best policy, or that with this seed, for other programs: an .onnx or .npz file."""
+        """Writes the best policy, or the one with this seed, for other programs: an .onnx or .npz file."""
         from asymrl.export.saving import export_run
 
         export_run(self.best(where, run_seed), Path(path))
@@ -191,7 +191,7 @@ class Runs:
         pace: Pace | None = None,
         placement: Placement | None = None,
     ) -> Runs:
-        """Goes on with the runs, to their end or for more steps than they were started with; see `asymrl.train`."""
+        """Continues the runs to their end, or for more steps than they were started with; see `asymrl.train`."""
         from asymrl.paper.parts import probes_from_json
 
         store = take_store(self.folder, steps, trust=self.trust, placement=placement)
@@ -203,7 +203,7 @@ def load(folder: str | PathLike[str], *, trust: bool = False) -> Runs:
 
     Args:
         folder: of the runs.
-        trust: run the code that their settings name. Without this word, only code that was trained with on this machine
+        trust: run the code that their settings name. By default, only code that you have trained with on this machine
             runs.
     """
     return Runs(folder, trust=trust)

@@ -60,22 +60,22 @@ def tune(
     env_kwargs: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Tuning:
-    """Searches for settings that work in a world. Again, it goes on where it was stopped, or with more trials.
+    """Searches for settings that work in a world. A second call continues the search, or extends it with more trials.
 
     Needs Optuna: `pip install "asymrl[tune]"`.
 
     Args:
         world: the name of a world, or a world or a Gymnasium environment of your own; see `asymrl.train`.
         method: what the critic reads and how long the memory is; by default a2c-asym-hs, or that of the `preset`.
-        trials: choices of settings to try, in all.
+        trials: how many choices of settings to try in total.
         seeds: of the runs of each trial: how many (0, 1, ...), or which.
         steps: of each run.
         space: what to search: a TOML file, or by the names of `Settings` a list of values, a `SearchAxis`, or a mapping
             with `low` and `high`; by default the rates and weights of the learner.
         together: trials that share the lanes of a program.
         out: the folder; by default `runs/tune-WORLD-METHOD`.
-        listener: shows the training; by default what suits the terminal.
-        pace: how often to look at the runs and to write checkpoints.
+        listener: shows progress; by default one that suits the terminal.
+        pace: how often to update the display and to write checkpoints.
         placement: where to train.
         env_kwargs: arguments of the environment's constructor, which become part of the world's name.
         **settings: of all runs, also `preset`; what is given here is not searched.

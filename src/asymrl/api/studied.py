@@ -100,8 +100,8 @@ def study(
         phase: "search", "final" or both.
         out: the folder; by default `runs/study-NAME`. Runs that are there are not trained again.
         keep_networks: whether the networks of finished runs are kept; by default if there are at most 300 runs.
-        listener: follows the training; by default what suits the terminal.
-        pace: how often to look at the runs and to write checkpoints.
+        listener: shows progress; by default one that suits the terminal.
+        pace: how often to update the display and to write checkpoints.
         placement: where to train.
     """
     wanted = wanted_study(name, worlds, seeds, steps, quick=quick)

@@ -60,9 +60,9 @@ def train(
         method: what the critic reads and how long the memory is; by default a2c-asym-hs, or that of the `preset`.
         seeds: how many (0, 1, ...), or which.
         out: the folder; by default `runs/WORLD-METHOD`, with a number if there is one already.
-        listener: shows the training; by default what suits the terminal.
-        listeners: follow it besides, and may stop runs; see `asymrl.engine.Listener`.
-        pace: how often to look at the runs and to write checkpoints.
+        listener: shows progress; by default one that suits the terminal.
+        listeners: also follow the training, and may stop runs; see `asymrl.engine.Listener`.
+        pace: how often to update the display and to write checkpoints.
         placement: where to train.
         env_kwargs: arguments of the environment's constructor, which become part of the world's name.
         **settings: fields of `Settings`, also `preset`; others are those of the preset, or as the paper tuned them for
@@ -70,7 +70,7 @@ def train(
 
     Raises:
         ValueError: if a setting is not possible, or `out` already holds runs.
-        KeyboardInterrupt: on Ctrl-C, after a checkpoint; `resume` goes on from there.
+        KeyboardInterrupt: on Ctrl-C, after a checkpoint; `resume` continues from there.
     """
     if isinstance(world, str) or not isinstance(world, Settings | Sequence):
         (world,), own = world_names([world], env_kwargs)
@@ -95,9 +95,9 @@ def resume(
     placement: Placement | None = None,
     trust: bool = False,
 ) -> Runs:
-    """Goes on with the runs in a folder, to their end or for more steps than they were started with.
+    """Continues the runs in a folder to their end, or for more steps than they were started with.
 
-    `trust` is that of `load`.
+    `trust`: as for `load`.
     """
     runs = Runs(folder, trust=trust)
     return runs.resume(steps=steps, listener=listener, listeners=listeners, pace=pace, placement=placement)
@@ -118,7 +118,7 @@ def sweep(
     env_kwargs: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Runs:
-    """Trains every world with every method, every combination of `axes` and every seed. Again, it does what is missing.
+    """Trains every world with every method, combination of `axes` and seed. A second call trains what is missing.
 
     Args:
         worlds: names of worlds, or worlds of your own as for `train`.
@@ -126,9 +126,9 @@ def sweep(
         out: the folder.
         seeds: how many (0, 1, ...), or which.
         axes: values to try, by the names of `Settings`, or `env.NAME` for an argument of the environments.
-        listener: shows the training; by default what suits the terminal.
-        listeners: follow it besides, and may stop runs; see `asymrl.engine.Listener`.
-        pace: how often to look at the runs and to write checkpoints.
+        listener: shows progress; by default one that suits the terminal.
+        listeners: also follow the training, and may stop runs; see `asymrl.engine.Listener`.
+        pace: how often to update the display and to write checkpoints.
         placement: where to train.
         keep_networks: whether the networks of finished runs are kept; by default if there are at most 300.
         env_kwargs: arguments of the environments' constructors.
@@ -167,9 +167,9 @@ def compare(
         seeds: how many (0, 1, ...), or which; at least two.
         steps: of each run.
         out: the folder; by default `runs/compare-WORLD`. Runs that are there are not trained again.
-        listener: shows the training; by default what suits the terminal.
-        listeners: follow it besides, and may stop runs; see `asymrl.engine.Listener`.
-        pace: how often to look at the runs and to write checkpoints.
+        listener: shows progress; by default one that suits the terminal.
+        listeners: also follow the training, and may stop runs; see `asymrl.engine.Listener`.
+        pace: how often to update the display and to write checkpoints.
         placement: where to train.
         env_kwargs: arguments of the environment's constructor.
         **settings: other settings of all runs.
@@ -197,7 +197,7 @@ def reproduce(
     pace: Pace | None = None,
     placement: Placement | None = None,
 ) -> Runs:
-    """Trains the runs of a part of the paper; `asymrl.paper.reproduction` makes its table and figures of them.
+    """Trains the runs of a part of the paper; `asymrl.paper.reproduction` makes its table and figures.
 
     Args:
         part: "curves" (figure 3), "critics" (figure 4) or "grid" (the search for settings).
@@ -206,12 +206,12 @@ def reproduce(
         seeds: how many. None: 20, as in the paper.
         steps: of each run. None: as many as its world needs, see `asymrl.paper.budget`.
         quick: a version for a quarter of an hour on a laptop.
-        out: the folder; by default in `runs`. Runs that are there are not trained again, and shorter ones go on.
-        keep_networks: whether the networks of finished runs are kept, so that they can be made longer; by default if
+        out: the folder; by default in `runs`. Runs that are there are not trained again, and shorter ones are extended.
+        keep_networks: whether the networks of finished runs are kept, so that they can be extended; by default if
             there are at most 300 runs.
         precision: of matrix products on a GPU; tf32 is faster and less exact.
-        listener: follows the training; by default what suits the terminal.
-        pace: how often to look at the runs and to write checkpoints.
+        listener: shows progress; by default one that suits the terminal.
+        pace: how often to update the display and to write checkpoints.
         placement: where to train.
     """
     from asymrl.paper.parts import extent, probes_from_json

@@ -27,18 +27,18 @@ WIDTH = 100
 class Compare(Running):
     """Train methods side by side in a world, and say which critic to use there.
 
-    The same command goes on where it was stopped; with more --steps, runs that are finished are made longer.
+    The same command continues an interrupted comparison; with more --steps, finished runs are extended.
     """
 
     world: WorldName
     env_args: EnvArgs = None
     methods: tuple[str, ...] = ()
-    """Methods to compare. By default a2c, a2c-asym-s, a2c-asym-hs, a2c-react-2 and a2c-react-4, or the same of the
-    learner of the preset."""
+    """Methods to compare. By default a2c, a2c-asym-s, a2c-asym-hs, a2c-react-2 and a2c-react-4, or their equivalents
+    for the preset's learner."""
     preset: str | None = None
     """Settings that work for a kind of problem, such as ppo-small; asymrl presets lists them."""
     seeds: int = SEEDS
-    """How many runs of each; at least 2, as there are no intervals otherwise."""
+    """Runs of each method; at least 2, since intervals need two."""
     steps: int = 200_000
     """Steps of each run."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
@@ -46,7 +46,7 @@ class Compare(Running):
     out: Path | None = None
     """Folder of the comparison. None: runs/compare-WORLD."""
     details: Flag = False
-    """Also print whether showing the critic the state helps, and what an exact analysis says about critics here."""
+    """Also print whether giving the critic the state helps, and what exact analysis says about the critics."""
 
     def run(self) -> int:
         from asymrl.api.wanted import compare_folder, comparison_store

@@ -44,12 +44,12 @@ CUDA_13_DRIVER = 580
 
 @dataclass(frozen=True)
 class Doctor:
-    """Show the devices, versions and speed of this machine, and what is missing; the exit status is 1 for a problem."""
+    """Show this machine's devices, versions and speed, and what is missing; exit status 1 means a problem."""
 
     quick: Flag = False
     """Measure no speeds."""
     training: Flag = False
-    """Measure a small training, too; compiling it takes up to a minute the first time."""
+    """Also measure a small training run; compiling it takes up to a minute the first time."""
     quiet: Quiet = False
     json: AsJson = False
 

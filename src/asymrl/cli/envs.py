@@ -27,18 +27,18 @@ Sizes: a number of indices, R^n for a vector of n floats, HxW for a grid.
 Returns: undiscounted, up to the limit; ~ is simulated, a .. b are proven bounds.
 Any size: heaven-hell-N, shopping-N, memory-four-rooms-HxW (H and W odd),
   t-maze-N, rock-sample-N-K.
-Options: behind a colon, as in cleaner:maze_seed=7 or tiger:episodic=true."""
+Options: after a colon, as in cleaner:maze_seed=7 or tiger:episodic=true."""
 
 
 @dataclass(frozen=True)
 class Envs:
     """List the worlds: sizes, discount, time limit, returns of a random and the best policy.
 
-    For worlds that are named, also what a critic may see there (--critic-sees).
+    For each world given, also what a critic may see there (--critic-sees).
     """
 
     worlds: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="WORLD")] = ()
-    """Only these, of any size and with any options, such as heaven-hell-6. By default those with a name."""
+    """Show only these, of any size and with any options, such as heaven-hell-6. By default all named worlds."""
 
     json: AsJson = False
 
@@ -62,9 +62,9 @@ class Envs:
 
 @dataclass(frozen=True)
 class Check:
-    """Say what was understood of a world and what is wrong with it; the exit status is 1 if something is.
+    """Show how asymrl reads a world, and what is wrong with it; the exit status is 1 if something is.
 
-    Of an environment that runs in Python, episodes with random actions are played, some of them twice.
+    In a Python environment it plays episodes with random actions, some of them twice.
     """
 
     world: WorldName
@@ -115,7 +115,7 @@ def _about(env: World, problem: str) -> str:
 
 def _describe(name: str) -> dict[str, Any]:
     from asymrl.solvers.references import known_returns
-    from asymrl.worlds.critic_inputs import critic_meanings
+    from asymrl.worlds.critic_inputs import signal_meanings
 
     env = world_named(name)
     known = known_returns(name)
@@ -131,7 +131,7 @@ def _describe(name: str) -> dict[str, Any]:
         "discount": env.discount,
         "time_limit": env.time_limit,
         "returns": returns,
-        "signals": critic_meanings(env),
+        "signals": signal_meanings(env),
     }
 
 

@@ -59,13 +59,13 @@ class Export:
 
 @dataclass(frozen=True)
 class Convert:
-    """Convert a sweep that was written by a version before 0.2, so that today's commands read it.
+    """Convert a sweep from a version before 0.2, so that current commands can read it.
 
-    Folders of single trainings need no conversion.
+    Folders of `asymrl train` need no conversion.
     """
 
     old: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="OLD")]
-    """Folder of the old sweep; it stays as it is."""
+    """Folder of the old sweep; it is not changed."""
     new: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="NEW")]
     """Folder to make."""
 

@@ -44,7 +44,7 @@ class Play:
     """A .gif film of the whole episode, a .png picture of its last moment, or - for text on the terminal."""
 
     seed: int = 0
-    """Seed of the episode: another one gives another episode."""
+    """Seed of the episode."""
 
     steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: to its end)")] = None
     """Stop the episode after this many steps; 0 shows the start."""
@@ -53,7 +53,7 @@ class Play:
     """Sample the actions, as in training, instead of taking the most likely ones."""
 
     fast: Flag = False
-    """Print all steps at once, one below the other, instead of one after the other in the same place."""
+    """Print all steps at once, one below the other, instead of animating them in place."""
 
     seconds: float = 0.6
     """How long each step is shown."""

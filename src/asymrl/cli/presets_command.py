@@ -17,10 +17,10 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Presets:
-    """List the presets: settings that work for a kind of problem, to be used with --preset."""
+    """List the presets for --preset: settings that work for a kind of problem."""
 
     names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="PRESET")] = ()
-    """Only these. By default all."""
+    """Show only these. By default all."""
 
     json: AsJson = False
 

@@ -34,7 +34,7 @@ ENDINGS = (".gif", ".mp4", ".png")
 class Render:
     """Draw an episode as a film, a picture or text: the true state beside the agent's view.
 
-    Of a trained run, also how likely its actions were and what its critic said.
+    For a trained run, also the probabilities of its actions and the critic's values.
     """
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|FOLDER")]
@@ -66,10 +66,10 @@ class Render:
     """Stop the episode after this many steps; 0 shows the start."""
 
     seconds: float | None = None
-    """How long a film shows each step. Default: 0.4, or what a Gymnasium environment says (render_fps)."""
+    """How long a film shows each step. Default: 0.4, or according to a Gymnasium environment's render_fps."""
 
     picture: Annotated[str | None, tyro.conf.arg(metavar="FILE.py:FUNCTION")] = None
-    """A picture of your own in place of the state: a function draw(ax, state, observation) that draws into matplotlib
+    """Your own picture in place of the state: a function draw(ax, state, observation) that draws into matplotlib
     axes."""
 
     dpi: int = 100

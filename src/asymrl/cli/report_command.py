@@ -22,7 +22,7 @@ ENDINGS = (".html", ".htm")
 class WriteReport:
     """Write an HTML page about the runs in a folder: learning curves, episodes to step through, tables, settings.
 
-    It is one HTML file that needs no network: open it in a browser, send it to somebody, print it.
+    It is one HTML file that needs no network: open it in a browser, send it to a colleague, print it.
     """
 
     folder: AgentFolder
@@ -34,11 +34,11 @@ class WriteReport:
     """How many episodes of the trained agents to step through, where networks were kept; 0 for none."""
 
     starts: Annotated[tuple[int, ...], tyro.conf.arg(metavar="SEED ...", help_behavior_hint="(default: chosen)")] = ()
-    """Seeds of these episodes. By default the best and the worst of 16 starts, then the first others."""
+    """Seeds of these episodes. By default the best and the worst of 16 starts, then others in order."""
 
     greedy: Flag = False
-    """Take the most likely actions in these episodes instead of sampled ones. In finite worlds their exact values are
-    then known more often."""
+    """Take the most likely actions in these episodes instead of sampling. In finite worlds their exact values are then
+    available more often."""
 
     trust: Trust = False
 

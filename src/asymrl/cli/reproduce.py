@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 class Reproduce(Running, NetworkOptions):
     """Reproduce the paper: curves (figure 3), critics (figure 4), or grid (its search for settings).
 
-    `claims` trains nothing: it judges what the paper claims by the runs of curves and critics, and by those of a grid
-    in a folder beside theirs.
+    `claims` trains nothing: it tests the paper's claims against the runs of curves and critics, and of a grid in a
+    neighbouring folder.
 
-    Runs that are in the folder already are not trained again, so a reproduction can be done in pieces; runs that are
-    shorter than what is asked for go on from where they ended.
+    Runs that are already in the folder are not trained again, so a reproduction can be done in pieces; runs that are
+    shorter than requested are extended.
     """
 
     part: Annotated[
@@ -35,25 +35,25 @@ class Reproduce(Running, NetworkOptions):
     env: tuple[str, ...] | None = None
     """Worlds of the paper. None: all; for critics, heaven-hell-4."""
     methods: tuple[str, ...] | None = None
-    """Methods. None: all five; for critics, the three that differ in it; for grid, a2c-asym-hs."""
+    """Methods. None: all five; for critics, a2c, a2c-asym-s and a2c-asym-hs; for grid, a2c-asym-hs."""
     seeds: int | None = None
     """How many seeds. None: 20, as in the paper."""
     steps: int | None = None
     """Steps of each run. None: for curves and critics 10 million, but 2 million in Shopping and 6 million in
     memory-four-rooms-9x9; for grid 2 million."""
     precision: Literal["float32", "tf32"] = "float32"
-    """Arithmetic of matrix products on a GPU that has a faster, less exact one."""
+    """Precision of matrix products on a GPU; tf32 is faster and less exact."""
     quick: Flag = False
     """A version for a quarter of an hour on a laptop: one world, two seeds, 800 000 steps; a short grid."""
     out: Path | None = None
-    """Folder of the runs and figures. None: runs in runs/reproduce-curves, for critics too, or in
-    runs/reproduce-grid, those of --quick in runs/reproduce-quick-...; figures in figures."""
+    """Folder of the runs and figures. None: runs in runs/reproduce-curves (also for critics) or runs/reproduce-grid,
+    with --quick in runs/reproduce-quick-...; figures in figures."""
     from_results: Path | None = None
     """Train nothing; draw from the tables in this folder."""
     until: int | None = None
-    """Draw the curves as they were after this many steps, to compare runs that were not trained for equally long."""
+    """Draw the curves only up to this many steps, to compare runs of different lengths."""
     no_draw: Flag = False
-    """Only train: no figures. For machines without the packages for them."""
+    """Only train: no figures. For machines without the plotting packages."""
 
     def run(self) -> int:
         wanted = self.extent()

@@ -33,23 +33,22 @@ MOST_SHOWN = 3  # runs that failed for the same reason
 
 @dataclass(frozen=True)
 class Running(Placement):
-    """How runs are trained; what comes out does not depend on it."""
+    """How runs are trained. These options do not affect the results."""
 
     minutes: float | None = None
-    """Stop after this many minutes, with a checkpoint, to fit into the slots of a queue. None: at the end."""
+    """Stop with a checkpoint after this many minutes, to fit into a queue's time slots. None: train to the end."""
     checkpoint: Literal["auto", "none"] = "auto"
-    """Whether runs in training are saved, so that a killed training goes on with them."""
+    """Whether to save runs during training, so that they continue if the process is killed."""
     checkpoint_seconds: float = 60.0
     """Seconds between two checkpoints."""
     refresh_seconds: float = 1.5
     """Seconds between two updates of the display and of the metrics."""
     tensorboard: Flag = False
-    """Also write for TensorBoard, into the folder of the runs."""
+    """Also write TensorBoard logs into the folder of the runs."""
     wandb: Flag = False
     """Also report to Weights & Biases."""
     report: Path | None = None
-    """File of the HTML page about the runs that is written at the end. None: report.html beside the other results;
-    see `asymrl report`."""
+    """File for the HTML page written at the end. None: report.html beside the other results; see `asymrl report`."""
     no_report: Flag = False
     """Write no page at the end."""
     quiet: Quiet = False
@@ -120,8 +119,8 @@ class NetworkOptions:
     """Whether a store keeps the networks of its runs."""
 
     keep_networks: Flag = False
-    """Keep the networks of finished runs, to evaluate them or make them longer: some MB each. By default they are kept
-    if there are at most 300 runs."""
+    """Keep the networks of finished runs, to evaluate or extend them: a few MB each. By default they are kept if there
+    are at most 300 runs."""
     no_keep_networks: Flag = False
     """Keep learning curves only."""
 

@@ -24,7 +24,7 @@ WIDTH = 100
 class RunStudy(Running, NetworkOptions):
     """Answer a question that the paper leaves open: prediction, exact analysis, training, tables and a figure.
 
-    Without a name, lists the studies. Runs that are in the folder already are not trained again, so a study can be done
+    Without a name, lists the studies. Runs that are already in the folder are not trained again, so a study can be done
     in pieces.
     """
 
@@ -33,22 +33,22 @@ class RunStudy(Running, NetworkOptions):
     env: tuple[str, ...] | None = None
     """Worlds of the study. None: all."""
     seeds: int | None = None
-    """How many seeds. None: as many as the study has, 20."""
+    """How many seeds. None: the study's own number, 20."""
     steps: int | None = None
-    """Steps of each run. None: as many as the study has."""
+    """Steps of each run. None: the study's own number."""
     quick: Flag = False
     """A version for a quarter of an hour on a laptop: one world, two seeds, short runs, no search for settings."""
     phase: Literal["search", "final", "all"] = "all"
-    """Train the search for settings only, the final runs only, or one after the other."""
+    """Train only the search for settings, only the final runs, or both in order."""
     exact_only: Flag = False
     """Train nothing: only the question, the prediction and the exact analysis."""
     out: Path | None = None
-    """Folder of the runs and figures. None: runs in runs/study-NAME, those of --quick in runs/study-quick-NAME;
-    figures in figures."""
+    """Folder of the runs and figures. None: runs in runs/study-NAME, with --quick in runs/study-quick-NAME; figures in
+    figures."""
     from_results: Path | None = None
-    """Train nothing; tables and figure of the runs in this folder."""
+    """Train nothing; make tables and figures from the runs in this folder."""
     reuse: tuple[Path, ...] = ()
-    """Folders with runs that need not be trained again: those that the study has too are copied."""
+    """Folders with finished runs: those that the study needs are copied instead of trained."""
     no_draw: Flag = False
     """Only train: no exact analysis, tables or figure."""
 

@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sweep(Training, NetworkOptions):
-    """Train every world with every method, every setting and every seed; run again, it does what is missing.
+    """Train every world with every method, every setting and every seed; a second call trains what is missing.
 
-    Settings that are not given are those of the preset, then those that the paper tuned for the world and method, then
-    the defaults of `asymrl train`. What is given here wins over the --config file.
+    Other settings come from the preset, then from what the paper tuned for the world and method, then from the defaults
+    of `asymrl train`. The command line overrides the --config file.
     """
 
     env: tuple[str, ...] = ()
     """Names of worlds."""
     env_args: EnvArgs = None
     methods: tuple[str, ...] = ()
-    """Names of methods. A preset has one of its own."""
+    """Names of methods; with a preset, its own method is the default."""
     preset: str | None = None
     """Settings that work for a kind of problem, such as ppo-small; asymrl presets lists them."""
     seeds: int | None = None
     """How many seeds: 0, 1, ... None: 5, as in `asymrl train`."""
     first_seed: int = 0
-    """The first of them."""
+    """The first seed."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE,...")] = ()
     """Settings and their values to try, such as actor_rate=0.001,0.0003 steps=2M; arguments of the environments as
     env.NAME, such as env.length=5,9."""

@@ -40,7 +40,7 @@ class Theory:
 
     learner: Learner = "a2c"
     """The learner: a2c and ppo learn from a policy gradient, whose bias is computed. For a method of the DQN family,
-    the report is what its Q(h, a) ends with, if --policy, a random or its own policy fills the replay."""
+    the report says what its Q(h, a) converges to if --policy, a random policy or its own policy fills the replay."""
 
     policy: str = "eps-optimal:0.5"
     """The policy to analyse: uniform, optimal, eps-optimal:E (random with probability E), window:K or run:FOLDER."""
@@ -52,15 +52,15 @@ class Theory:
     """Do not list histories with more actions than this."""
 
     mass: float = 0.99
-    """The probability of the histories to follow, for a run whose policy remembers everything."""
+    """Total probability of the histories to follow, for a run whose policy remembers everything."""
 
     seconds: Annotated[float, tyro.conf.arg(metavar="S")] = 60.0
-    """The time limit of the searches for the optimal return, which is between bounds if not found by then, and for
-    reference policies."""
+    """Time limit of the searches for the optimal return and for reference policies; an optimum not found by then is
+    given as bounds."""
 
     critic_sees: Annotated[str | None, tyro.conf.arg(metavar="SIGNAL")] = None
     """Also report on critics that see this: state, belief, sampled-state, time, a signal of the world such as
-    heaven-side, or a sum such as state+time."""
+    heaven-side, or a combination such as state+time."""
 
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
     """Also draw the bias along the tree of histories, the gradient from each critic and, in Heaven-Hell, the values

@@ -33,7 +33,7 @@ class TrainOptions(Training):
     seeds: int = SEEDS
     """How many runs to train; their seeds are 0, 1, ..."""
     seed_list: tuple[int, ...] | None = None
-    """Which seeds instead."""
+    """Train these seeds instead."""
     out: Path | None = None
     """Folder of the runs. None: runs/WORLD-METHOD, with a number if that is taken."""
     config: Path | None = None
@@ -84,8 +84,8 @@ class TrainOptions(Training):
 class Train(TrainOptions, A2CSettings):
     """Train agents in a world, several seeds at once.
 
-    Settings come from the command line, then the --config file, then the --preset, then what the paper tuned for its
-    worlds and methods (learning rates and entropy weight) or the world's own file says (discount), then the defaults
+    Settings come from the command line, then the --config file, then the --preset, then from what the paper tuned for
+    its worlds and methods (learning rates and entropy weight) or the world's file (discount), then from the defaults
     below. They are those of A2C; `asymrl train WORLD --method ppo --help` and `--method dqn --help` show the others.
     """
 
@@ -175,13 +175,13 @@ def _origin(settings: Settings) -> str:
 class Resume(Training):
     """Continue the runs in a folder, to their end or for longer.
 
-    For everything that trains: train, sweep, compare, reproduce and study.
+    Works for runs of train, sweep, compare, reproduce and study.
     """
 
     folder: RunFolder
 
     steps: int | None = None
-    """Train each run for this many steps in all, more than it was started with. None: as it was started."""
+    """Total steps of each run, more than it was started with. None: unchanged."""
 
     trust: Trust = False
 

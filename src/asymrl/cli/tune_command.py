@@ -29,8 +29,8 @@ SHOWN = 10  # trials of the table
 class Tune(Training):
     """Search for settings that work in a world, with Optuna; the best are written into a file for --config.
 
-    Trials that are worse than the median of those before are pruned. The same command goes on where it was stopped, or
-    with more --trials. Needs pip install "asymrl[tune]".
+    Trials that are worse than the median of those before are pruned. The same command continues an interrupted search,
+    or extends it with more --trials. Needs pip install "asymrl[tune]".
     """
 
     world: WorldName
@@ -40,7 +40,7 @@ class Tune(Training):
     preset: str | None = None
     """Settings to begin with, such as ppo-small; asymrl presets lists them."""
     trials: int = TRIALS
-    """Choices of settings to try, in all."""
+    """Total number of trials, each with its own choice of settings."""
     seeds: int = SEEDS
     """Runs of each trial."""
     steps: int = STEPS

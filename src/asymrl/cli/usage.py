@@ -29,8 +29,8 @@ EnvArgs = Annotated[
     Path | None,
     tyro.conf.arg(
         metavar="FILE",
-        help="A TOML file with arguments of the environment's constructor, such as length = 9. They can also stand "
-        "behind the name: tmaze.py:TMaze:length=9,noise=0.1.",
+        help="A TOML file with arguments of the environment's constructor, such as length = 9. They can also "
+        "follow the name: tmaze.py:TMaze:length=9,noise=0.1.",
     ),
 ]
 RunFolder = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER", help="Folder of the runs.")]
@@ -41,7 +41,7 @@ AgentFolder = Annotated[
 Where = Annotated[
     tuple[str, ...],
     tyro.conf.arg(
-        metavar="NAME=VALUE", help="Which runs of the folder, by their settings, such as method=a2c-asym-hs."
+        metavar="NAME=VALUE", help="Select runs of the folder by their settings, such as method=a2c-asym-hs."
     ),
 ]
 RunSeed = Annotated[
@@ -57,9 +57,7 @@ ZOO = "zoo:"  # in front of the name of an agent that ships with asymrl, in plac
 Quiet = Annotated[Flag, tyro.conf.arg(help="Print errors only.")]
 Trust = Annotated[
     Flag,
-    tyro.conf.arg(
-        help="Run the code that the settings of these runs name, although they were not trained here by you."
-    ),
+    tyro.conf.arg(help="Run the code that the settings of these runs name, even though you did not train them here."),
 ]
 AsJson = Annotated[Flag, tyro.conf.arg(help="Print JSON on stdout for other programs instead of text.")]
 

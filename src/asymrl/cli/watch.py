@@ -13,15 +13,15 @@ from asymrl.cli.usage import AgentFolder, Flag, UsageError, open_runs, run_folde
 
 @dataclass(frozen=True)
 class Watch:
-    """Follow a training in the browser: the page of `asymrl report`, with new points as they come.
+    """Follow training in the browser: the page of `asymrl report`, updated as new points arrive.
 
-    Only browsers on this machine can see it, and it shows nothing but these runs. Ctrl-C ends it; the training goes on.
+    Only browsers on this machine can open it, and it shows only these runs. Ctrl-C ends it; training continues.
     """
 
     folder: AgentFolder
 
     port: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: any that is free)")] = None
-    """Port of the address."""
+    """Port to serve on."""
 
     open: Flag = False
     """Also open the page in the browser."""

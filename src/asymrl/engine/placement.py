@@ -13,14 +13,14 @@ class Placement:
     engine: Literal["local", "ray"] = "local"
     """Where to train: on the devices of this machine, or on a Ray cluster (pip install "asymrl[ray]")."""
     ray_address: str | None = None
-    """Address of the Ray cluster. None: the one that this machine belongs to, or one made for the occasion."""
+    """Address of the Ray cluster. None: the one that this machine belongs to, or a new one."""
     lanes: int | None = None
-    """Runs that a pool trains together. None: 1 on a core, as many as pay on an accelerator."""
+    """Runs that a pool trains together. None: 1 on a core, as many as are worthwhile on an accelerator."""
     workers: int | None = None
-    """Pools at the same time on each device. None: one per core of a CPU, 5 on an accelerator."""
+    """Concurrent pools on each device. None: one per core of a CPU, 5 on an accelerator."""
     processes: int | None = None
-    """Put each pool into a process of its own, so many at a time. On NVIDIA GPUs they share the device through MPS,
-    which makes many small pools faster. None: pools are threads of this process."""
+    """Run each pool in its own process, this many at a time. On NVIDIA GPUs they share the device through MPS, which
+    makes many small pools faster. None: pools are threads of this process."""
 
     def __post_init__(self) -> None:
         for name in ("lanes", "workers", "processes"):

@@ -38,67 +38,67 @@ class Settings:
     method: str = ""
     """The learner and what its critic reads, such as a2c-asym-hs, ppo-asym-hs or adqn."""
     preset: str | None = label(None)
-    """Settings that work for a kind of problem, such as ppo-small; asymrl presets lists them. What is given besides
-    wins."""
+    """Settings that work for a kind of problem, such as ppo-small; asymrl presets lists them. Explicit settings
+    override it."""
     steps: int = number(2_000_000)
     """Environment steps to train for."""
     stop_return: float | None = number(None)
-    """End a run sooner, when the mean return of its last 100 episodes reaches this. None: never."""
+    """End a run early, once the mean return of its last 100 episodes reaches this. None: never."""
 
     discount: float = number(0.99)
     """Discount gamma of the learner; returns are reported without it."""
     time_limit: int = 100
-    """Steps of the environment after which an episode is cut off."""
+    """Environment steps after which an episode is truncated."""
     action_repeat: int = 1
-    """Steps of the environment that each action is held for, with rewards added up. All other settings and all
-    reported numbers count actions."""
+    """Environment steps that each action is repeated for; their rewards are summed. All other settings and all reported
+    numbers count actions."""
     bootstrap_truncated: bool = False
-    """Whether an episode that was cut off is worth its last value, rather than nothing (as in the paper)."""
+    """Whether to bootstrap at the end of a truncated episode; the paper does not."""
     normalise_observations: bool = False
-    """Whether numbers in observations and states are normalised by their running mean and spread."""
+    """Whether to normalise numbers in observations and states by their running mean and standard deviation."""
     adam_eps: float = number(1e-4)
     """Epsilon of the Adam optimisers."""
     adam_beta2: float = number(0.999)
-    """How much Adam's mean of squared gradients keeps at each update."""
+    """Decay rate of Adam's mean of squared gradients."""
     clip_norm: float | None = number(None)
-    """Largest norm of a gradient; longer ones are scaled down. None: never."""
+    """Largest gradient norm; larger gradients are scaled down. None: never."""
 
     actor_sees: str | None = None
-    """What the agent sees of an observation with named parts, such as proprioception, or several joined by commas.
-    None: all of it."""
+    """Which named parts of an observation the agent sees, such as proprioception, or several joined by commas. None:
+    all."""
     critic_sees: str = "state"
     """What a critic may read besides the history: state, a part of it that the world names, such as heaven-side, a
     part of the observation, belief, sampled-state, time, or several joined by + or commas, such as state+time."""
     draws: Literal["shared", "independent"] = "shared"
-    """Whether a value and the bootstrap at the same step read the same sampled state, or another draw each."""
+    """Whether the value and the bootstrap at a step read the same sampled state, or a separate draw each."""
     observation_features: str | None = None
-    """A class of your own, FILE.py:CLASS, that makes features of observations. None: by their space."""
+    """Your own class, FILE.py:CLASS, that computes features of observations. None: chosen by their space."""
     state_features: str | None = None
-    """A class of your own, FILE.py:CLASS, that makes features of what the critic sees. None: by its space."""
+    """Your own class, FILE.py:CLASS, that computes features of what the critic sees. None: chosen by its space."""
     memory: str = "gru"
-    """Memory of actor and critic: gru, lstm, rnn, attention, none, a stack such as rnn:attention, or a class of your
-    own, FILE.py:CLASS."""
+    """Memory of actor and critic: gru, lstm, rnn, attention, none, a stack such as rnn:attention, or your own class,
+    FILE.py:CLASS."""
     actor_memory: str | None = None
-    """Memory of the actor alone. None: as `memory` says."""
+    """Memory of the actor alone. None: that of `memory`."""
     critic_memory: str | None = None
-    """Memory of the critic alone. None: as `memory` says."""
+    """Memory of the critic alone. None: that of `memory`."""
     memory_size: int = 128
     """Features of the history."""
     window: int | None = None
-    """Remember only this many last pairs of action and observation. None: what the method says."""
+    """Remember only this many last pairs of action and observation. None: according to the method."""
     attention_heads: int = 2
     """Heads of an attention memory."""
     hidden: tuple[int, ...] | None = None
-    """Hidden layers of policy and value. None: the paper's for this kind of world."""
+    """Sizes of the hidden layers of policy and value. None: the paper's for this kind of world."""
 
     log_points: int = 200
     """Points of the learning curve."""
     evaluation_episodes: int = 0
-    """Episodes to evaluate at each of those points, apart from training. 0: none, as in the paper."""
+    """Evaluation episodes at each of those points, separate from training. 0: none, as in the paper."""
     evaluation_greedy: bool = True
-    """Whether evaluation takes the most likely action, or a sampled one."""
+    """Whether evaluation takes the most likely action instead of sampling."""
     precision: Literal["float32", "tf32"] = "float32"
-    """Arithmetic of matrix products on accelerators that have a faster, less exact one."""
+    """Precision of matrix products on accelerators; tf32 is faster and less exact."""
 
     if TYPE_CHECKING:
         # Which learner's settings a run has is known when it runs.
@@ -244,10 +244,11 @@ class A2CSettings(Settings):
 
     method: str = "a2c-asym-hs"
     """What the critic reads and how long the memory is: a2c, a2c-asym-s, a2c-asym-hs, or a2c-react-k with any k, such
-    as a2c-react-4. Other learners have settings of their own: see the help of --method ppo and --method dqn."""
+    as a2c-react-4. Other learners have their own settings: see the help of --method ppo and --method dqn."""
 
     normalise_rewards: bool = False
-    """Whether rewards are divided by the running spread of discounted returns; reported returns are not."""
+    """Whether to divide rewards by the running standard deviation of discounted returns; reported returns are not
+    scaled."""
     actor_rate: float = number(1e-3)
     """Learning rate of the actor."""
     critic_rate: float = number(1e-3)
@@ -265,7 +266,7 @@ class A2CSettings(Settings):
     episodes: int = 2
     """Episodes E per gradient step."""
     estimator: Literal["td0", "td-n", "td-lambda", "mc"] = "td0"
-    """How Q is estimated, for critic targets and advantages alike."""
+    """How Q is estimated, for both critic targets and advantages."""
     td_n: int = 3
     """Steps of the td-n estimator."""
     td_lambda: float = number(0.7)
@@ -307,18 +308,19 @@ class PPOSettings(Settings):
     adam_eps: float = number(1e-5)
     """Epsilon of the Adam optimiser."""
     bootstrap_truncated: bool = True
-    """Whether an episode that was cut off is worth its last value, rather than nothing."""
+    """Whether to bootstrap at the end of a truncated episode."""
     clip_norm: float | None = number(0.5)
-    """Largest norm of a gradient; longer ones are scaled down. None: never."""
+    """Largest gradient norm; larger gradients are scaled down. None: never."""
 
     normalise_rewards: bool = False
-    """Whether rewards are divided by the running spread of discounted returns; reported returns are not."""
+    """Whether to divide rewards by the running standard deviation of discounted returns; reported returns are not
+    scaled."""
     learning_rate: float = number(2.5e-4)
     """Learning rate at the start."""
     anneal: bool = True
     """Whether the learning rate falls linearly to zero over the run."""
     streams: int = 4
-    """Episodes that run in parallel; each goes on where the last update left it."""
+    """Parallel streams of episodes; each continues where the last update left it."""
     rollout: int = 128
     """Steps of each stream per update."""
     whole_episodes: int = 0
@@ -326,9 +328,9 @@ class PPOSettings(Settings):
     epochs: int = 4
     """Passes over the steps of an update."""
     minibatches: int = 4
-    """Gradient steps per pass; each uses some of the streams, whole."""
+    """Gradient steps per pass; each uses a subset of whole streams."""
     clip_ratio: float | None = number(0.2)
-    """How far the ratio of an action's probability to what it was may be from 1 before it counts no more. None: any."""
+    """How far the probability ratio of an action may be from 1 before it is clipped. None: no limit."""
     gae_lambda: float = number(0.95)
     """Lambda of generalised advantage estimation."""
     value_weight: float = number(0.5)
@@ -336,9 +338,9 @@ class PPOSettings(Settings):
     clip_values: bool = True
     """Whether the value loss is clipped like the ratio, around the values at collection."""
     shared_memory: bool = False
-    """Whether actor and critic have one memory, with two heads on it."""
+    """Whether actor and critic share one memory with two heads."""
     normalise_advantages: bool = True
-    """Whether advantages have mean 0 and standard deviation 1 in each minibatch."""
+    """Whether to normalise advantages to mean 0 and standard deviation 1 in each minibatch."""
     discount_steps: bool = False
     """Whether the policy loss at time t of an episode has the weight gamma^t, as in A2C."""
     entropy_weight: float = number(0.01)
@@ -391,7 +393,7 @@ class DQNSettings(Settings):
     prefill: int = number(50_000)
     """Steps of uniformly random actions before learning begins; they count as steps."""
     train_ratio: float = number(8.0)
-    """Steps to learn from for each step in the world after the prefill."""
+    """Replayed steps per environment step after the prefill."""
     exploration_start: float = number(1.0)
     """Probability of a random action at the start."""
     exploration_end: float = number(0.1)
@@ -405,7 +407,7 @@ class DQNSettings(Settings):
     polyak: float = number(0.001)
     """Share of the networks that enters the targets at each update, for a Polyak target."""
     shared_memory: bool = False
-    """Whether Q(h, a) and Q(h, s, a) have one memory and one optimiser, as in the authors' first version."""
+    """Whether Q(h, a) and Q(h, s, a) share one memory and one optimiser, as in the authors' first version."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

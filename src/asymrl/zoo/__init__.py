@@ -1,4 +1,4 @@
-"""Trained agents that ship with the package: one for each world of the paper that it has been trained in.
+"""Trained agents that ship with the package: one for each world of the paper that has been trained so far.
 
     >>> agent = asymrl.zoo.load("heaven-hell-3")
     >>> agent.card.command

@@ -47,7 +47,7 @@ class Card(NamedTuple):
 
 
 class ShippedAgent(Runs):
-    """A trained agent that ships with the package. It can do what `Runs` can, but cannot be trained on."""
+    """A trained agent that ships with the package. It can do what `Runs` can, except continue training."""
 
     def __init__(self, name: str, folder: Path):
         super().__init__(folder)
@@ -83,7 +83,7 @@ def load(name: str) -> ShippedAgent:
     """The shipped agent of this world.
 
     Raises:
-        RunError: if there is none; the message says which there are.
+        RunError: if there is none; the message lists those that exist.
     """
     if name not in (known := names()):
         raise RunError(f"there is no shipped agent {name!r}; there are {', '.join(known)}")
