@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -144,7 +145,7 @@ def test_memories_of_actor_and_critic_are_text():
 
 def test_every_setting_that_is_a_name_is_text():
     """Also those that are None by default: what the actor sees, and modules of one's own."""
-    named = {"actor_sees": "heights", "observation_features": "a.py:B", "state_features": "a.py:B"}
+    named: dict[str, Any] = {"actor_sees": "heights", "observation_features": "a.py:B", "state_features": "a.py:B"}
     runs = {0: Run(A2CSettings(**named), 0), 1: Run(A2CSettings(), 0)}
     table = runs_table(runs, {}, shown_settings(runs.values()))
     assert {name: table[name].to_list() for name in named} == {name: [value, None] for name, value in named.items()}

@@ -1,6 +1,7 @@
 """A trained policy in NumPy. This file needs nothing else: copy it next to `policy.npz`."""
 
 import json
+from typing import Any
 
 import numpy as np
 
@@ -91,7 +92,7 @@ class NumpyPolicy:
             self.previous_action = -1 if self.sizes is None else np.full(len(self.sizes), -1)
         self._memory = {name: np.zeros((1, *shape), np.float32) for name, shape in self.about["memory"]}
 
-    def act(self, observation):
+    def act(self, observation) -> Any:
         """The next action as the environment takes it, in its own units: an index, an array, or a dict or tuple."""
         self.previous_action = self.draw(self.observe(observation), self.generator)
         return self.to_env(self.previous_action)
@@ -114,7 +115,7 @@ class NumpyPolicy:
             return int(shares.argmax())
         return int(np.sum(np.cumsum(shares)[:-1] <= generator.random()))
 
-    def to_env(self, action):
+    def to_env(self, action) -> Any:
         """An action of the policy as the environment takes it."""
         if self.sizes is None and not self.has_numbers:
             return int(action) + self.actions.get("first", 0)

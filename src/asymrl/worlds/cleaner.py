@@ -185,7 +185,7 @@ def rules_of_cleaner(world: Cleaner) -> ScalarRules | None:
     """A few numbers hold a bit for each floor cell, 1 where it is dirty, and two more the cells of the robots."""
     if not is_unchanged(world, Cleaner, "step", "observe", "first_observation", "_view") or world.end_when_clean:
         return None
-    if isinstance(world.walls, jax.core.Tracer):
+    if not isinstance(world.walls, np.ndarray):
         return None  # a world that is an argument of a compiled function, such as in playback: its maze is not known
     walls, W = np.asarray(world.walls).ravel(), world.walls.shape[1]
     cells = np.flatnonzero(~walls)

@@ -13,6 +13,8 @@ from asymrl.stores.files import RunError
 from asymrl.stores.store import is_store
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from asymrl.engine.listeners import Listener
     from asymrl.engine.placement import Pace, Placement
 
@@ -66,11 +68,12 @@ class ShippedAgent(Runs):
         *,
         steps: int | None = None,
         listener: Listener | None = None,
+        listeners: Sequence[Listener] = (),
         pace: Pace | None = None,
         placement: Placement | None = None,
     ) -> NoReturn:
         """Not possible: raises RunError, which says how to train such an agent."""
-        del steps, listener, pace, placement
+        del steps, listener, listeners, pace, placement
         raise RunError(f"{self.name}: a shipped agent cannot be trained on; `{self.card.command}` trains it again")
 
 
