@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import gymnasium
@@ -62,6 +64,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(allowed_code, "_ALLOWED", set())
     monkeypatch.setattr(user_code, "_LOCATIONS", {})
     monkeypatch.setattr(user_code, "_FILES", {})
+    monkeypatch.setattr(user_code, "_WANTED", set())
     monkeypatch.setenv("ASYMRL_STATE", str(tmp_path / "state"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -205,6 +208,17 @@ def test_installed_environments_need_no_word_unless_they_get_arguments():
     with pytest.raises(RunError, match="would run an installed environment with these arguments"):
         told()
     assert told(trust=True) == []
+
+
+def test_files_in_the_current_folder_are_no_modules_unless_code_is_wanted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    with user_code.user_path():
+        assert os.getcwd() not in sys.path
+    Path("own.py").write_text("VALUE = 1")
+    user_code.load_module("x", "own.py")
+    with user_code.user_path():
+        assert sys.path[0] == os.getcwd()
+    assert os.getcwd() not in sys.path
 
 
 def test_a_copy_must_lie_in_the_store(tmp_path: Path):

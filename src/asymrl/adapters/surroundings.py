@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from typing import NamedTuple
 
 from asymrl.adapters.sources import is_registered, register, registered
-from asymrl.adapters.user_code import Location, locate, locations
+from asymrl.adapters.user_code import Location, import_folders, locate, locations
 from asymrl.worlds.allowed_code import allow, allowed_names
 from asymrl.worlds.registry import split_options
 
@@ -19,12 +20,15 @@ class Surroundings(NamedTuple):
     files: tuple[tuple[str, Location], ...] = ()
     worlds: tuple[tuple[str, bytes], ...] = ()
     """Worlds made in Python, by name."""
+    folders: tuple[str, ...] = ()
+    """Where the modules of those are."""
 
     def set_up(self) -> None:
         """Makes all of it known in this process."""
         import cloudpickle
 
         allow(*self.allowed)
+        sys.path[:0] = [folder for folder in self.folders if folder not in sys.path]
         for source, location in self.files:
             locate(source, location)
         for name, data in self.worlds:
@@ -49,4 +53,5 @@ def surroundings_of(worlds: Collection[str]) -> Surroundings:
                 f"{name} was made in Python and cannot be sent to other processes ({type(error).__name__}: {error}); "
                 "train it without --processes and Ray, or by a name that they can import, FILE.py:CLASS"
             ) from error
-    return Surroundings(allowed_names(), tuple(locations().items()), tuple(sorted(sent.items())))
+    folders = import_folders() if sent else []
+    return Surroundings(allowed_names(), tuple(locations().items()), tuple(sorted(sent.items())), tuple(folders))

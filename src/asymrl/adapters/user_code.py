@@ -33,6 +33,7 @@ class _Loaded(NamedTuple):
     module: ModuleType
 
 
+_WANTED: set[str] = set()  # modules that the user has named or trusts, so that they are imported
 _LOCATIONS: dict[str, Location] = {}  # by the path as names have it
 _FILES: dict[str, _Loaded] = {}  # by absolute path
 
@@ -87,6 +88,7 @@ def locate_class(name: str) -> None:
 
 def load_module(what: str, source: str) -> ModuleType:
     """The module with this name, or in this file that ends in .py. Raises ValueError, beginning with `what`."""
+    _WANTED.add(source)
     try:
         with user_path():
             return _load_file(source) if source.endswith(".py") else importlib.import_module(source)
@@ -195,13 +197,19 @@ def _is_guarded(file: str) -> bool:
     return any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body)
 
 
+def import_folders(*, always: bool = False) -> list[str]:
+    """The folders from which code of the user is imported; see `user_path`."""
+    return [*([os.getcwd()] if _WANTED or always else []), *(loaded.folder for loaded in _FILES.values())]
+
+
 @contextlib.contextmanager
-def user_path() -> Iterator[None]:
+def user_path(*, always: bool = False) -> Iterator[None]:
     """Puts the current folder, as `python -m` does, and the folders of loaded files on the import path.
 
-    Processes started inside this context inherit the path.
+    Processes started inside this context inherit the path. The current folder may be somebody else's, with a file
+    `json.py` in it: it counts only where code of the user is imported, or `always`.
     """
-    folders = [os.getcwd(), *(loaded.folder for loaded in _FILES.values())]
+    folders = import_folders(always=always)
     sys.path[:0] = folders
     try:
         yield

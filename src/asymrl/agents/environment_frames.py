@@ -89,10 +89,11 @@ def _drawing(env: Any, name: str) -> Any:
     if MODE not in env.metadata.get("render_modes", ()):
         env.close()
         raise NoFramesError(f"{name} has no render mode {MODE}, so it draws no pictures of itself")
-    if env.spec is None:
+    spec = env.spec
+    # Gymnasium can make it again unless it is in a wrapper of the user's, whose arguments were not recorded.
+    if spec is None or any(wrapper.kwargs is None for wrapper in spec.additional_wrappers):
         env.unwrapped.render_mode = MODE
         return env
-    spec = env.spec
     env.close()
     try:
         return gymnasium.make(spec, render_mode=MODE, disable_env_checker=True)

@@ -125,7 +125,7 @@ def _copied(path: str, digest: str, data: bytes, copies: dict[str, bytes]) -> st
 def _origin(module: str) -> str | None:
     """Where the outermost package of a module would be imported from. Imports nothing."""
     try:
-        with user_path():
+        with user_path(always=True):
             found = importlib.machinery.PathFinder.find_spec(module.partition(".")[0])
     except (ImportError, ValueError):
         return None
