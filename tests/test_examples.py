@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -221,3 +224,10 @@ def test_networks_of_ones_own_are_trained_resumed_and_trusted(
     kept = json.loads((tmp_path / "run" / "settings.json").read_text())
     assert "own.py" in json.dumps(kept)
     assert [path.name for path in (tmp_path / "run" / "sources").rglob("*.py")] == ["own.py"]
+    elsewhere = {**os.environ, "ASYMRL_STATE": str(tmp_path / "other")}
+    command = [sys.executable, "-m", "asymrl", "evaluate", "run", "--episodes", "2"]
+    asked = subprocess.run(command, env=elsewhere, capture_output=True, text=True, check=False)
+    assert (asked.returncode, len(asked.stderr.splitlines())) == (2, 1)
+    assert "own.py:Waves would run the file" in asked.stderr
+    (tmp_path / "own.py").unlink()
+    subprocess.run([*command, "--trust"], env=elsewhere, capture_output=True, check=True)

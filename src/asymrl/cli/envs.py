@@ -115,7 +115,7 @@ def _about(env: World, problem: str) -> str:
 
 def _describe(name: str) -> dict[str, Any]:
     from asymrl.solvers.references import known_returns
-    from asymrl.worlds.critic_inputs import signal_meanings
+    from asymrl.worlds.critic_inputs import critic_meanings
 
     env = world_named(name)
     known = known_returns(name)
@@ -131,7 +131,7 @@ def _describe(name: str) -> dict[str, Any]:
         "discount": env.discount,
         "time_limit": env.time_limit,
         "returns": returns,
-        "signals": signal_meanings(env),
+        "signals": critic_meanings(env),
     }
 
 
