@@ -189,7 +189,7 @@ function playerPolicy(place, agent, episode, t) {
   let bars;
   if (agent.kind === "entries") {
     bars = row.map(({ shares, mean }, i) => shares
-      ? playerBar(agent.actions[i], shares[episode.chosen[t][i]], `${episode.chosen[t][i]}`, true)
+      ? playerBar(agent.actions[i], shares[episode.chosen[t][i]], numberText(shares[episode.chosen[t][i]]), true)
       : playerBar(agent.actions[i], null, mean.map(numberText).join(" ± ")));
   } else {
     const all = episode.policy.flat();
