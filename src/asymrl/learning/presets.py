@@ -26,39 +26,32 @@ class Preset(NamedTuple):
         return method(self.method).learner
 
 
-_PPO = {"streams": 16, "rollout": 128, "epochs": 4, "minibatches": 4, "memory_size": 64, "hidden": (64,)}
+_PPO = {"streams": 16, "rollout": 64, "epochs": 4, "minibatches": 4, "memory_size": 64, "hidden": (64,)}
+_CONTROL = {"streams": 8, "epochs": 10, "minibatches": 2, "entropy_weight": 0.0}
 
 PRESETS: dict[str, Preset] = {
     "ppo-small": Preset(
         "ppo",
         "a few numbers per observation, discrete actions: CartPole without velocities",
-        {
-            **_PPO,
-            **{"streams": 8, "rollout": 64, "epochs": 10, "minibatches": 2},
-            **{"learning_rate": 1e-3, "discount": 0.98, "gae_lambda": 0.8, "entropy_weight": 0.0},
-        },
+        {**_PPO, **_CONTROL, "learning_rate": 1e-3, "discount": 0.98, "gae_lambda": 0.8},
     ),
     "ppo-control": Preset(
         "ppo",
         "continuous actions, rewards of any size: Pendulum without velocity",
         {
             **_PPO,
-            **{"streams": 8, "rollout": 200, "epochs": 10, "minibatches": 4, "normalise_rewards": True},
-            **{"learning_rate": 1e-3, "discount": 0.9, "gae_lambda": 0.95, "entropy_weight": 0.0},
+            **_CONTROL,
+            **{"learning_rate": 2e-3, "discount": 0.95, "gae_lambda": 0.95},
+            **{"normalise_rewards": True, "clip_values": False},
         },
     ),
     "ppo-memory": Preset(
         "ppo",
         "symbols to remember over many steps: T-maze, POPGym",
-        {**_PPO, "learning_rate": 1e-3, "entropy_weight": 0.03},
-    ),
-    "ppo-grid": Preset(
-        "ppo",
-        "a view of symbols, a reward at the end: MiniGrid",
-        {**_PPO, "rollout": 32, "learning_rate": 1e-3, "entropy_weight": 0.03},
+        {**_PPO, **{"rollout": 128, "epochs": 8, "minibatches": 8, "learning_rate": 1e-3, "entropy_weight": 0.01}},
     ),
     "ppo-image": Preset(
-        "ppo", "small images, discrete actions", {**_PPO, "learning_rate": 5e-4, "entropy_weight": 0.01}
+        "ppo", "small images, discrete actions", {**_PPO, "learning_rate": 1e-3, "entropy_weight": 0.01}
     ),
     "a2c-short": Preset(
         "a2c",
