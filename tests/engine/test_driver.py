@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from asymrl.api.wanted import sweep_runs
+from asymrl.api.wanted import take_store
 from asymrl.engine import floor as floor_module
-from asymrl.engine.driver import Outcome, train_store
+from asymrl.engine.driver import Outcome, _Driver, train_store
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.listeners import Everyone, StopRuns
 from asymrl.engine.placement import Pace, Placement
@@ -90,8 +91,7 @@ def test_a_pool_that_does_not_fit_is_halved_and_a_broken_shape_is_recorded(
 
 
 def test_a_world_that_does_not_exist_breaks_its_runs_only(undisturbed: Path, tmp_path: Path):
-    axes = {name: [getattr(SHORT, name)] for name in ("memory_size", "hidden", "time_limit", "log_points")}
-    runs = sweep_runs(["nowhere-3", SHORT.world], [SHORT.method], {**axes, "steps": [450]}, [2])
+    runs = [Run(replace(SHORT, world=world, steps=450), 2) for world in ("nowhere-3", SHORT.world)]
     recorder = Recorder()
     outcome = train(tmp_path, runs, recorder)
     ((label, reason),) = outcome.failures.items()
@@ -319,3 +319,37 @@ def test_all_listeners_are_told_whatever_one_of_them_raises():
         Everyone(several).points(0, None)  # pyright: ignore[reportArgumentType]
     assert stop.value.numbers == {1, 2, 3}
     assert all(each.said == ["told"] for each in several)
+
+
+def test_runs_whose_checkpoints_are_gone_begin_again(undisturbed: Path, tmp_path: Path):
+    folder = tmp_path / "runs"
+    shutil.copytree(undisturbed, folder)
+    shutil.rmtree(folder / "checkpoint")
+    store, recorder = take_store(folder), Recorder()
+    assert len(store.unfinished()) == len(store)
+    try:
+        driver = _Driver(store, recorder, 0.0, None, Pace(), Placement(), {})
+        assert all(each.saved is None for each in driver._assignments(range(len(store))))
+    finally:
+        store.release()
+    assert f"begin again: {folder / 'checkpoint'} has no state of them" in recorder.said[0]
+
+
+def test_another_layout_is_mentioned_once(undisturbed: Path, tmp_path: Path):
+    folder = tmp_path / "runs"
+    shutil.copytree(undisturbed, folder)
+    store, recorder = Store.take(folder), Recorder()
+    try:
+        driver = _Driver(store, recorder, 0.0, None, Pace(), Placement(), {})
+        ((_, saved), *_) = store.saved([0])
+        assert saved.layout is not None
+        store.checkpoints.layout = saved.layout
+        driver._assignments([0, 1])
+        assert recorder.said == []
+        store.checkpoints.layout = saved.layout._replace(threads=saved.layout.threads + 3)
+        driver._assignments([0, 1])
+    finally:
+        store.release()
+    (said,) = recorder.said
+    assert f"with {saved.layout.threads} threads so far, now on" in said
+    assert "identical up to rounding at first, then diverge" in said

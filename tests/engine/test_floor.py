@@ -17,6 +17,7 @@ from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Retired
 from asymrl.engine.floor import (
     Floor,
     OutOfMemoryError,
+    Told,
     is_device_lost,
     is_out_of_memory,
     open_pool,
@@ -130,7 +131,9 @@ class PoolsOnAFloor(RuleBasedStateMachine):
         pool = data.draw(st.sampled_from([pool for pool, runs in self.held.items() if runs]))
         self.checkpoints += 1
         self.version |= dict.fromkeys(self.held[pool], self.checkpoints)
-        self.floor.report(pool, Checkpointed(saved(list(self.held[pool].values()), self.checkpoints)))
+        event = Checkpointed(saved(list(self.held[pool].values()), self.checkpoints))
+        self.floor.report(pool, event)
+        self.floor.handled(Told(pool, event))  # the disk is fast
 
     @precondition(lambda self: self.orders)
     @rule(data=st.data(), out_of_memory=st.booleans())
@@ -379,3 +382,36 @@ def test_a_pool_that_needs_more_than_there_is_is_not_begun(monkeypatch: pytest.M
 def test_how_many_lanes_a_pool_has(platform: str, places: int, waiting: int, of_all: int, lanes: int):
     assert driver.lanes_for(platform, None, places)(SHAPES[0], waiting, of_all) == lanes
     assert driver.lanes_for(platform, 3, places)(SHAPES[0], waiting, of_all) == 3
+
+
+def test_pools_wait_for_a_disk_that_is_slower_than_they_are():
+    given = assignments(1, SHAPES[0])
+    floor = Floor(given, lambda *_: 1, one_pool_per_shape=False)
+    floor.pick("core 0", 0)
+    floor.take("core 0", 1)
+    written = threading.Thread(target=_report_often, args=(floor, given[0].run), daemon=True)
+    written.start()
+    written.join(0.3)
+    assert written.is_alive()
+    assert floor.events.qsize() == floor_module.MOST_UNWRITTEN
+    for _ in range(10):
+        floor.handled(floor.events.get(timeout=10))
+    written.join(10)
+    assert not written.is_alive()
+
+
+def test_a_pool_that_waits_for_the_disk_can_be_stopped():
+    given = assignments(1, SHAPES[0])
+    floor = Floor(given, lambda *_: 1, one_pool_per_shape=False)
+    floor.pick("core 0", 0)
+    floor.take("core 0", 1)
+    written = threading.Thread(target=_report_often, args=(floor, given[0].run), daemon=True)
+    written.start()
+    floor.stop()
+    written.join(10)
+    assert not written.is_alive()
+
+
+def _report_often(floor: Floor, run: Run) -> None:
+    for version in range(10):
+        floor.report("core 0", Checkpointed(saved([run], version)))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from asymrl.engine import loop, pool as pool_module
-from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
+from asymrl.engine.events import Advanced, Checkpointed, Event, Failed, Retired
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
 from asymrl.engine.placement import Pace
@@ -314,3 +314,15 @@ def test_a_run_that_ends_early_does_not_make_the_next_calls_longer():
     most = max(run.settings.steps for run in RUNS)  # an update has at least one step
     assert pool._updates <= 16 * most
     pool.close()
+
+
+def test_a_damaged_state_breaks_its_own_run_only():
+    whole = train(2, assignments(RUNS[:1]), Pace(refresh_seconds=0.02, checkpoint_seconds=0), most_calls=2)
+    saved = whole.of(Checkpointed)[-1].saved
+    arrays = {**saved.arrays, "logged": saved.arrays["logged"].astype(np.int64)}
+    damaged = Assignment(5, RUNS[0], saved._replace(arrays=arrays))
+    queue = train(2, [damaged, Assignment(0, RUNS[0], saved)])
+    (failed,) = queue.of(Failed)
+    assert (failed.number, failed.saved) == (5, None)
+    assert failed.reason.startswith("its saved state does not fit its settings: array logged is int64[1], expected")
+    assert set(queue.retired()) == {0}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from asymrl.adapters.surroundings import surroundings_of
 from asymrl.adapters.user_code import locate_class
 from asymrl.learning.methods import DQN_METHODS, PAPER_METHODS, PPO_METHODS, method
-from asymrl.learning.settings import DQNSettings, Settings, new_settings, own_values
+from asymrl.learning.settings import Settings, new_settings, own_values
 from asymrl.stores.files import RunError
 from asymrl.stores.hyperparameters import tuned
 from asymrl.stores.options import method_of, resolve
@@ -168,11 +168,12 @@ def check_trainable(runs: Sequence[Run], placement: Placement | None = None) -> 
 
 def check_memory(shapes: Collection[Settings]) -> None:
     """Raises ValueError if a run of one of these shapes does not fit into the memory of this machine's devices."""
-    if not any(isinstance(shape, DQNSettings) for shape in shapes):
-        return
     import jax
 
-    from asymrl.engine.memory_plan import MemoryPlan, memory_of
+    from asymrl.engine.memory_plan import MemoryPlan, is_large, memory_of
+
+    if not any(map(is_large, shapes)):
+        return
 
     device = jax.local_devices()[0]
     for shape in shapes:
@@ -204,6 +205,7 @@ def take_store(
     try:
         if steps is not None:
             store.extend(steps)
+        store.forget_lost_networks()
     except BaseException:
         store.release()
         raise

@@ -192,7 +192,13 @@ class Resume(Training):
         options, trackers = self.options(), self.trackers()
         with user_errors():
             store = take_store(self.folder, self.steps, trust=self.trust, placement=options["placement"])
-        return self.train(store, options, trackers, probes_from_json(store.probes))
+        with user_errors(self.folder):
+            try:
+                probes = probes_from_json(store.probes)
+            except ValueError:
+                store.release()
+                raise
+        return self.train(store, options, trackers, probes)
 
 
 def read_config(path: Path) -> dict[str, Any]:

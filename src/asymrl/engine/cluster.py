@@ -79,7 +79,7 @@ class RayWorkers:
         per_gpu = workers or 1
         self.resources = {"num_gpus": 1 / per_gpu, "num_cpus": 1} if self.gpus else {"num_cpus": 1}
         self.platform, self.places = "gpu" if self.gpus else "cpu", self._room()
-        self.plan = None  # each worker looks at what its device has left
+        self.plan, self.layout = None, None  # each worker looks at what its device has left
         self._threads: list[threading.Thread] = []
 
     def start(self, floor: Floor) -> None:

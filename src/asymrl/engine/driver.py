@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from asymrl.engine.listeners import Probe
     from asymrl.engine.memory_plan import MemoryPlan
     from asymrl.engine.workers import Workers
+    from asymrl.stores.checkpoint import DeviceLayout
 
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 5.0  # after which one is told what a training that is stopped waits for
@@ -168,6 +169,7 @@ class _Driver:
         from asymrl.engine.floor import Floor
 
         workers = self._workers()
+        self.store.checkpoints.layout = workers.layout
         possible = self._possible(numbers, workers.plan)
         self.compilations.expected = len({self.store.runs[number].settings.shape() for number in possible})
         assignments = self._assignments(possible)
@@ -213,9 +215,12 @@ class _Driver:
                     self.listener.say(_waiting(floor.held_runs()))
                     is_said = True
             try:
-                self._handle(floor.events.get(timeout=LOOK_SECONDS))
+                told = floor.events.get(timeout=LOOK_SECONDS)
             except queue.Empty:
                 self._show()
+            else:
+                self._handle(told)
+                floor.handled(told)
             self._write()
 
     def _drain(self, floor: Floor) -> None:
@@ -286,7 +291,9 @@ class _Driver:
             for number in numbers
             for run in [self.store.runs[number]]
         }
+        layouts = []
         for held, saved in self.store.saved(numbers, self.listener.say):
+            layouts.append(saved.layout)
             for row, number in enumerate(held):
                 one = saved.only([row])
                 assignments[number] = assignments[number]._replace(saved=one)
@@ -296,7 +303,29 @@ class _Driver:
         for number in numbers:
             if number not in self.steps_before:
                 self.points_told[number] = 0
+        self._say_what_differs(layouts)
+        self._begin_again([number for number in numbers if number not in self.steps_before])
         return list(assignments.values())
+
+    def _say_what_differs(self, layouts: Sequence[DeviceLayout | None]) -> None:
+        """Says once that runs go on elsewhere than they began."""
+        now = self.store.checkpoints.layout
+        others = [layout for layout in layouts if layout is not None and now is not None and layout != now]
+        if others and now is not None:
+            self.listener.say(
+                f"trained on {others[0].described} so far, now on {now.described}: the results are identical up to "
+                "rounding at first, then diverge from those of an uninterrupted training"
+            )
+
+    def _begin_again(self, numbers: Sequence[int]) -> None:
+        """Forgets what runs have reached whose states are gone, and says so."""
+        lost = [number for number in numbers if self.results.get(number, RunResult()).timesteps]
+        lost += [number for number in self.store.lost if number in numbers]
+        for number in lost:
+            self.results.pop(number, None)
+        if lost:
+            where = self.store.checkpoints.folder
+            self.listener.say(f"{self._labels(lost)} begin{'s' * (len(lost) == 1)} again: {where} has no state of them")
 
     def _handle(self, told: Told) -> None:
         """Writes and shows what happened."""

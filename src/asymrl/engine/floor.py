@@ -22,6 +22,7 @@ from asymrl.stores.wording import plural, size_text
 from asymrl.worlds.stepped_world import UserCodeError
 
 MOST_LOSSES = 5  # pools that one run may lose before it counts as broken
+MOST_UNWRITTEN = 3  # states of a pool that wait to be written
 TURN_SECONDS, TURN_SHARE = 2.0, 0.02  # a run steps aside for one that needs so much longer
 
 LanesOf = Callable[[Settings, int, int], int]
@@ -81,6 +82,7 @@ class Floor:
             self._waiting.setdefault(each.run.settings.shape(), collections.deque()).append(each)
         self._most_lanes: dict[Settings, int] = {}
         self._holdings: dict[str, _Holding] = collections.defaultdict(_Holding)
+        self._unwritten: collections.Counter[str] = collections.Counter()  # states that pools have handed over
         self._losses: collections.Counter[int | Settings] = collections.Counter()  # of runs and of shapes
         self._last_failure = "nothing is left to train it on"
         self._seconds_left: dict[int, float] = {}  # of runs, when they were last in a pool with one lane
@@ -216,6 +218,11 @@ class Floor:
     def report(self, pool: str, event: Event) -> None:
         """Passes on what happened, and remembers what it means for the runs of the pool."""
         with self._changed:
+            if getattr(event, "saved", None) is not None:
+                # Where the disk is slower than pools train, they wait, rather than fill the memory with states.
+                while self._unwritten[pool] >= MOST_UNWRITTEN and not self._stopped:
+                    self._changed.wait(timeout=1.0)
+                self._unwritten[pool] += 1
             runs = self._holdings[pool].runs
             if isinstance(event, Retired | Failed):
                 runs.pop(event.number, None)
@@ -229,6 +236,13 @@ class Floor:
                     runs[given.number] = given._replace(saved=event.saved.only([row]))
             self._changed.notify_all()
         self.events.put(Told(pool, event))
+
+    def handled(self, told: Told) -> None:
+        """What a pool told was written."""
+        if getattr(told.event, "saved", None) is not None:
+            with self._changed:
+                self._unwritten[told.pool] -= 1
+                self._changed.notify_all()
 
     def close(self, pool: str) -> None:
         """The pool has nothing to do any more, or was stopped after its last checkpoint."""

@@ -51,6 +51,8 @@ def train_pool(pool: Pool, work: Work, pace: Pace, turns: Turns | None = None) -
     while not work.is_stopped():
         if pool.free and (given := work.take(pool.free)):
             pool.admit(given)
+        for each in pool.failed():
+            work.report(each)
         if pool.is_empty:
             return
         took, is_queue_empty = 0.0, pool.free > 0

@@ -21,6 +21,7 @@ MEMORY_SHARE = 0.8  # of what there is may be planned for
 # runs move to other lanes.
 COPIES = {"cpu": 4}
 COPIES_ELSEWHERE = 2
+LARGE_LAYER = 4096  # units; a memory of that size has 200 MB of weights
 
 
 class MemoryPlan:
@@ -34,11 +35,11 @@ class MemoryPlan:
         self._platform, self._there, self._is_shared, self.pools = platform, there, is_shared, pools
 
     def bytes_of(self, shape: Settings) -> int:
-        """What a run of this shape takes, with the copies that are made of it; 0 for learners without a replay.
+        """What a run of this shape takes, with the copies that are made of it; 0 where that is little.
 
-        Those are small, and their programs say what they need once they are compiled.
+        Programs of small networks without a replay say what they need once they are compiled.
         """
-        if not isinstance(shape, DQNSettings):
+        if not is_large(shape):
             return 0
         return COPIES.get(self._platform, COPIES_ELSEWHERE) * bytes_of_run(shape)
 
@@ -61,8 +62,9 @@ class MemoryPlan:
         raise ValueError(f"{what}, and {have}{self._remedy(shape)}")
 
     def _remedy(self, shape: Settings) -> str:
-        """A shorter replay that fits, if there is one."""
-        assert isinstance(shape, DQNSettings)
+        """What to make smaller: a shorter replay that fits, if there is one."""
+        if not isinstance(shape, DQNSettings):
+            return "; choose a smaller memory_size or fewer hidden units"
         assert self._there is not None
         least = shape.horizon + 1
         smallest = self.bytes_of(replace(shape, replay_steps=least))
@@ -72,6 +74,12 @@ class MemoryPlan:
             return ""
         digits = 10 ** max(int(math.log10(steps)) - 1, 0)
         return f"; --replay-steps {max(steps // digits * digits, least)} fits"
+
+
+def is_large(shape: Settings) -> bool:
+    """Whether a run of this shape may need much memory: for a replay, or for networks of an unusual size."""
+    widest = max([shape.memory_size, *(shape.hidden or ())])
+    return isinstance(shape, DQNSettings) or widest > LARGE_LAYER
 
 
 @functools.lru_cache(maxsize=1000)

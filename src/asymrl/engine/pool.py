@@ -22,7 +22,7 @@ from asymrl.learning.program import LaneError, Program, Trainer
 from asymrl.learning.settings import Settings
 from asymrl.learning.state import RunState
 from asymrl.stores.checkpoint import SavedRuns, joined
-from asymrl.stores.states import from_saved, key_kind, to_arrays
+from asymrl.stores.states import from_saved, key_kind, saved_problem, to_arrays
 from asymrl.stores.tables import STOPPED, TRAINING, RunResult
 
 FIRST_UPDATES = 4  # in the first call, before anything is known about the speed
@@ -67,13 +67,13 @@ class Pool:
         self.lanes = [None] * len(self.lanes)
 
     def admit(self, assignments: Sequence[Assignment]) -> None:
-        """Puts runs into free lanes. Raises ValueError if a saved state does not fit its settings."""
+        """Puts runs into free lanes, except those whose saved state does not fit their settings: see `failed`."""
         together = min(len(self.lanes), ADMITTED_TOGETHER)
         for i in range(0, len(assignments), together):
             part = assignments[i : i + together]
             free = [lane for lane, there in enumerate(self.lanes) if there is None][: len(part)]
             new = [each for each in part if each.saved is None]
-            old = [each for each in part if each.saved is not None]
+            old = [each for each in part if each.saved is not None and not self._refuses(each)]
             if new:
                 seeds = [each.run.seed for each in new]
                 padded = np.asarray(seeds + seeds[:1] * (together - len(seeds)), np.uint32)
@@ -81,10 +81,20 @@ class Pool:
             if old:
                 saved = joined([each.saved for each in old if each.saved is not None])
                 rows = [*range(len(old)), *[0] * (together - len(old))]
-                self._put(from_saved(self.program, saved.only(rows)), old, free[len(new) :])
+                self._put(from_saved(self.program, saved.only(rows)), old, free[len(new) :][: len(old)])
+        if self.is_empty:
+            return
         self._numbers = self._lane_numbers()
         assert self._states is not None
         self.snapshot = Snapshot.of(self._states)
+
+    def _refuses(self, given: Assignment) -> bool:
+        """Whether the saved state of a run does not fit its settings; `failed` says so."""
+        assert given.saved is not None
+        if problem := saved_problem(self.program, given.saved):
+            reason = f"its saved state does not fit its settings: {problem}"
+            self._failed.append(Failed(given.number, reason, None))
+        return problem is not None
 
     def _put(self, states: RunState, assignments: Sequence[Assignment], lanes: list[int]) -> None:
         """Puts the first of these states into lanes."""

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
 
@@ -26,6 +26,7 @@ from asymrl.engine.interrupts import POOL_THREAD
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.memory_plan import MemoryPlan, memory_of
 from asymrl.engine.placement import Pace
+from asymrl.stores.checkpoint import DeviceLayout
 
 MPS_CONTROL = "nvidia-cuda-mps-control"
 ENDING_SECONDS = 0.5  # that threads have to end; those that still compile do not matter any more
@@ -50,6 +51,11 @@ class Workers(Protocol):
         """How much memory their pools have, where that is known."""
         ...
 
+    @property
+    def layout(self) -> DeviceLayout | None:
+        """On which devices they train, where that is known."""
+        ...
+
     def start(self, floor: Floor) -> None: ...
 
     def is_alive(self) -> bool: ...
@@ -66,7 +72,7 @@ class ThreadWorkers:
         """`seats`: a name and a device for each pool."""
         self._seats, self.pace, self.places = seats, pace, pools_per_shape
         device = seats[0][1]
-        self.platform = device.platform
+        self.platform, self.layout = device.platform, layout_of([device for _, device in seats])
         is_cpu, there = device.platform == "cpu", memory_of(device)
         self.plan = MemoryPlan(device.platform, there, is_shared=is_cpu, pools=len(seats) if is_cpu else 1)
         self._threads: list[threading.Thread] = []
@@ -189,6 +195,7 @@ class ProcessWorkers:
         self.processes, self.pace, self.devices = processes, pace, devices
         self.platform, self.places = platform or "cpu", processes
         self.plan = None  # each process looks at what its device has left
+        self.layout: DeviceLayout | None = None
         self._platform = platform
         self._keepers: list[_Keeper] = []
         self._exit = contextlib.ExitStack()
@@ -284,12 +291,20 @@ def local_workers(pace: Pace, *, workers: int | None, processes: int | None) -> 
     devices = list(jax.local_devices())
     platform = devices[0].platform
     if processes is not None:
-        return ProcessWorkers(processes, pace=pace, devices=len(devices), platform=platform)
+        apart = ProcessWorkers(processes, pace=pace, devices=len(devices), platform=platform)
+        apart.layout = layout_of(devices)
+        return apart
     if platform == "cpu":
         seats = [(f"core {i}", devices[i % len(devices)]) for i in range(workers or cores())]
     else:
         seats = [(f"{platform} {device.id}.{i}", device) for i in range(workers or 5) for device in devices]
     return ThreadWorkers(seats, pace, pools_per_shape=1 if platform == "cpu" else len(devices))
+
+
+def layout_of(devices: Sequence[Any]) -> DeviceLayout:
+    """These devices, some of which may be there several times, and the threads of this process."""
+    first = devices[0]
+    return DeviceLayout(first.platform, first.device_kind, len({device.id for device in devices}), cores())
 
 
 def cores() -> int:

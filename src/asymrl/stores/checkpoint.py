@@ -34,6 +34,29 @@ class DamagedError(RunError):
     """A checkpoint is not what was written."""
 
 
+class DeviceLayout(NamedTuple):
+    """What decides how sums are rounded: bit for bit the same results need the same layout."""
+
+    platform: str
+    kind: str
+    """Of the devices."""
+    devices: int
+    threads: int
+    """That the process may use."""
+
+    @property
+    def described(self) -> str:
+        return f"{self.devices} × {self.kind} ({self.platform}) with {self.threads} threads"
+
+    @classmethod
+    def from_json(cls, data: Any) -> DeviceLayout | None:
+        """The inverse of `_asdict`; None for data that are none."""
+        if not isinstance(data, dict) or set(data) != set(cls._fields):
+            return None
+        kinds = {"platform": str, "kind": str, "devices": int, "threads": int}
+        return cls(**data) if all(isinstance(data[name], kind) for name, kind in kinds.items()) else None
+
+
 class SavedRuns(NamedTuple):
     """Some runs as far as they were trained."""
 
@@ -44,6 +67,8 @@ class SavedRuns(NamedTuple):
     """Name of the random number generator."""
     seconds: tuple[float, ...]
     """Time that was spent on each run."""
+    layout: DeviceLayout | None = None
+    """Where they were trained last, if that is known."""
 
     def only(self, rows: Sequence[int]) -> SavedRuns:
         """The same for some of the runs, which do not depend on the others."""
@@ -97,6 +122,8 @@ class Checkpoints:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self.layout: DeviceLayout | None = None
+        """Where runs are trained now, to be written into their checkpoints."""
         self._index: dict[Path, tuple[str, frozenset[Any]]] = {}  # pool and keys of the runs
 
     def save(self, saved: SavedRuns, pool: str) -> Path:
@@ -113,6 +140,7 @@ class Checkpoints:
         manifest = {
             "format": FORMAT,
             "pool": pool,
+            **({} if self.layout is None else {"layout": self.layout._asdict()}),
             **run_lists.to_json(saved.runs),
             "updates": saved.arrays["updates"].tolist(),
             "timesteps": saved.arrays["timesteps"].tolist(),
@@ -165,7 +193,8 @@ class Checkpoints:
                 from asymrl.learning.state import upgrade_array_names
 
                 arrays = upgrade_array_names(arrays)
-            yield SavedRuns(runs, arrays, manifest["key_kind"], seconds).only(rows)._replace(runs=now)
+            saved = SavedRuns(runs, arrays, manifest["key_kind"], seconds).only(rows)
+            yield saved._replace(runs=now, layout=DeviceLayout.from_json(manifest.get("layout")))
         if missing and damaged is not None and not self._holds_another(damaged):
             raise RunError(
                 f"{damaged}. There is no other checkpoint to go back to; nothing was changed. Restore the file, or "

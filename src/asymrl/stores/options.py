@@ -99,7 +99,8 @@ def checked_values(values: Mapping[str, Any], where: str, method: str | None = N
     Raises:
         RunError: naming `where`, the setting and what it expects.
     """
-    checked, hints = {}, _types(values.get("method", method))
+    name = values.get("method", method)
+    checked, hints = {}, _types(name if isinstance(name, str) else None)
     for name, value in values.items():
         if name.startswith(PREFIX):
             raise RunError(f"{where}: {name} is an argument of an environment; give it behind the name, or to a sweep")

@@ -59,8 +59,32 @@ def from_saved(program: Program, saved: SavedRuns, *, to_train: bool = True) -> 
         ValueError: naming the first array that is missing, superfluous or of another shape or type.
     """
     shapes, static = eqx.partition(program.template(), lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
-    paths, structure = jax.tree_util.tree_flatten_with_path(shapes)
-    expected, arrays = {_name(path): leaf for path, leaf in paths}, saved.states()
+    found = _fitting_arrays(program, saved, to_train=to_train)
+    leaves = [
+        leaf
+        if isinstance(leaf, jax.ShapeDtypeStruct)
+        else jax.random.wrap_key_data(jax.numpy.asarray(leaf))
+        if name == KEY
+        else jax.numpy.asarray(leaf)
+        for name, leaf in found.items()
+    ]
+    return eqx.combine(jax.tree.unflatten(jax.tree.structure(shapes), leaves), static)
+
+
+def saved_problem(program: Program, saved: SavedRuns) -> str | None:
+    """Why runs cannot go on from where they were saved, or None if they can."""
+    try:
+        _fitting_arrays(program, saved, to_train=True)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> dict[str, Any]:
+    """The saved arrays by name, in the order of the leaves of a run; a shape for each that was left out."""
+    shapes = eqx.filter(program.template(), lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
+    expected = {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(shapes)}
+    arrays = saved.states()
     left_out = {name for name in expected if _is_for_training(name)}
     if left_out and not left_out & set(arrays):
         if to_train:
@@ -70,28 +94,22 @@ def from_saved(program: Program, saved: SavedRuns, *, to_train: bool = True) -> 
     if odd := sorted(set(expected) ^ set(arrays)):
         raise ValueError(f"array {odd[0]} is {'missing' if odd[0] in expected else 'not one of these networks'}")
     arrays = _with_room(arrays, expected["curve"].shape[0])
-    leaves = []
     for name, leaf in expected.items():
         found, shape = arrays[name], (len(saved.runs), *leaf.shape)
-        if found is leaf:
-            leaves.append(leaf)
-        elif name == KEY:
-            leaves.append(_keys(found, len(saved.runs), saved.key_kind))
-        elif found.shape != shape or found.dtype != leaf.dtype:
+        if name == KEY:
+            _check_keys(found, len(saved.runs), saved.key_kind)
+        elif found is not leaf and (found.shape != shape or found.dtype != leaf.dtype):
             raise ValueError(f"array {name} is {found.dtype}{list(found.shape)}, expected {leaf.dtype}{list(shape)}")
-        else:
-            leaves.append(jax.numpy.asarray(found))
-    return eqx.combine(jax.tree.unflatten(structure, leaves), static)
+    return {name: arrays[name] for name in expected}
 
 
-def _keys(data: np.ndarray, count: int, kind: str) -> jax.Array:
+def _check_keys(data: np.ndarray, count: int, kind: str) -> None:
     wanted = str(jax.random.key_impl(jax.random.key(0)))
     if kind != wanted:
         raise ValueError(f"its random numbers are of the kind {kind}; set JAX_DEFAULT_PRNG_IMPL={kind} to go on")
     shape = (count, *jax.random.key_data(jax.random.key(0)).shape)
     if data.shape != shape or data.dtype != np.uint32:
         raise ValueError(f"array {KEY} is {data.dtype}{list(data.shape)}, expected uint32{list(shape)}")
-    return jax.random.wrap_key_data(jax.numpy.asarray(data))
 
 
 def _with_room(arrays: dict[str, np.ndarray], points: int) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ import numpy as np
 from asymrl.adapters.sources import pomdp_path
 from asymrl.reading import UnreadableError, read_json, read_regular
 from asymrl.stores import runs as run_lists
-from asymrl.stores.checkpoint import Checkpoints, SavedRuns
+from asymrl.stores.checkpoint import Checkpoints, SavedRuns, manifests
 from asymrl.stores.files import UNFINISHED, Lock, RunError, write_whole
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import (
@@ -77,6 +77,8 @@ class Store:
         """What is measured during training, by world; data that the one who asked for it can read."""
         self.checkpoints = Checkpoints(path / "checkpoint")
         self._results: dict[int, RunResult] | None = None
+        self.lost: tuple[int, ...] = ()
+        """Runs that were over but have to begin again, as their networks are gone."""
 
     @classmethod
     def create(
@@ -230,6 +232,12 @@ class Store:
         if self._results is None:
             self._results = self._read_results()
         return self._results
+
+    def forget_lost_networks(self) -> None:
+        """Lets all runs begin again if their networks should be there, but no checkpoint is."""
+        if self.keeps_networks and not manifests(self.checkpoints.folder):
+            self.lost = tuple(n for n, result in self.results().items() if result.is_over)
+            self._results = {n: result for n, result in self.results().items() if n not in self.lost}
 
     def _recover_results(self) -> None:
         """Forgets tables that are damaged, if the checkpoints hold everything that they said."""
