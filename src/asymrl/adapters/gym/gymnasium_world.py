@@ -209,7 +209,7 @@ def _constructor(title: str, spec: EnvSpec) -> Callable[..., Any]:
         return spec.entry_point
     try:
         return load_env_creator(str(spec.entry_point))
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, gymnasium.error.Error) as error:
         raise ValueError(f"world {title!r}: {spec.entry_point} cannot be imported: {error}") from error
 
 
