@@ -36,6 +36,7 @@ OTHER_SHAPES: dict[str, Any] = {
     "method": "a2c",
     "entropy_schedule": "constant",
     "episodes": 3,
+    "update_steps": 50,
     "time_limit": 50,
     "action_repeat": 2,
     "bootstrap_truncated": True,

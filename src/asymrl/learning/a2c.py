@@ -23,7 +23,15 @@ from asymrl.learning.losses import critic_loss, negentropy_loss, policy_loss
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, descend, new_adam
 from asymrl.learning.returns import add_bootstrap, estimate
-from asymrl.learning.running_statistics import Statistics, informed, measured, new_statistics, scaled_episodes
+from asymrl.learning.rounds import Rounds, collect_rounds, fold_rounds, over_rounds, roll_out_rounds, round_keys
+from asymrl.learning.running_statistics import (
+    Statistics,
+    informed,
+    measured,
+    new_statistics,
+    scaled_by,
+    scaled_episodes,
+)
 from asymrl.learning.schedules import negentropy_weight
 from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
@@ -64,7 +72,10 @@ def new_run(env: World, settings: A2CSettings, seed: Int[Array, ""] | int) -> A2
 def update(env: World, settings: A2CSettings, numbers: Numbers, runs: A2CState) -> A2CState:
     """One update of each run that is still active; the others stay exactly as they are."""
     active, keys = is_active(runs, numbers), keys_of(runs)
-    episodes = roll_out(env, runs.actor, keys, active, episodes=settings.episodes)
+    if settings.update_steps is None:
+        episodes = roll_out(env, runs.actor, keys, active, episodes=settings.episodes)
+    else:
+        episodes = roll_out_rounds(env, settings, runs.actor, keys, active)
     evaluated = evaluate_if_due(env, settings, runs, keys, is_due(runs, numbers))
     return update_from(env, settings, numbers, runs, episodes, evaluated)
 
@@ -77,9 +88,11 @@ def collect(
     keys: PRNGKeyArray,
     active: Bool[np.ndarray, "run"],
     steps: int | None = None,
-) -> Episodes:
+) -> Episodes | Rounds:
     """The episodes of an update in a world that runs in Python, or only so many steps of them."""
     del numbers
+    if settings.update_steps is not None:
+        return collect_rounds(collector, settings, runs.actor, keys, active, steps)
     return collector.collect(runs.actor, keys, active, episodes=settings.episodes, steps=steps)
 
 
@@ -88,7 +101,7 @@ def update_from(
     settings: A2CSettings,
     numbers: Numbers,
     runs: A2CState,
-    episodes: Episodes,
+    episodes: Episodes | Rounds,
     evaluated: Float[Array, "run 2"],
 ) -> A2CState:
     """What an update does with its episodes: learn from them, and write a point of the curve if one is due."""
@@ -100,23 +113,31 @@ def update_from(
 
 
 def learn(
-    env: World, settings: A2CSettings, numbers: Numbers, runs: A2CState, episodes: Episodes, active: Bool[Array, "run"]
+    env: World,
+    settings: A2CSettings,
+    numbers: Numbers,
+    runs: A2CState,
+    episodes: Episodes | Rounds,
+    active: Bool[Array, "run"],
 ) -> tuple[A2CState, Losses]:
     """Counts the episodes, moves the target, then the critic, then, with the new critic's advantages, the actor."""
-    runs = follow_critic(count(runs, episodes, active), settings, numbers, active)
+    runs = follow_critic(counted(runs, episodes, active), settings, numbers, active)
     weights = jax.vmap(lambda t, n: negentropy_weight(t, settings, n))(runs.timesteps, numbers)
     keys = signal_keys(keys_of(runs))
     if runs.statistics is not None:
-        statistics, episodes = scaled_episodes(runs.statistics, episodes, active, numbers.discount)
+        statistics, episodes = with_scaled_rewards(runs.statistics, episodes, active, numbers.discount)
         runs = eqx.tree_at(lambda r: r.statistics, runs, statistics)
+
+    def mean_over(one: Any, models: tuple[Any, ...], *others: Any) -> Any:
+        if isinstance(episodes, Rounds):
+            return over_rounds(one, settings.horizon, episodes, models, others, keys)
+        return over_runs(one, settings.horizon, episodes, active, models, (*others, keys))
 
     def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers, key: Any) -> Any:
         data = lesson(env, settings, episodes, length, key)
         return critic_gradient(critic, target, data, settings, numbers)
 
-    critic_loss, gradient = over_runs(
-        towards_target, settings.horizon, episodes, active, (runs.critic, runs.target), (numbers, keys)
-    )
+    critic_loss, gradient = mean_over(towards_target, (runs.critic, runs.target), numbers)
     sound = active & jnp.isfinite(critic_loss)
     critic, critic_adam, critic_norm, sound = eqx.filter_vmap(descend)(
         runs.critic, gradient, runs.critic_adam, numbers.critic_rate, sound, numbers
@@ -128,9 +149,7 @@ def learn(
         data = lesson(env, settings, episodes, length, key)
         return actor_gradient(actor, critic, data, weight, settings, numbers)
 
-    (policy_loss, negentropy), gradient = over_runs(
-        along_policy, settings.horizon, episodes, active, (runs.actor, critic), (numbers, weights, keys)
-    )
+    (policy_loss, negentropy), gradient = mean_over(along_policy, (runs.actor, critic), numbers, weights)
     sound = sound & jnp.isfinite(policy_loss + negentropy)
     actor, actor_adam, actor_norm, sound = eqx.filter_vmap(descend)(
         runs.actor, gradient, runs.actor_adam, numbers.actor_rate, sound, numbers
@@ -143,17 +162,46 @@ def learn(
     return runs, Losses(critic_loss, policy_loss, negentropy, weights, critic_norm, actor_norm)
 
 
+def counted(runs: A2CState, episodes: Episodes | Rounds, active: Bool[Array, "run"]) -> A2CState:
+    """The runs with these episodes in their counters."""
+    if isinstance(episodes, Rounds):
+        return fold_rounds(lambda runs, played, wanted, _: count(runs, played, wanted), episodes, runs)
+    return count(runs, episodes, active)
+
+
+def with_scaled_rewards(
+    statistics: Statistics, episodes: Episodes | Rounds, active: Bool[Array, "run"], discounts: Float[Array, "run"]
+) -> tuple[Statistics, Episodes | Rounds]:
+    """The statistics with the returns of the episodes, and the episodes with rewards that are scaled by them."""
+    if not isinstance(episodes, Rounds):
+        return scaled_episodes(statistics, episodes, active, discounts)
+    statistics = fold_rounds(
+        lambda held, played, wanted, _: scaled_episodes(held, played, wanted, discounts)[0], episodes, statistics
+    )
+    # [round, time, run, episode]
+    rewards = scaled_by(statistics, episodes.episodes.rewards, run_axis=2)
+    return statistics, episodes._replace(episodes=episodes.episodes._replace(rewards=rewards))
+
+
 def with_statistics(
     env: World,
     settings: A2CSettings,
     runs: A2CState,
-    episodes: Episodes,
+    episodes: Episodes | Rounds,
     active: Bool[Array, "run"],
     keys: PRNGKeyArray,
 ) -> A2CState:
     """The runs, whose networks read with statistics that include these episodes."""
     assert runs.statistics is not None
-    statistics = measured(env, settings, runs.statistics, runs.actor, runs.critic, episodes, active, keys)
+    read = runs.actor, runs.critic
+    if isinstance(episodes, Rounds):
+        statistics = fold_rounds(
+            lambda held, played, wanted, r: measured(env, settings, held, *read, played, wanted, round_keys(keys, r)),
+            episodes,
+            runs.statistics,
+        )
+    else:
+        statistics = measured(env, settings, runs.statistics, *read, episodes, active, keys)
     networks = [informed(network, statistics) for network in (runs.actor, runs.critic, runs.target)]
     return eqx.tree_at(lambda r: (r.statistics, r.actor, r.critic, r.target), runs, (statistics, *networks))
 
