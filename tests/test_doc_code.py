@@ -13,7 +13,6 @@ import pytest
 
 import asymrl
 from asymrl.engine.listeners import Silent
-from asymrl.learning.settings import Settings
 from asymrl.stores.store import Store
 from tests.doc_pages import READERS, ROOT, blocks, fenced, name_of
 from tests.engine.stores import made_result, small, store_with_networks
@@ -52,9 +51,7 @@ def small_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousandth of the steps, tiny networks, short episodes."""
     train, resume = asymrl.train, asymrl.resume
 
-    def train_small(
-        world: Any, method: str = Settings.method, *, steps: int = 2_000_000, **options: Any
-    ) -> asymrl.Runs:
+    def train_small(world: Any, method: str | None = None, *, steps: int = 2_000_000, **options: Any) -> asymrl.Runs:
         if isinstance(world, str):
             return train(world, method, steps=steps // 1000, listener=Silent(), **SMALL, **options)
         settings = [replace(each, steps=each.steps // 1000, **SMALL) for each in world]
