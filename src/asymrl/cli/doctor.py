@@ -31,6 +31,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "tensorboard": (("tensorboardX",), "curves in TensorBoard"),
     "wandb": (("wandb",), "curves in Weights & Biases"),
     "gymnax": (("gymnax", "six"), "gymnax environments"),
+    "tune": (("optuna",), "asymrl tune"),
     "minigrid": (("minigrid",), "MiniGrid environments"),
     "video": (("imageio_ffmpeg",), "films as .mp4 files"),
 }
