@@ -81,7 +81,7 @@ def test_without_a_command_it_explains_itself(run: Run):
         (("render", "tiger", "--steps", "-1"), "--steps -1: cannot be negative"),
         (("render", "tiger", "--seconds", "0"), "--seconds 0: choose between"),
         (("render", "tiger", "--dpi", "5"), "--dpi 5: choose between"),
-        (("render", "tiger", "-o", "tiger.mp4"), "tiger.mp4: unknown file ending '.mp4'; use .gif or .png"),
+        (("render", "tiger", "-o", "tiger.avi"), "tiger.avi: unknown file ending '.avi'; use .gif or .mp4"),
         (("render", "tiger", "-o", "nowhere/tiger.gif"), "nowhere/tiger.gif: there is no folder 'nowhere'"),
     ],
 )
