@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from asymrl.solvers import optima
+from asymrl.solvers import optima, truncation
 from asymrl.solvers.bounds import fib
 from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.optima import solve
 from asymrl.solvers.pointbased import point_based
+from asymrl.solvers.truncation import truncated
 from asymrl.solvers.value_bounds import Sawtooth, Vectors
 from asymrl.theory.policies import BeliefPolicy
 from asymrl.worlds import Tiger
@@ -134,3 +135,43 @@ def test_bounds_of_long_episodes_come_from_endless_ones():
     early = optima._point_based_endless(pomdp, 60, 0.9, Deadline(60, lambda: float(next(ticks))))
     endless = point_based(pomdp, None, 0.9, deadline=Deadline(0.0))
     assert early.low >= endless.low - 0.9**60 * max(fib(pomdp, None, 0.9).vectors.max(), 0) - 1e-9
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6), horizon=st.integers(0, 5), discount=st.sampled_from([0.4, 0.8]))
+def test_endless_bounds_hold_for_truncated_episodes(seed, horizon, discount):
+    world = random_world(seed)
+    ticks = itertools.count()
+    endless = point_based(world.pomdp(), None, discount, deadline=Deadline(200, lambda: float(next(ticks))))
+    low, high = truncated(endless, horizon)
+    best = optimum(world, horizon, discount)
+    assert low <= best + 1e-9
+    assert best <= high + 1e-9
+
+
+def test_long_episodes_are_not_followed_to_the_end(monkeypatch):
+    pomdp = random_world(2).pomdp()
+    endless = point_based(pomdp, None, 0.9, seconds=1)
+    tight = truncated(endless, 30)
+    monkeypatch.setattr(truncation, "WORK", 0)
+    loose = truncated(endless, 30)
+    assert loose[0] <= tight[0] <= tight[1] <= loose[1]
+
+
+def test_a_steady_mixture_hedges():
+    # Each plan is worth nothing in one of the states; half of each is worth 1/2 in both.
+    np.testing.assert_allclose(truncation.steady_mixture(np.eye(2), 1000), 0.5, atol=0.05)
+
+
+def test_plans_are_raised_in_all_visited_beliefs():
+    pomdp = Tiger().pomdp()
+    layer = point_based(pomdp, None, 0.95, seconds=0.0).layers[0]
+    for certainty in (0.5, 0.85, 0.97):
+        layer.visit(np.array([certainty, 1 - certainty]))
+    before = layer.vectors.at(layer.sawtooth.points)
+    for _ in range(200):
+        layer.raise_plans(Deadline())
+    after = layer.vectors.at(layer.sawtooth.points)
+    # Listening and opening the likelier door need few beliefs; blind plans lose at each of them.
+    assert (after > before + 1).all()
+    assert after[0] <= 19.37136837489092 + 1e-9

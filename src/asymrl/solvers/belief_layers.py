@@ -15,6 +15,7 @@ from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.value_bounds import Growing, Sawtooth, Vectors
 from asymrl.worlds.pomdp import Pomdp
 
+BLOCK = 64  # beliefs whose successors are compared with plans together
 SWEEPS = 20  # of all visited beliefs after a trial, at most
 EDGE = np.dtype(
     [
@@ -125,18 +126,25 @@ class BeliefLayer:
         below, edges, beliefs = self.below, self.edges_of(node), self.successors_of(node)
         assert below is not None
         points, plans = self._compared.rows[node]
+        self._compare_plans(slice(node, node + 1), plans)
         if points < below.sawtooth.now and len(beliefs):
             here, among = self._range(node), below.sawtooth.changed(points)
-            known = self._point.rows[here], self._share.rows[here]
+            point, share = self._point.rows[here], self._share.rows[here]
             # An action that is worse than the best plan needs no lower bound.
             matters = self._over(here) >= edges["lower"][:, None]
             least = np.where(matters, self.notable / 4, np.inf)
-            self._point.rows[here], self._share.rows[here] = below.sawtooth.best(beliefs, among, *known, least)
-        if plans < len(below.vectors):
-            plan, value = below.vectors.best(beliefs, since=plans)
+            point[:], share[:] = below.sawtooth.best(beliefs, among, point, share, least)
+        self._compared.rows[node] = below.sawtooth.now, len(below.vectors)
+
+    def _compare_plans(self, nodes: slice, since: int) -> None:
+        """Compares the successors of beliefs with the plans that were added `since`."""
+        assert self.below is not None
+        if since < len(self.below.vectors):
+            here = slice(self._first.rows[nodes.start], self._first.rows[nodes.stop])
+            edges = self._edges.rows[here]
+            plan, value = self.below.vectors.best(self._successors.rows[here], since)
             better = value > edges["lower"]
             edges["plan"][better], edges["lower"][better] = plan[better], value[better]
-        self._compared.rows[node] = below.sawtooth.now, len(below.vectors)
 
     def over(self, here: slice) -> Float64[np.ndarray, "E"]:
         """The upper bounds of successors."""
@@ -159,10 +167,20 @@ class BeliefLayer:
         ahead = np.bincount(edges["action"], edges["probability"] * values, minlength=actions)
         return self._rewards.rows[node] + self.backups.discount * ahead
 
+    def _q_of_all(self, values: Float64[np.ndarray, "E"]) -> Float64[np.ndarray, "N A"]:
+        """`q` of all visited beliefs."""
+        edges, (N, A) = self._edges.rows, self._rewards.rows.shape
+        ahead = np.bincount(edges["node"] * A + edges["action"], edges["probability"] * values, minlength=N * A)
+        return self._rewards.rows + self.backups.discount * ahead.reshape(N, A)
+
     def improve(self, node: int) -> None:
         """Lowers the point of a belief and, if it is an improvement, adds a plan."""
         self.refresh(node)
         self.sawtooth.lower(np.array([node]), self.q(node, self.over_of(node))[None], self.notable)
+        self._add_plan(node)
+
+    def _add_plan(self, node: int) -> None:
+        """Adds the best plan for a belief, if it is an improvement there."""
         edges = self.edges_of(node)
         action = int(self.q(node, edges["lower"]).argmax())
         assert self.below is not None
@@ -177,16 +195,40 @@ class BeliefLayer:
 
     def sweep(self) -> None:
         """Lowers the points of all visited beliefs, with the points that their successors know to be best."""
-        edges, (N, A) = self._edges.rows, self._rewards.rows.shape
-        row, everything = edges["node"] * A + edges["action"], np.arange(N)
+        everything = np.arange(len(self))
         for _ in range(SWEEPS):
-            over = self.over(slice(None))
-            ahead = np.bincount(row, edges["probability"] * over, minlength=N * A).reshape(N, A)
-            new, values = self._rewards.rows + self.backups.discount * ahead, self.sawtooth.values
+            new, values = self._q_of_all(self.over(slice(None))), self.sawtooth.values
             change = (values - new).max(initial=0.0)
             self.sawtooth.lower(everything, new, self.notable)
             if self.below is not self or change < self.notable:
                 return
+
+    def refresh_all(self, deadline: Deadline) -> None:
+        """Lowers the points of all visited beliefs, after comparing their successors with new points."""
+        for node in range(len(self)):
+            if deadline.is_over:
+                return
+            self.refresh(node)
+        self.sweep()
+
+    def raise_plans(self, deadline: Deadline) -> None:
+        """Adds plans for the visited beliefs whose values they raise notably, where they raise them most first."""
+        assert self.below is not None
+        for start in range(0, len(self), BLOCK):
+            if deadline.is_over:
+                return
+            nodes = slice(start, min(start + BLOCK, len(self)))
+            self._compare_plans(nodes, int(self._compared.rows[nodes, 1].min()))
+            self._compared.rows[nodes, 1] = len(self.below.vectors)
+        points, known = self.sawtooth.points, len(self.vectors)
+        values = self._q_of_all(self._edges.rows["lower"]).max(1)
+        rise = values - self.vectors.at(points)
+        for node in np.argsort(-rise)[: np.count_nonzero(rise > self.notable)]:
+            if deadline.is_over:
+                return
+            # A plan that was added for another belief may do as well here.
+            if self.vectors.best(points[node : node + 1], since=known)[1][0] < values[node] - self.notable / 2:
+                self._add_plan(node)
 
     def lower_corners(self, deadline: Deadline) -> None:
         """Improves the bound where the state is known, and with it the planes through the corners."""

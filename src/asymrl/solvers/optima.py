@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from asymrl.solvers.belief_mdp import BeliefGraph, TooManyBeliefsError, belief_graph
-from asymrl.solvers.bounds import blind, check_horizon, fib
+from asymrl.solvers.bounds import blind, check_horizon
 from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.dynamic_programming import backward_induction, policy_iteration, stationary_plan, timed_plan
-from asymrl.solvers.pointbased import point_based
+from asymrl.solvers.pointbased import PointBased, point_based
 from asymrl.solvers.search import LIMIT as SEARCH_LIMIT, search, searched_plan, without_time
+from asymrl.solvers.truncation import truncated
 from asymrl.theory.policies import BeliefPolicy, HistoryPolicy
 from asymrl.worlds.pomdp import Pomdp
 
@@ -71,7 +72,8 @@ def solve(
         horizon: the largest number of actions. None: the world's time limit; `math.inf`: no limit.
         discount: None: the world's own.
         limit: the largest number of beliefs of a search.
-        seconds: the time limit, after which the result is the bounds so far. A search takes at most half of it.
+        seconds: the time limit, after which the result is the bounds so far. A search takes at most half of it,
+            and a quarter where bounds for endless episodes do as well.
         deadline: replaces `seconds`.
     """
     deadline = deadline or Deadline(seconds)
@@ -84,10 +86,11 @@ def solve(
     except TooManyBeliefsError:
         if steps is None:
             return _point_based(pomdp, None, discount, deadline)
-        solution = _searched(pomdp, steps, discount, limit, deadline.part(0.5))
+        short_tail = _has_short_tail(steps, discount)
+        solution = _searched(pomdp, steps, discount, limit, deadline.part(0.25 if short_tail else 0.5))
         if solution.kind == "exact":
             return solution
-        by_points = _point_based_endless if _has_short_tail(pomdp, steps, discount) else _point_based
+        by_points = _point_based_endless if short_tail else _point_based
         return _tighter(solution, by_points(pomdp, steps, discount, deadline))
     return _endless(graph, discount) if steps is None else _enumerated(graph, steps, discount)
 
@@ -134,7 +137,10 @@ def _endless(graph: BeliefGraph, discount: float) -> Solution:
 
 
 def _point_based(pomdp: Pomdp, horizon: int | None, discount: float, deadline: Deadline) -> Solution:
-    result = point_based(pomdp, horizon, discount, deadline=deadline)
+    return _bounded(pomdp, horizon, point_based(pomdp, horizon, discount, deadline=deadline))
+
+
+def _bounded(pomdp: Pomdp, horizon: int | None, result: PointBased) -> Solution:
     how = f"{result.trials} trials of heuristic search value iteration, FIB above and blind policies below at first"
 
     def make_policy(timed: bool) -> HistoryPolicy:
@@ -143,20 +149,14 @@ def _point_based(pomdp: Pomdp, horizon: int | None, discount: float, deadline: D
     return Solution(result.low, result.high, "bounds", how, result.visited, make_policy)
 
 
-def _has_short_tail(pomdp: Pomdp, horizon: int, discount: float) -> bool:
+def _has_short_tail(horizon: int, discount: float) -> bool:
     """Whether what comes after the horizon is hardly worth anything, so that endless episodes are nearly the same."""
     return discount < 1 and discount**horizon <= TAIL
 
 
 def _point_based_endless(pomdp: Pomdp, horizon: int, discount: float, deadline: Deadline) -> Solution:
-    """Bounds without a horizon, and how far they can be from those with it.
-
-    A plan for endless episodes loses at most g^h max(V, 0) if it is cut off after h actions; the best one of h actions
-    could be continued by any other and would lose at most -g^h min(V, 0).
-    """
-    greatest = fib(pomdp, None, discount, deadline=deadline).vectors.max()
-    least = blind(pomdp, None, discount, deadline=deadline).vectors[0].min(1).max()
-    endless = _point_based(pomdp, None, discount, deadline)
-    low = endless.low - discount**horizon * max(greatest, 0.0)
-    high = endless.high - discount**horizon * min(least, 0.0)
+    """Bounds without a horizon, corrected for the end of the episodes."""
+    result = point_based(pomdp, None, discount, deadline=deadline)
+    low, high = truncated(result, horizon)
+    endless = _bounded(pomdp, None, result)
     return dataclasses.replace(endless, low=low, high=high, how=f"{endless.how}, for endless episodes")

@@ -2,8 +2,9 @@
 
 Vectors bound the optimal value from below and a sawtooth from above. They start from the quick bounds (blind policies,
 FIB), and every update keeps them valid. A trial goes from the start to where the two differ most, by the best actions
-of the upper bound, and improves both on the way back. Then the upper bounds of all visited beliefs are lowered at once
-and, from time to time, those of known states: they are the corners between which the sawtooth interpolates.
+of the upper bound, and improves both on the way back. Then the upper bounds of all visited beliefs are lowered at once.
+From time to time, without a horizon, both bounds are improved in all visited beliefs, and the upper one in known
+states: they are the corners between which the sawtooth interpolates.
 
 With a horizon there is a layer of beliefs for each number of steps to go; without one, a single layer below itself.
 """
@@ -27,7 +28,8 @@ SMALLEST = 0.1  # returns below this count as this large, since a return of zero
 DEEPEST = 500  # steps of a trial without a horizon
 NUMBERS = 40_000_000  # probabilities of all successors together; then no new belief is visited
 NOTABLE = 0.02  # the share of the distance of the bounds by which a point has to sink to be compared again
-GROWTH, ROUNDS = 1.08, 3  # the corners are lowered again, in so many rounds, when there are so many times more beliefs
+GROWTH, ROUNDS = 1.08, 3  # plans and corners are improved, in so many rounds, when there are so many times more beliefs
+REFRESH = 1.2  # and all beliefs are compared with new points when there are so many times more
 AIM = 0.9  # a trial ends where the bounds are closer than this share of the distance at the start (as discounted)
 
 
@@ -88,7 +90,7 @@ def point_based(
     bounds = PointBased(pomdp, discount, layers)
     first = backups.model.first()
     roots, top = first.beliefs.toarray(), layers[-1]
-    visited = 0
+    visited, refreshed = 0, 0
     while True:
         over, under = top.sawtooth.at(roots), top.vectors.at(roots)
         bounds.low = max(bounds.low, float(first.probability @ under))
@@ -111,8 +113,12 @@ def point_based(
         bounds.trials += 1
         if horizon is None and bounds.visited > GROWTH * visited:
             for _ in range(ROUNDS):
-                if not deadline.is_over:
-                    top.lower_corners(deadline)
+                top.lower_corners(deadline)
+            if bounds.visited > REFRESH * refreshed:
+                top.refresh_all(deadline)
+                refreshed = bounds.visited
+            for _ in range(ROUNDS):
+                top.raise_plans(deadline)
             visited = bounds.visited
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 HEAVIEST = 4  # states of a point that are compared first
-_PAIRS = 4096  # of a belief and a point, compared together
+TINY = 1e-300  # added to probabilities, so that zero times the inverse of zero is one
+_PAIRS = 512  # of a belief and a point, compared together
 
 
 class Growing:
@@ -96,6 +97,7 @@ class Sawtooth:
         self._values, self._drops = Growing(np.zeros((0, actions))), Growing(np.zeros((0, actions)))
         self._noted, self._changed = Growing(np.zeros((0, actions))), Growing(np.zeros(0, int))
         self._heaviest = Growing(np.zeros((0, min(HEAVIEST, states)), int))
+        self._inverse = Growing(np.zeros((0, states)))
         self.now = 0
         """A count of the changes so far."""
 
@@ -142,39 +144,45 @@ class Sawtooth:
         The share is min_s b(s) / b_i(s), so that b is this share of b_i and otherwise corners. Points of `among` are
         compared with the best ones so far, which are given; what improves the bound by less than `least` is left out.
         """
-        actions, rows = np.arange(point.shape[1]), np.arange(len(beliefs))
         among = among[(self.drops[among] < 0).any(1)]
         if not among.size:
             return point, share
         point, share, drops = point.copy(), share.copy(), self.drops[among]
-        lowest = share * self.drops[point, actions]
+        lowest = share * self.drops[point, np.arange(point.shape[1])]
         limit = lowest - least
 
         def compare(row: np.ndarray, place: np.ndarray) -> None:
-            candidate = among[place]
-            exact = self.share(beliefs, row, candidate)
-            for a in actions:
-                cone = exact * drops[place, a]
-                lower = np.flatnonzero(cone < lowest[row, a])
-                # The last of several assignments to one belief counts, so the lowest cone has to be the last.
-                lower = lower[np.argsort(-cone[lower])]
-                at = row[lower]
-                point[at, a], share[at, a], lowest[at, a] = candidate[lower], exact[lower], cone[lower]
+            """Compares pairs of a belief and a point, sorted by belief."""
+            exact = self.share(beliefs, row, among[place])
+            cones = exact[:, None] * drops[place]
+            start = np.diff(row, prepend=-1) > 0
+            winner = np.minimum.reduceat(cones, np.flatnonzero(start))[np.cumsum(start) - 1]
+            pair, a = np.nonzero((cones == winner) & (cones < lowest[row]))
+            at = row[pair]
+            point[at, a], share[at, a], lowest[at, a] = among[place[pair]], exact[pair], cones[pair, a]
 
         # A belief's share of a point is at most that in the point's heaviest states, which rules out most pairs.
         most = self._share_at_most(beliefs, among)
-        possible = np.zeros(most.shape, bool)
-        for a in actions:
-            cones = most * drops[:, a]
-            nearest = cones.argmin(1)
-            promising = np.flatnonzero(cones[rows, nearest] < limit[:, a])
-            if promising.size:
-                compare(promising, nearest[promising])
-                np.minimum(limit, lowest - least, out=limit)
-                possible |= cones < limit[:, a, None]
-        pairs = np.argwhere(possible)
-        for start in range(0, len(pairs), _PAIRS):
-            compare(*pairs[start : start + _PAIRS].T)
+
+        def gains(rows: np.ndarray) -> np.ndarray:
+            """How far the cones are below the limits, at most."""
+            gain = most[rows] * drops[:, 0] - limit[rows, 0, None]
+            for a in range(1, point.shape[1]):
+                np.minimum(gain, most[rows] * drops[:, a] - limit[rows, a, None], out=gain)
+            return gain
+
+        gain = gains(np.arange(len(beliefs)))
+        nearest = gain.argmin(1)
+        rows = np.flatnonzero(gain.min(1) < 0)
+        if not rows.size:
+            return point, share
+        compare(rows, nearest[rows])
+        np.minimum(limit, lowest - least, out=limit)
+        row, place = np.nonzero(gains(rows) < 0)
+        row = rows[row]
+        for start in range(0, row.size, _PAIRS):
+            part = slice(start, start + _PAIRS)
+            compare(row[part], place[part])
         return point, share
 
     def _share_at_most(
@@ -183,17 +191,14 @@ class Sawtooth:
         heaviest = self._heaviest.rows[among]
         most = np.full((len(beliefs), among.size), 1.0)
         for state in heaviest.T:
-            np.minimum(most, beliefs[:, state] / self.points[among, state], out=most)
+            np.minimum(most, beliefs[:, state] * self._inverse.rows[among, state], out=most)
         return most
 
     def share(
         self, beliefs: Float64[np.ndarray, "N S"], row: Int[np.ndarray, "k"], point: Int[np.ndarray, "k"]
     ) -> Float64[np.ndarray, "k"]:
         """min_s b(s) / b_i(s) for pairs of a belief and a point."""
-        points = self.points[point]
-        with np.errstate(over="ignore"):
-            ratio = np.divide(beliefs[row], points, out=np.full_like(points, np.inf), where=points > 0)
-        return np.minimum(ratio.min(1), 1.0)
+        return np.minimum(((beliefs + TINY)[row] * self._inverse.rows[point]).min(1), 1.0)
 
     def add(self, belief: Float64[np.ndarray, "S"], values: Float64[np.ndarray, "A"]) -> int:
         """Adds a point and returns its number."""
@@ -205,6 +210,7 @@ class Sawtooth:
         self._changed.append(np.array([self.now]))
         heavy = np.argsort(-belief)[: self._heaviest.rows.shape[1]]
         self._heaviest.append(np.where(belief[heavy] > 0, heavy, heavy[0])[None])
+        self._inverse.append(np.where(belief > 0, 1 / np.maximum(belief, TINY**0.5), 1 / TINY)[None])
         return len(self) - 1
 
     def lower(self, number: Int[np.ndarray, "k"], values: Float64[np.ndarray, "k A"], notable: float) -> None:
