@@ -45,6 +45,7 @@ def test_the_store_holds_settings_metrics_networks_and_a_picture(uninterrupted: 
         "actor_rate",
         "critic_rate",
         "entropy_weight",
+        "env.episodic",
     ]
     assert metrics.columns == ["run", "world", "method", *shown, "seed", *METRICS]
     for (seed,), run in metrics.group_by("seed", maintain_order=True):
