@@ -6,7 +6,7 @@ import html
 import re
 from typing import Any
 
-from latex2mathml.converter import convert
+from latex2mathml.converter import convert  # pyright: ignore[reportMissingImports]
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 

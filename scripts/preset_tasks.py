@@ -71,7 +71,7 @@ def _example(name: str) -> dict[str, Any]:
 
 
 def _of_minigrid() -> gymnasium.Env:
-    import minigrid  # noqa: F401  registers its environments
+    import minigrid  # noqa: F401  registers its environments  # pyright: ignore[reportMissingImports]
 
     return OneHotGrid(gymnasium.make("MiniGrid-MemoryS7-v0", disable_env_checker=True))
 

@@ -116,7 +116,7 @@ def save_mp4(frames: Iterable[Frame], path: str | PathLike[str], seconds_per_fra
         ImportError: with the command that installs the package that this needs.
     """
     try:
-        import imageio_ffmpeg
+        import imageio_ffmpeg  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError('an .mp4 film needs the package imageio-ffmpeg: pip install "asymrl[video]"') from error
 

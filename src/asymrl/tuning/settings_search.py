@@ -25,7 +25,7 @@ from asymrl.tuning.search_space import Space
 from asymrl.tuning.study_file import STUDY_FILE, distributions, open_study, unlisted
 
 if TYPE_CHECKING:
-    import optuna
+    import optuna  # pyright: ignore[reportMissingImports]
     import polars as pl
 
 STUDY_FOLDER = "study"
@@ -203,7 +203,7 @@ class SettingsSearch:
 
     def _tell(self, study: optuna.Study, batch: Sequence[optuna.trial.FrozenTrial], store: Store) -> None:
         """Tells the study about the trials of which no run is left to train."""
-        from optuna.trial import TrialState
+        from optuna.trial import TrialState  # pyright: ignore[reportMissingImports]
 
         numbers = {run.key: number for number, run in enumerate(store.runs)}
         results = store.results()
@@ -233,7 +233,7 @@ class Pruning(Silent):
         period: int,
     ):
         """`runs`: the numbers of the runs of each trial, by its number; `period`: steps between points of a curve."""
-        import optuna
+        import optuna  # pyright: ignore[reportMissingImports]
 
         self._trials = {each.number: optuna.trial.Trial(study, each._trial_id) for each in batch}
         self._reported = {each.number: set(each.intermediate_values) for each in batch}

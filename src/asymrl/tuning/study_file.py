@@ -11,7 +11,7 @@ from asymrl.stores.files import RunError
 from asymrl.tuning.search_space import SearchAxis, Space
 
 if TYPE_CHECKING:
-    import optuna
+    import optuna  # pyright: ignore[reportMissingImports]
 
 STUDY_FILE = "study.journal"
 STARTUP_TRIALS = 5  # before the sampler learns from what it has seen, and before trials are pruned
@@ -21,7 +21,7 @@ WARMUP_SHARE = 0.2  # of a learning curve, before it is judged
 def optuna_package() -> Any:
     """Optuna, quiet. Raises RunError with the install command if it is missing."""
     try:
-        import optuna
+        import optuna  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise RunError('asymrl tune needs the package optuna: pip install "asymrl[tune]"') from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -109,7 +109,7 @@ class HeldFolder:
 
 
 def _backend(file: Path) -> Any:
-    from optuna.storages.journal import JournalFileBackend
+    from optuna.storages.journal import JournalFileBackend  # pyright: ignore[reportMissingImports]
 
     return JournalFileBackend(str(file), lock_obj=HeldFolder())  # pyright: ignore[reportArgumentType]
 
