@@ -53,7 +53,7 @@ def small_training(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def train_small(world: Any, method: str | None = None, *, steps: int = 2_000_000, **options: Any) -> asymrl.Runs:
         if isinstance(world, str):
-            return train(world, method, steps=steps // 1000, listener=Silent(), **SMALL, **options)
+            return train(world, method, steps=steps // 1000, listener=Silent(), **(SMALL | options))
         settings = [replace(each, steps=each.steps // 1000, **SMALL) for each in world]
         return train(settings, listener=Silent(), **options)
 
