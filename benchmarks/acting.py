@@ -21,11 +21,11 @@ import tyro
 from asymrl.collection.episodes import Episodes
 from asymrl.collection.kernel_rollout import in_one_kernel
 from asymrl.collection.rollout import prepare, step_by_step
-from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.program import compiler_options, precision
-from asymrl.learning.settings import A2CSettings
+from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.learning.programs.program import compiler_options, precision
 from asymrl.learning.state import keys_of
 from asymrl.models.agent import Actor, ReadyActor
+from asymrl.settings import A2CSettings
 from asymrl.worlds.deterministic import deterministic_table
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import jax
 import tyro
 
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import A2CSettings
+from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.settings import A2CSettings
 
 
 @dataclass(frozen=True)

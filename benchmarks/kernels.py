@@ -30,11 +30,11 @@ from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
 from asymrl.collection.episodes import STEPS_PER_QUESTION
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.lengths import lengths_compiled
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.program import compiler_options
-from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.learning.programs.program import compiler_options
+from asymrl.settings import A2CSettings, Settings
 
 H200 = """
 gpu_device_info {

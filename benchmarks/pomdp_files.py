@@ -63,7 +63,7 @@ def bound_files(files: list[str], seconds: float) -> None:
     """A row for each file: its bounds after some CPU seconds of one core."""
     from asymrl.adapters.pomdp_files import read_pomdp
     from asymrl.solvers.deadline import Deadline
-    from asymrl.solvers.pointbased import point_based
+    from asymrl.solvers.point_based.hsvi import point_based
 
     print("| file | states | lower bound | upper bound | distance | CPU seconds |\n|---|---:|---:|---:|---:|---:|")
     for file in files:

@@ -107,8 +107,8 @@ def measure_ours(options: Options) -> Speed:
     """Trains one run, whose updates have an episode from each environment."""
     from asymrl.adapters.gym.gymnasium_world import from_gymnasium
     from asymrl.learning.numbers import stack_numbers
-    from asymrl.learning.settings import A2CSettings
-    from asymrl.learning.stepped import SteppedProgram
+    from asymrl.learning.programs.stepped import SteppedProgram
+    from asymrl.settings import A2CSettings
 
     watch = Stopwatch()
     world = from_gymnasium(lambda: cart_pole(watch), name="cart-pole", time_limit=500)

@@ -21,10 +21,10 @@ import numpy as np
 import polars as pl
 import tyro
 
-from asymrl.learning.methods import METHODS
 from asymrl.learning.state import METRICS
 from asymrl.paper.parts import GRID_STEPS, grid_runs
-from asymrl.stores.hyperparameters import PAPER_WORLDS
+from asymrl.settings.hyperparameters import PAPER_WORLDS
+from asymrl.settings.methods import METHODS
 from asymrl.stores.runs import Run
 from asymrl.stores.store import METRICS_FILE, RUNS_FILE, SETTINGS_FILE, Store
 from asymrl.stores.tables import COMPLETE, RunResult

@@ -35,8 +35,8 @@ class Options:
 
 def main(options: Options) -> None:
     from asymrl.api.wanted import settings_for
-    from asymrl.learning.compiled import CompiledProgram
     from asymrl.learning.numbers import stack_numbers
+    from asymrl.learning.programs.compiled import CompiledProgram
 
     kinds = {"episodes": None, "update_steps": options.update_steps}
     programs, numbers = {}, {}

@@ -28,10 +28,10 @@ import tyro
 import asymrl
 from asymrl import theory
 from asymrl.audit import TrainedActor
-from asymrl.learning.learners import new_run
-from asymrl.learning.settings import A2CSettings
+from asymrl.learning.programs.learners import new_run
 from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION, Actor
+from asymrl.settings import A2CSettings
 from asymrl.solvers import examine, solve
 from asymrl.worlds import FiniteWorld, make
 from asymrl.worlds.pomdp import Pomdp

@@ -20,15 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.curve import recent_means
-from asymrl.learning.learners import new_run
-from asymrl.learning.methods import METHODS
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import DQNSettings, Settings, new_settings, settings_type
+from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.learning.programs.learners import new_run
 from asymrl.learning.state import RunState, parameters, training_world
 from asymrl.models.layers import Embedding
-from asymrl.stores.hyperparameters import PAPER_WORLDS
+from asymrl.settings import DQNSettings, Settings, new_settings, settings_type
+from asymrl.settings.hyperparameters import PAPER_WORLDS
+from asymrl.settings.methods import METHODS
 from worlds import human
 
 

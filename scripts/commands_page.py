@@ -11,7 +11,7 @@ from asymrl.cli.command import COMMANDS
 from asymrl.cli.examples import EXAMPLES
 from asymrl.cli.option_table import Option, options_of, paragraphs
 from asymrl.cli.running import Running
-from asymrl.learning.settings import SETTINGS_TYPES, A2CSettings, Settings
+from asymrl.settings import SETTINGS_TYPES, A2CSettings, Settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "commands.md"
 SHARED = {Running: "options of training", A2CSettings: "settings"}

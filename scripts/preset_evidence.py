@@ -156,7 +156,7 @@ class Plan:
 def run_ours(job: Job, arm: Arm, steps: int) -> dict[str, Any]:
     """Trains and evaluates with asymrl."""
     import asymrl
-    from asymrl.engine.listeners import Silent
+    from asymrl.engine.monitoring.listeners import Silent
 
     task = TASKS[job.task]
     with tempfile.TemporaryDirectory() as folder:

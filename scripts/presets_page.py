@@ -19,7 +19,7 @@ import tyro
 from scipy import stats
 from scripts.preset_tasks import TASKS
 
-from asymrl.learning.presets import PRESETS
+from asymrl.settings.presets import PRESETS
 from asymrl.stores.statistics import mean_and_error
 from asymrl.stores.wording import thousands
 
@@ -62,7 +62,7 @@ def preset_of(run: dict[str, Any]) -> str | None:
 
 def _differing(learner: str, values: Any) -> dict[str, Any]:
     """The settings that are not at the default of a learner."""
-    from asymrl.learning.settings import SETTINGS_TYPES
+    from asymrl.settings import SETTINGS_TYPES
 
     usual = SETTINGS_TYPES[learner]()
     return {name: value for name, value in values.items() if value != getattr(usual, name)}

@@ -23,12 +23,12 @@ from jaxtyping import Array, Float
 from asymrl.collection.episodes import RUN_AXIS, Episodes
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.a2c import A2CState, learn
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.optimiser import AdamState
-from asymrl.learning.program import precision
-from asymrl.learning.settings import A2CSettings
+from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.learning.programs.program import precision
 from asymrl.learning.state import is_active, keys_of
+from asymrl.settings import A2CSettings
 
 CHUNK = 250  # updates of one call
 BEFORE, AFTER, EVERY = 5, 40, 20  # updates

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import asymrl
-from asymrl.engine.listeners import Silent
+from asymrl.engine.monitoring.listeners import Silent
 from asymrl.stores.store import Store
 from tests.doc_pages import READERS, ROOT, blocks, fenced, name_of
 from tests.engine.stores import made_result, small, store_with_networks

@@ -12,8 +12,8 @@ import pytest
 
 from asymrl import cli
 from asymrl.cli.command import COMMANDS
-from asymrl.cli.envs import Envs
-from asymrl.cli.train import TRAIN, TrainOptions
+from asymrl.cli.commands.envs import Envs
+from asymrl.cli.commands.train import TRAIN, TrainOptions
 from tests.doc_pages import DOCS, READERS, commands, inline_code, name_of
 
 # Pages and their commands; the generated page has usage lines instead, with names in place of values.

@@ -15,11 +15,11 @@ import tyro
 from scripts.commands_page import PAGE, page
 
 import asymrl
-from asymrl.cli.reproduce import Reproduce
-from asymrl.cli.sweep import Sweep, read_config
-from asymrl.cli.train import Train
-from asymrl.learning.settings import A2CSettings
+from asymrl.cli.commands.reproduce import Reproduce
+from asymrl.cli.commands.sweep import Sweep, read_config
+from asymrl.cli.commands.train import Train
 from asymrl.learning.state import METRICS
+from asymrl.settings import A2CSettings
 from asymrl.stores.options import checked_values
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store

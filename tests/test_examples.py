@@ -20,7 +20,7 @@ import pytest
 import asymrl
 from asymrl import cli
 from asymrl.engine import Pace, Silent, StopRuns
-from asymrl.learning.methods import PAPER_METHODS
+from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.runs import Run
 from asymrl.worlds.spaces import Box, Record
 

@@ -17,30 +17,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "render": {"worlds"},
     "kernels": {"worlds"},
     "models": {"worlds", "kernels"},
+    "settings": {"worlds", "models"},
     "collection": {"worlds", "kernels", "models"},
-    "learning": {"worlds", "kernels", "models", "collection"},
-    "stores": {"worlds", "adapters", "models", "learning", "collection"},
-    "engine": {"stores", "worlds", "adapters", "models", "learning", "collection"},
-    "agents": {"worlds", "adapters", "models", "learning", "collection", "engine", "stores"},
+    "learning": {"worlds", "kernels", "models", "settings", "collection"},
+    "stores": {"worlds", "adapters", "models", "settings", "learning", "collection"},
+    "engine": {"stores", "worlds", "adapters", "models", "settings", "learning", "collection"},
+    "agents": {"worlds", "adapters", "models", "settings", "learning", "collection", "engine", "stores"},
     "theory": {"worlds"},
     "solvers": {"worlds", "theory"},
-    "audit": {"worlds", "theory", "solvers", "models", "learning", "collection", "engine", "stores", "agents"},
-    "export": {"worlds", "adapters", "models", "learning", "collection", "engine", "stores", "agents"},
-    "report": {
-        "worlds",
-        "models",
-        "learning",
-        "collection",
-        "engine",
-        "stores",
-        "agents",
-        "theory",
-        "solvers",
-        "audit",
-        "render",
-    },
+    "export": {"worlds", "adapters", "models", "settings", "learning", "collection", "engine", "stores", "agents"},
 }
-MAY_IMPORT["tuning"] = {"worlds", "learning", "stores", "engine"}
+MAY_IMPORT["audit"] = MAY_IMPORT["agents"] - {"adapters"} | {"agents", "theory", "solvers"}
+MAY_IMPORT["report"] = MAY_IMPORT["audit"] | {"audit", "render"}
+MAY_IMPORT["tuning"] = {"worlds", "settings", "learning", "stores", "engine"}
 MAY_IMPORT["pages"] = MAY_IMPORT["studies"] = MAY_IMPORT["report"] | {"report"}
 FREE = {"paper", "cli", "api", "zoo", "__init__", "__main__"}  # know everything; only each other may know them
 

@@ -6,7 +6,7 @@ import pytest
 from scripts.preset_tasks import TASKS
 from scripts.presets_page import OTHER, PAGE, cell, preset_of, records, with_tables
 
-from asymrl.learning.presets import PRESETS
+from asymrl.settings.presets import PRESETS
 
 
 def test_the_tables_of_the_page_are_made_of_the_record():

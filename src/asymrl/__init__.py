@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         train as train,
         tune as tune,
     )
-    from asymrl.learning.settings import (
+    from asymrl.settings import (
         A2CSettings as A2CSettings,
         DQNSettings as DQNSettings,
         PPOSettings as PPOSettings,
@@ -89,7 +89,7 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "asymrl.adapters": ["from_gymnasium", "from_gymnax", "gym", "register"],
-        "asymrl.learning.settings": ["A2CSettings", "DQNSettings", "PPOSettings", "Settings"],
+        "asymrl.settings": ["A2CSettings", "DQNSettings", "PPOSettings", "Settings"],
         "asymrl.agents.policy": ["Policy"],
         "asymrl.api": [
             "Comparison",

@@ -11,7 +11,7 @@ from gymnasium.envs import registration
 
 from asymrl.adapters import register, user_code
 from asymrl.api.wanted import known_by_name, world_names
-from asymrl.worlds.finite_worlds import Tiger
+from asymrl.worlds.builtin.finite_worlds import Tiger
 from asymrl.worlds.registry import make, source_of, split_options
 from asymrl.worlds.stepped_world import SteppedWorld
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from asymrl.agents.evaluation import Estimate, Evaluation, Yardstick, evaluate_runs, over_seeds, play, yardstick
-from asymrl.learning.settings import A2CSettings
 from asymrl.models.agent import Actor, Architecture
+from asymrl.settings import A2CSettings
 from asymrl.worlds import World, make
 
 STEPS = 6

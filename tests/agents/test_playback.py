@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from asymrl.agents.playback import Playback, critic_name, play_back
-from asymrl.learning.settings import DQNSettings
 from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION
 from asymrl.models.distributions import Categorical
+from asymrl.settings import DQNSettings
 from tests.engine.stores import random_states, small
 
 

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asymrl.learning.learners import new_run
-from asymrl.learning.settings import A2CSettings
+from asymrl.learning.programs.learners import new_run
 from asymrl.learning.state import RunState, training_world
 from asymrl.models.agent import NO_ACTION, Actor
+from asymrl.settings import A2CSettings
 from asymrl.theory import History
 from asymrl.worlds import FiniteWorld
 from tests.oracles.trajectories import Act

@@ -18,8 +18,8 @@ from asymrl.audit import Audit, audit_critic
 from asymrl.audit.critic_targets import critic_inputs, taught_values
 from asymrl.audit.pair_signals import PairSignals
 from asymrl.collection.signals import critic_signal
-from asymrl.learning.settings import DQNSettings, Settings
 from asymrl.learning.state import training_world
+from asymrl.settings import DQNSettings, Settings
 from asymrl.theory import History
 from asymrl.worlds import FiniteWorld
 from tests.audit.networks import acts, sequence, untrained

@@ -16,8 +16,8 @@ from PIL import Image
 import asymrl
 from asymrl import cli
 from asymrl.agents.trained import load_trained
-from asymrl.cli import demo, envs
 from asymrl.cli.command import COMMANDS
+from asymrl.cli.commands import demo, envs
 from asymrl.worlds import WORLDS, Box, CarFlag, scores
 
 Run = Callable[..., tuple[int, str, str]]

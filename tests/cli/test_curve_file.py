@@ -10,7 +10,7 @@ import pytest
 from asymrl import api
 from asymrl.cli import curve_file
 from asymrl.cli.curve_file import CurveFile
-from asymrl.engine.progress import Progress
+from asymrl.engine.monitoring.progress import Progress
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import COMPLETE, TRAINING, RunResult
 from tests.engine.conftest import tiny

@@ -15,7 +15,7 @@ import pytest
 
 import asymrl
 from asymrl.cli import main
-from asymrl.engine.listeners import Silent
+from asymrl.engine.monitoring.listeners import Silent
 from asymrl.engine.placement import Placement
 from asymrl.stores.store import Store
 

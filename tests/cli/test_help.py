@@ -14,12 +14,12 @@ import pytest
 from asymrl import cli
 from asymrl.cli import command
 from asymrl.cli.command import COMMANDS
+from asymrl.cli.commands.sweep import Sweep, read_config
+from asymrl.cli.commands.train import TRAIN, Train, train_command
 from asymrl.cli.examples import EXAMPLES
 from asymrl.cli.help_page import GROUPS, RUN
 from asymrl.cli.parsing import parse
 from asymrl.cli.running import SEEDS
-from asymrl.cli.sweep import Sweep, read_config
-from asymrl.cli.train import TRAIN, Train, train_command
 from asymrl.cli.usage import UsageError
 
 LINES = [line for lines in EXAMPLES.values() for line in lines]

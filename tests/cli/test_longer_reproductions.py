@@ -92,7 +92,7 @@ def test_the_networks_of_few_runs_are_kept(
         stores.append(store)
         return 0
 
-    monkeypatch.setattr("asymrl.cli.reproduce.train_to_the_end", note)
+    monkeypatch.setattr("asymrl.cli.commands.reproduce.train_to_the_end", note)
     which = ["--env", "cleaner", "--methods", "a2c", "--seeds", str(seeds), *wanted]
     assert cli.main(["reproduce", "curves", *which, "--out", str(tmp_path)]) == 0
     assert [store.keeps_networks for store in stores] == [kept]

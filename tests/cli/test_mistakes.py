@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from asymrl import cli
-from asymrl.cli import envs
 from asymrl.cli.command import COMMANDS
+from asymrl.cli.commands import envs
+from asymrl.cli.commands.train import TRAIN
 from asymrl.cli.limits import LARGEST_SEED, LIMITS
 from asymrl.cli.option_table import options_of
-from asymrl.cli.train import TRAIN
 
 MISTAKES = [
     ("train tiger --hidden -3", "hidden -3: a hidden layer has at least 1"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from asymrl import cli
-from asymrl.cli import doctor
+from asymrl.cli.commands import doctor
 from asymrl.cli.output import print_json, redirected
 
 SMALL = ["--memory-size", "8", "--hidden", "8", "--time-limit", "10", "--log-points", "4", "--steps", "1k"]

@@ -11,9 +11,9 @@ import pytest
 from asymrl.collection.episodes import Episodes
 from asymrl.collection.kernel_rollout import in_one_kernel, kernel_world, suits_kernel
 from asymrl.collection.rollout import as_exact_as_products, prepare, step_by_step
-from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import training_world
 from asymrl.models.agent import Actor, ReadyActor
+from asymrl.settings import A2CSettings
 from asymrl.worlds import World, make
 from asymrl.worlds.deterministic import TransitionTable, deterministic_table
 from tests.learning.small import start, tiny

@@ -14,14 +14,14 @@ import pytest
 from asymrl.collection.episodes import Episodes
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.a2c import A2CState, update
-from asymrl.learning.methods import PAPER_METHODS
 from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION
+from asymrl.settings.methods import PAPER_METHODS
+from asymrl.worlds.builtin.finite_worlds import HeavenHell
+from asymrl.worlds.builtin.rock_sample import SimulatedRockSample
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.finite_worlds import HeavenHell
 from asymrl.worlds.pomdp import Rows
 from asymrl.worlds.registry import WORLDS
-from asymrl.worlds.rock_sample import SimulatedRockSample
 from asymrl.worlds.world import World
 from tests.learning.small import arrays, member, numbers, start, tiny
 

@@ -13,8 +13,8 @@ from asymrl import theory
 from asymrl.collection.signals import CriticSignal, critic_signal, draw_states
 from asymrl.models.distributions import NO_ACTION
 from asymrl.worlds import World, make
+from asymrl.worlds.builtin.finite_worlds import HeavenHell
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.finite_worlds import HeavenHell
 from asymrl.worlds.spaces import Discrete, Record, Simplex
 from tests.learning.small import tiny
 

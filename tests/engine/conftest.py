@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asymrl.engine.listeners import Silent
-from asymrl.engine.progress import Progress
-from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.engine.monitoring.listeners import Silent
+from asymrl.engine.monitoring.progress import Progress
+from asymrl.settings import A2CSettings, Settings
 from asymrl.stores.checkpoint import SavedRuns
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
@@ -158,7 +158,7 @@ def random_saved(runs: tuple[Run, ...], seed: int = 0) -> SavedRuns:
     import equinox as eqx
     import jax
 
-    from asymrl.learning.learners import new_run
+    from asymrl.learning.programs.learners import new_run
     from asymrl.learning.state import training_world
 
     generator, settings = np.random.default_rng(seed), runs[0].settings

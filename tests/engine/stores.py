@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asymrl.learning.learners import new_run
-from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.learning.programs.learners import new_run
 from asymrl.learning.state import METRICS, RECENT, RunState, training_world
+from asymrl.settings import A2CSettings, Settings
 from asymrl.stores.checkpoint import SavedRuns
 from asymrl.stores.runs import Run
 from asymrl.stores.states import key_kind, to_arrays

@@ -15,10 +15,10 @@ from asymrl.api.wanted import take_store
 from asymrl.engine import floor as floor_module
 from asymrl.engine.driver import Outcome, _Driver, train_store
 from asymrl.engine.lanes import Assignment
-from asymrl.engine.listeners import Everyone, StopRuns
+from asymrl.engine.monitoring.listeners import Everyone, StopRuns
 from asymrl.engine.placement import Pace, Placement
-from asymrl.learning.factory import program
-from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.learning.programs.factory import program
+from asymrl.settings import A2CSettings, Settings
 from asymrl.stores.files import StorageError
 from asymrl.stores.runs import Run
 from asymrl.stores.sessions import sessions

@@ -25,7 +25,7 @@ from asymrl.engine.floor import (
 )
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.placement import Pace
-from asymrl.learning.settings import Settings
+from asymrl.settings import Settings
 from asymrl.stores.checkpoint import SavedRuns
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import COMPLETE, RunResult

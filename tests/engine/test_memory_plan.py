@@ -11,7 +11,7 @@ from asymrl.engine.floor import Floor, Order, OutOfMemoryError, open_pool
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.memory_plan import COPIES, MEMORY_SHARE, MemoryPlan, bytes_of_run, free_memory
 from asymrl.engine.placement import Pace
-from asymrl.learning.settings import A2CSettings, DQNSettings
+from asymrl.settings import A2CSettings, DQNSettings
 from asymrl.stores.runs import Run
 from asymrl.stores.wording import size_text
 

@@ -34,7 +34,7 @@ ON_TWO_DEVICES = """
 import sys
 import jax
 import asymrl
-from asymrl.engine.listeners import Silent
+from asymrl.engine.monitoring.listeners import Silent
 from tests.engine.conftest import tiny
 from tests.engine.test_placements import GUESS, SMALL
 
@@ -107,7 +107,7 @@ def test_an_interrupted_environment_goes_on(guesses: Path):
     """Pools of Python's worlds are saved and refilled as all others are."""
     import jax
 
-    from asymrl.learning.factory import program
+    from asymrl.learning.programs.factory import program
 
     expected = {run: state for run, state in final_states(guesses).items() if run.settings.method == "a2c-asym-s"}
     runs = list(expected)

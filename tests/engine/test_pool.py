@@ -17,7 +17,7 @@ from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
 from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Pool, narrower_width
-from asymrl.learning.factory import program
+from asymrl.learning.programs.factory import program
 from asymrl.learning.state import METRICS
 from asymrl.stores.checkpoint import joined
 from asymrl.stores.runs import Run

@@ -167,7 +167,7 @@ WITH_WANDB = """
 import sys
 from pathlib import Path
 import asymrl
-from asymrl.engine.trackers import WeightsAndBiases
+from asymrl.engine.monitoring.trackers import WeightsAndBiases
 from tests.engine.conftest import tiny
 
 folder = Path(sys.argv[1])

@@ -17,7 +17,7 @@ from asymrl.engine.events import Checkpointed, Retired
 from asymrl.engine.floor import Floor
 from asymrl.engine.placement import Pace, Placement
 from asymrl.engine.workers import ProcessWorkers, RemoteDesk, local_workers, serve_remotely, shared_device
-from asymrl.learning.settings import A2CSettings
+from asymrl.settings import A2CSettings
 from asymrl.stores.files import StorageError
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store

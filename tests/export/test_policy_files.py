@@ -25,7 +25,7 @@ from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.export.policy_files import save_npz, save_onnx
 from asymrl.export.saving import TOLERANCE, export_run
-from asymrl.learning.settings import A2CSettings
+from asymrl.settings import A2CSettings
 from asymrl.worlds import make
 from tests.export.twins import TIME_LIMIT, about, exported, small_actor
 

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from asymrl.learning.a2c import A2CState
-from asymrl.learning.learners import new_run
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import A2CSettings, PPOSettings, Settings
+from asymrl.learning.programs.learners import new_run
 from asymrl.models.agent import Actor, Critic
-from asymrl.models.compound import Window
-from asymrl.models.memory import Gru
+from asymrl.models.memories.compound import Window
+from asymrl.models.memories.memory import Gru
+from asymrl.settings import A2CSettings, PPOSettings, Settings
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import World
 from tests.oracles.networks import Network, Weights

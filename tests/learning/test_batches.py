@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from asymrl.collection.rollout import roll_out
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.lengths import lengths_compiled, which_fits
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import A2CSettings
+from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.state import METRICS, RECENT, RunState, is_active
+from asymrl.settings import A2CSettings
 from tests.learning.small import assert_close, assert_same, member, rules_of, start, tiny
 from tests.oracles.update import negentropy_weight
 

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from asymrl.collection.episodes import RUN_AXIS, Episodes
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.dqn import DRAWS, DQNState, exploration, gradient_step, layout_of
 from asymrl.learning.numbers import stack_numbers
+from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.q_networks import QNetworks
-from asymrl.learning.settings import DQNSettings
 from asymrl.learning.state import METRICS, training_world
+from asymrl.settings import DQNSettings
 from asymrl.stores.checkpoint import Checkpoints, SavedRuns
 from asymrl.stores.runs import Run
 from asymrl.stores.states import from_saved, key_kind, to_arrays

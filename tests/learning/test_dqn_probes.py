@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.methods import DQN_METHODS
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import DQNSettings
+from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.models.agent import NO_ACTION
+from asymrl.settings import DQNSettings
+from asymrl.settings.methods import DQN_METHODS
 from tests.learning import probes
 from tests.learning.probes import DISCOUNT, LATER, LEFT, LUCKY, NOW, REWARDS, SEEN, UNLUCKY
 from tests.learning.small import member

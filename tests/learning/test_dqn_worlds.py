@@ -13,9 +13,9 @@ from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.collection.collector import Collector
 from asymrl.learning.dqn import exploration
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import DQNSettings
+from asymrl.learning.programs.stepped import SteppedProgram
 from asymrl.learning.state import keys_of
-from asymrl.learning.stepped import SteppedProgram
+from asymrl.settings import DQNSettings
 from tests.adapters.gym.foreign_envs import Aim, Guess
 from tests.learning.small import assert_same, member
 

@@ -12,8 +12,8 @@ import pytest
 
 from asymrl.collection.episodes import Episodes
 from asymrl.collection.rollout import roll_out
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.curve import evaluate_if_due
+from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.state import METRICS, RunState, training_world
 from tests.learning.small import assert_same, numbers, start, tiny
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asymrl
-from asymrl.engine.listeners import Silent
+from asymrl.engine.monitoring.listeners import Silent
 
 SMALL = {"memory_size": 4, "hidden": (4,), "time_limit": 12, "log_points": 4}
 

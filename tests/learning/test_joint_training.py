@@ -15,14 +15,14 @@ from asymrl.adapters.gym import Environment, VectorEnvironment
 from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.agents.playback import play_back
 from asymrl.collection.collector import play
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import DQNSettings, Settings
+from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.learning.programs.stepped import SteppedProgram
 from asymrl.learning.state import training_world
-from asymrl.learning.stepped import SteppedProgram
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.architecture import Architecture
 from asymrl.report.films import Film, policy_text, scenes_of
+from asymrl.settings import DQNSettings, Settings
 from asymrl.worlds import check
 from tests.adapters.gym.foreign_envs import Console
 from tests.learning.small import member, tiny, tiny_ppo

@@ -10,8 +10,8 @@ import pytest
 
 from asymrl.agents.playback import play_back
 from asymrl.collection.collector import play
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.numbers import stack_numbers
+from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.state import RunState
 from tests.learning.small import member, start, tiny
 from tests.worlds.dials import BLANK, SIZES, Dials

@@ -14,12 +14,11 @@ from jaxtyping import Array
 
 from asymrl.collection.rollout import roll_out
 from asymrl.collection.streams import act_in_streams
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.ppo import ACT, part
 from asymrl.learning.ppo_losses import Networks, features_of
+from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.running_statistics import Statistics, scaled_rewards
-from asymrl.learning.settings import A2CSettings, DQNSettings, PPOSettings, Settings, new_settings
 from asymrl.learning.state import keys_of
 from asymrl.models.features import Parts, observation_features
 from asymrl.models.normalised import (
@@ -31,6 +30,7 @@ from asymrl.models.normalised import (
     normalised_by,
     normalised_parts,
 )
+from asymrl.settings import A2CSettings, DQNSettings, PPOSettings, Settings, new_settings
 from asymrl.worlds.spaces import Box, Discrete, Record
 from asymrl.worlds.world import Step, World
 from tests.learning.small import assert_same, member

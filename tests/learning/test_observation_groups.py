@@ -16,12 +16,12 @@ from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.agents.policy import ActorPolicy
 from asymrl.collection.collector import play
 from asymrl.collection.signals import critic_names, critic_signal, needs_state
-from asymrl.learning.learners import new_run
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import Settings, new_settings
+from asymrl.learning.programs.learners import new_run
+from asymrl.learning.programs.stepped import SteppedProgram
 from asymrl.learning.state import training_world
-from asymrl.learning.stepped import SteppedProgram
 from asymrl.models.agent import Actor
+from asymrl.settings import Settings, new_settings
 from asymrl.worlds.stepped_world import SteppedWorld
 from tests.adapters.gym.foreign_envs import Guess, Walker
 from tests.export.twins import exported

@@ -14,9 +14,9 @@ from asymrl.collection.episodes import lesson
 from asymrl.collection.signals import critic_signal
 from asymrl.collection.streams import empty_carries, whole_episodes
 from asymrl.learning import a2c, ppo
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.numbers import numbers_of, stack_numbers
 from asymrl.learning.ppo_losses import Networks, gradient_of, prepare
+from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.returns import gae, td_lambda
 from asymrl.learning.state import METRICS, training_world
 from tests.learning.small import arrays, assert_same, member, start, tiny, tiny_ppo, weights_of

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from asymrl.adapters.gym.gymnasium_world import from_gymnasium
-from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.learners import new_run
-from asymrl.learning.methods import PPO_METHODS, method
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import PPOSettings
+from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.learning.programs.learners import new_run
+from asymrl.learning.programs.stepped import SteppedProgram
 from asymrl.learning.state import training_world
-from asymrl.learning.stepped import SteppedProgram
+from asymrl.settings import PPOSettings
+from asymrl.settings.methods import PPO_METHODS, method
 from asymrl.worlds.stepped_world import SteppedWorld
 from tests.adapters.gym.foreign_envs import Aim
 from tests.learning import probes

@@ -16,15 +16,15 @@ from jaxtyping import Array, Int
 from asymrl.collection.episodes import RUN_AXIS, Episodes, lesson
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.a2c import A2CState, update, values_and_estimates
-from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.learners import new_run
-from asymrl.learning.methods import PAPER_METHODS
 from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
-from asymrl.learning.settings import A2CSettings
+from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.learning.programs.learners import new_run
 from asymrl.learning.state import training_world
+from asymrl.settings import A2CSettings
+from asymrl.settings.methods import PAPER_METHODS
 from asymrl.worlds import make
+from asymrl.worlds.builtin.finite_worlds import HeavenHell
 from asymrl.worlds.critic_inputs import signal_meanings
-from asymrl.worlds.finite_worlds import HeavenHell
 from asymrl.worlds.registry import WORLDS
 from tests.learning.small import assert_same, start, tiny
 

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.methods import PAPER_METHODS, method
 from asymrl.learning.numbers import stack_numbers
+from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.models.agent import NO_ACTION
+from asymrl.settings.methods import PAPER_METHODS, method
 from tests.learning import probes
 from tests.learning.probes import ACTIONS, LATER, LEFT, LUCKY, NOW, SEEN, UNLUCKY, VALUES
 from tests.learning.small import member, start, tiny

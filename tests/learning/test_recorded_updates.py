@@ -18,9 +18,9 @@ import pytest
 from asymrl.collection.episodes import Episodes
 from asymrl.learning.a2c import A2CState, learn
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION, Actor
+from asymrl.settings import A2CSettings
 from asymrl.worlds.world import World
 from tests.learning.small import learner_of, member, rules_of, start, tiny
 from tests.oracles.networks import Episode

@@ -15,9 +15,9 @@ from benchmarks.recurrent_ppo import our_settings
 from asymrl.collection.streams import Piece
 from asymrl.learning import ppo
 from asymrl.learning.numbers import numbers_of
-from asymrl.learning.settings import PPOSettings
 from asymrl.learning.state import training_world
 from asymrl.models.distributions import NO_ACTION
+from asymrl.settings import PPOSettings
 from tests.learning.record_recurrent_ppo import RECORD, REMAINING, TASK, recorded_update
 
 NETWORKS = ("actor", "critic")

@@ -15,12 +15,12 @@ from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.collection.episodes import Episodes
 from asymrl.collection.rollout import roll_out
 from asymrl.learning import a2c
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.numbers import stack_numbers
+from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.learning.programs.stepped import SteppedProgram
 from asymrl.learning.rounds import Rounds, most_rounds, roll_out_rounds, round_keys
-from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import keys_of
-from asymrl.learning.stepped import SteppedProgram
+from asymrl.settings import A2CSettings
 from asymrl.worlds import make
 from tests.adapters.gym.foreign_envs import Guess
 from tests.learning.small import arrays, assert_close, member, start

@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 import pytest
 
-from asymrl.learning.compiled import CompiledProgram
-from asymrl.learning.settings import DQNSettings
+from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.state import training_world, upgrade_array_names
+from asymrl.settings import DQNSettings
 from tests.learning.small import tiny
 from tests.worlds.dials import Dials
 

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import MOST_STEPS, DQNSettings
 from asymrl.learning.targets import follow
+from asymrl.settings import MOST_STEPS, DQNSettings
 
 MODEL, TARGET = jnp.array([[1.0], [2.0], [3.0]]), jnp.array([[5.0], [6.0], [7.0]])
 

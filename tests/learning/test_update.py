@@ -16,12 +16,12 @@ import pytest
 from asymrl.collection.episodes import Episodes
 from asymrl.learning.a2c import A2CState, learn
 from asymrl.learning.curve import Losses
-from asymrl.learning.methods import PAPER_METHODS
 from asymrl.learning.numbers import Numbers, stack_numbers
 from asymrl.learning.returns import ESTIMATORS
-from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import training_world
 from asymrl.models.agent import NO_ACTION, Actor
+from asymrl.settings import A2CSettings
+from asymrl.settings.methods import PAPER_METHODS
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import World
 from tests.learning.small import learner_of, member, rules_of, start, tiny, weights_of

@@ -14,7 +14,7 @@ import pytest
 from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic, History, follow_together
 from asymrl.models.features import GridState, observation_features
 from asymrl.models.layers import Embedding, Linear, Mlp
-from asymrl.models.memory import Feedforward, Gru, Lstm
+from asymrl.models.memories.memory import Feedforward, Gru, Lstm
 from asymrl.worlds import Indices, Record, make
 from asymrl.worlds.world import World
 

@@ -10,8 +10,8 @@ import scipy.signal
 
 from asymrl.models.features import observation_features
 from asymrl.models.pictures import PictureFeatures, stack_for
+from asymrl.worlds.checking.world_facts import space_text
 from asymrl.worlds.spaces import Image, Record
-from asymrl.worlds.world_facts import space_text
 
 
 def by_hand(features: PictureFeatures, picture: np.ndarray) -> np.ndarray:

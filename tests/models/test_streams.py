@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from asymrl.kernels import network_kernels as kernels
-from asymrl.models.memory import Memory
-from asymrl.models.recurrence import FEW, Stream, gru_gates, gru_sequence
-from tests.models.test_memory import INPUTS, MEMORIES
+from asymrl.models.memories.memory import Memory
+from asymrl.models.memories.recurrence import FEW, Stream, gru_gates, gru_sequence
+from tests.models.memories.test_memory import INPUTS, MEMORIES
 
 T, N = 7, 2
 PIECES = (slice(0, 4), slice(4, 5), slice(5, 7))

@@ -14,7 +14,6 @@ import pytest
 from matplotlib.figure import Figure
 
 import asymrl
-from asymrl.learning.settings import A2CSettings
 from asymrl.pages import Section, page_of, report_page
 from asymrl.pages.curve_data import DIGITS, curve_data, rounded
 from asymrl.pages.page import json_text
@@ -22,6 +21,7 @@ from asymrl.pages.return_tables import returns_table
 from asymrl.pages.run_groups import groups_of
 from asymrl.report.curves import curves
 from asymrl.report.findings import Findings
+from asymrl.settings import A2CSettings
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 from tests.engine.stores import made_result, small, store_with_networks

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from asymrl import make
-from asymrl.learning.settings import A2CSettings
 from asymrl.models.agent import NO_ACTION
 from asymrl.paper.fork import PAIRS, ForkProbe, exact_values, walks
+from asymrl.settings import A2CSettings
 from tests.engine.stores import random_states
 
 KEY = jax.random.key(0)

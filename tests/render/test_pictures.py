@@ -17,8 +17,8 @@ from PIL import Image
 from asymrl.render import draw_frame, draw_text, draw_view, draw_world, save_gif, style
 from asymrl.report.films import random_actions, record
 from asymrl.worlds import WORLDS, Box, FiniteWorld, Record, Step, World, make
-from asymrl.worlds.cleaner import Cleaner, CleanerState
-from asymrl.worlds.memory_rooms import BEACON, EXIT, FLOOR, WALL, RoomsState
+from asymrl.worlds.builtin.cleaner import Cleaner, CleanerState
+from asymrl.worlds.builtin.memory_rooms import BEACON, EXIT, FLOOR, WALL, RoomsState
 
 
 class Drift(World):

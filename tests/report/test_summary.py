@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from asymrl.learning.settings import A2CSettings
 from asymrl.report.summary import comparable, next_commands, ranking_of, summary
+from asymrl.settings import A2CSettings
 
 
 def runs(world: object = "heaven-hell-3", **changes: object) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from asymrl.solvers.references import known_returns, reference_returns
 from asymrl.solvers.search import search, searched_plan
 from asymrl.theory.analysis import analyse
 from asymrl.worlds import FiniteWorld, GoodBad, HeavenHell, Tiger, make, scores
-from asymrl.worlds.finite_worlds import EAST, NORTH, SOUTH, WEST
+from asymrl.worlds.builtin.finite_worlds import EAST, NORTH, SOUTH, WEST
 from asymrl.worlds.reference_scores import Score
 from tests.solvers.oracles import expected_return, optimum, random_world
 from tests.theory.worlds import problem

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from asymrl.solvers import analyse_what_fits, policy_by_name, solve
-from asymrl.theory import EpsilonSoft, History, TooLargeError, analyse, as_pomdp, unrolling
+from asymrl.theory import EpsilonSoft, History, TooLargeError, analyse, as_pomdp
+from asymrl.theory.graphs import unrolling
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
 from tests.oracles.trajectories import trajectories

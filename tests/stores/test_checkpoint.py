@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymrl.learning.factory import program
+from asymrl.learning.programs.factory import program
 from asymrl.stores import checkpoint
 from asymrl.stores.checkpoint import Checkpoints, SavedRuns, joined
 from asymrl.stores.files import RunError, StorageError, write_whole

@@ -11,8 +11,8 @@ import pytest
 
 from asymrl import cli
 from asymrl.api.wanted import settings_for
-from asymrl.cli.train import Train
-from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.cli.commands.train import Train
+from asymrl.settings import A2CSettings, Settings
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from asymrl.learning.settings import A2CSettings, new_settings
+from asymrl.settings import A2CSettings, new_settings
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import (
     Run,

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import METRICS
+from asymrl.settings import A2CSettings
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 from asymrl.stores.tables import FAILED, metrics_table, runs_table, shown_settings

@@ -18,8 +18,8 @@ from asymrl.adapters import sources, user_code
 from asymrl.adapters.sources import code_sources
 from asymrl.api.wanted import known_by_name
 from asymrl.cli import main
-from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import METRICS
+from asymrl.settings import A2CSettings
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store

@@ -14,7 +14,7 @@ from asymrl import theory
 from asymrl.collection.episodes import Lesson
 from asymrl.learning.a2c import values_and_estimates
 from asymrl.learning.numbers import numbers_of
-from asymrl.learning.settings import A2CSettings
+from asymrl.settings import A2CSettings
 from asymrl.studies.bootstrap_or_baseline import LAMBDAS, STUDY, estimate_worths, exact, label
 from asymrl.studies.half_experts import half_expert
 from asymrl.theory.gradients import estimator_variance

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.settings import A2CSettings, Settings
 from asymrl.studies.answers import answer
 from asymrl.studies.lost_tasks import RARE_NORM, STUDY, USUAL_ENTRY, USUAL_NORM, falls_by_arm, kick, kicks
 from tests.oracles.update import Adam

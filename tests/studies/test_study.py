@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from asymrl.stores.hyperparameters import tuned
+from asymrl.settings.hyperparameters import tuned
 from asymrl.stores.store import Store
 from asymrl.studies.catalogue import STUDIES, study_named
 from asymrl.studies.choosing import choose, search_table, undecided

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from asymrl import theory
-from asymrl.learning import methods
 from asymrl.learning.q_losses import estimates, variant_of
+from asymrl.settings import methods
 from asymrl.solvers import solve
 from asymrl.theory.q_learning import state_aliasing
 from asymrl.worlds import FiniteWorld, make

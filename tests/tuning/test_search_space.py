@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from asymrl.learning.methods import LEARNERS
-from asymrl.learning.settings import SETTINGS_TYPES, names_of, new_settings
+from asymrl.settings import SETTINGS_TYPES, names_of, new_settings
+from asymrl.settings.methods import LEARNERS
 from asymrl.stores.files import RunError
 from asymrl.tuning.search_space import DEFAULTS, SearchAxis, checked_space, default_space, read_space
 

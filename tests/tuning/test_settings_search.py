@@ -19,7 +19,7 @@ import pytest
 import asymrl
 from asymrl import cli
 from asymrl.api.searching import new_search, tuning_of
-from asymrl.engine.listeners import Silent, StopRuns
+from asymrl.engine.monitoring.listeners import Silent, StopRuns
 from asymrl.engine.placement import Pace, Placement
 from asymrl.stores.files import RunError
 from asymrl.stores.store import Store
@@ -67,7 +67,7 @@ def test_a_search_ends_with_the_best_settings(searched: SettingsSearch):
 
 
 def test_the_command_that_it_names_works(searched: SettingsSearch, capsys: pytest.CaptureFixture, monkeypatch):
-    from asymrl.cli.train import Train
+    from asymrl.cli.commands.train import Train
 
     seen: list[Any] = []
     monkeypatch.setattr(Train, "run", lambda self: seen.append(self.settings()) or 0)

@@ -9,7 +9,7 @@ import pytest
 
 from asymrl.adapters.pomdp_files import parse_text
 from asymrl.render.text import draw_text
-from asymrl.worlds.checker import check
+from asymrl.worlds.checking.checker import check
 from asymrl.worlds.outcomes import OutcomeWorld
 from tests.adapters.pomdp_files.texts import SMALL
 

@@ -14,9 +14,9 @@ from gymnasium import spaces
 from jaxtyping import Array
 
 from asymrl.adapters.gym.gymnasium_world import from_gymnasium
-from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import training_world
 from asymrl.render.text import draw_text
+from asymrl.settings import A2CSettings
 from asymrl.worlds import Box, make
 from asymrl.worlds.repeated import RepeatedWorld, repeated
 from asymrl.worlds.world import Step, World

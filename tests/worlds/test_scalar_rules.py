@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asymrl.worlds import CarFlag, World, make
-from asymrl.worlds.cleaner import Cleaner
+from asymrl.worlds.builtin.cleaner import Cleaner
 from asymrl.worlds.deterministic import scalar_rules
 
 STEPS, EPISODES = 60, 8

@@ -13,7 +13,7 @@ import pytest
 import asymrl
 from asymrl.agents.trained import load_trained
 from asymrl.api.wanted import settings_for
-from asymrl.learning.factory import program
+from asymrl.learning.programs.factory import program
 from asymrl.stores.checkpoint import SavedRuns
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run

@@ -11,10 +11,10 @@ import pytest
 import asymrl
 from asymrl import zoo
 from asymrl.cli.command import COMMANDS
-from asymrl.cli.train import train_command as train_options
+from asymrl.cli.commands.train import train_command as train_options
 from asymrl.models.agent import Critic
+from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.stores.files import RunError
-from asymrl.stores.hyperparameters import PAPER_WORLDS
 from asymrl.stores.store import Store
 from asymrl.zoo.shipped import AGENTS, CARD_FILE, folder_size
 

@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.agents.trained import TrainedRuns
 from asymrl.collection import collector
-from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor
+from asymrl.settings import Settings
 from asymrl.stores.statistics import mean_and_error
 from asymrl.worlds.reference_scores import scores
 from asymrl.worlds.registry import usual_time_limit

@@ -14,9 +14,9 @@ from jaxtyping import Array, Float, Num, PRNGKeyArray
 from asymrl.collection.collector import play
 from asymrl.collection.episodes import Episodes
 from asymrl.collection.signals import CriticSignal, critic_signal
-from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import Categorical, Distribution, Greedy, JointActions, MultiCategorical
+from asymrl.settings import Settings
 from asymrl.worlds.critic_inputs import critic_symbol
 from asymrl.worlds.input_names import split_names
 from asymrl.worlds.world import World

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from asymrl.adapters.gym.gymnasium_spaces import to_world
 from asymrl.agents.trained import best_run
 from asymrl.models.agent import Actor
-from asymrl.models.memory import Carry
+from asymrl.models.memories.memory import Carry
 from asymrl.stores.store import Store
 from asymrl.worlds.spaces import Record, Space
 from asymrl.worlds.stepped_world import SteppedWorld

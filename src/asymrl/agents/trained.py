@@ -11,9 +11,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from asymrl.learning.factory import program
-from asymrl.learning.settings import SETTINGS, Settings
+from asymrl.learning.programs.factory import program
 from asymrl.learning.state import RECENT, RunState
+from asymrl.settings import SETTINGS, Settings
 from asymrl.stores.checkpoint import joined
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run

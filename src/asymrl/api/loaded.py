@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from asymrl.agents.policy import ActorPolicy
     from asymrl.agents.trained import TrainedRun, TrainedRuns
-    from asymrl.engine.listeners import Listener
+    from asymrl.engine.monitoring.listeners import Listener
 
 
 class Runs:
@@ -37,7 +37,7 @@ class Runs:
         return len(self._store)
 
     def __repr__(self) -> str:
-        from asymrl.engine.display import title
+        from asymrl.engine.monitoring.display import title
 
         return f"Runs({str(self.folder)!r}: {title(self.runs)})"
 
@@ -218,9 +218,9 @@ def train_taken(
     **what: Any,
 ) -> Runs:
     """Trains the runs of a store that was taken, and releases it. Raises KeyboardInterrupt if a signal stopped it."""
-    from asymrl.engine.display import display
     from asymrl.engine.driver import train_store
-    from asymrl.engine.listeners import Everyone
+    from asymrl.engine.monitoring.display import display
+    from asymrl.engine.monitoring.listeners import Everyone
 
     follower = Everyone([listener or display(), *listeners]) if listeners else listener or display()
     try:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from asymrl.api.loaded import Runs
 from asymrl.api.wanted import NETWORKS_KEPT, check_possible, world_names, world_with_arguments
 from asymrl.engine.placement import Pace, Placement
+from asymrl.settings.hyperparameters import tuned
 from asymrl.stores.files import RunError
-from asymrl.stores.hyperparameters import tuned
 from asymrl.stores.options import checked_values, method_of, resolve
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from asymrl.engine.listeners import Listener
+    from asymrl.engine.monitoring.listeners import Listener
     from asymrl.tuning import SearchAxis, SettingsSearch
     from asymrl.tuning.settings_search import Trial
     from asymrl.worlds.world import World
@@ -84,7 +84,7 @@ def tune(
         ValueError: if something is not possible, Optuna is missing, or no trial was completed.
         KeyboardInterrupt: on Ctrl-C, after a checkpoint.
     """
-    from asymrl.engine.display import display
+    from asymrl.engine.monitoring.display import display
 
     (name,), own = world_names([world], env_kwargs)
     chosen = range(seeds) if isinstance(seeds, int) else seeds

@@ -14,7 +14,7 @@ from asymrl.stores.reuse import reuse as reuse_runs
 from asymrl.stores.store import Store, is_store
 
 if TYPE_CHECKING:
-    from asymrl.engine.listeners import Listener
+    from asymrl.engine.monitoring.listeners import Listener
     from asymrl.engine.placement import Pace, Placement
     from asymrl.studies.study import Choices, PlannedRun, Study
 

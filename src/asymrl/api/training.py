@@ -23,7 +23,7 @@ from asymrl.api.wanted import (
     world_names,
 )
 from asymrl.engine.placement import Pace, Placement
-from asymrl.learning.settings import Settings
+from asymrl.settings import Settings
 from asymrl.stores.options import method_of
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
@@ -31,7 +31,7 @@ from asymrl.stores.store import Store
 if TYPE_CHECKING:
     import gymnasium
 
-    from asymrl.engine.listeners import Listener
+    from asymrl.engine.monitoring.listeners import Listener
     from asymrl.paper.parts import Part
     from asymrl.report.comparison import MethodRow
     from asymrl.theory import ReadingWorth

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from asymrl.adapters.surroundings import surroundings_of
 from asymrl.adapters.user_code import locate_class
-from asymrl.learning.methods import DQN_METHODS, PAPER_METHODS, PPO_METHODS, method
-from asymrl.learning.settings import Settings, new_settings, own_values
+from asymrl.settings import Settings, new_settings, own_values
+from asymrl.settings.hyperparameters import tuned
+from asymrl.settings.methods import DQN_METHODS, PAPER_METHODS, PPO_METHODS, method
 from asymrl.stores.files import RunError
-from asymrl.stores.hyperparameters import tuned
 from asymrl.stores.options import method_of, resolve
 from asymrl.stores.runs import Run, product
 from asymrl.stores.store import Store, free_folder, is_store
@@ -152,7 +152,7 @@ def check_possible(runs: Sequence[Run], placement: Placement | None = None) -> N
 
 def check_trainable(runs: Sequence[Run], placement: Placement | None = None) -> None:
     """Like `check_possible`, for runs that a store says."""
-    from asymrl.learning.factory import program
+    from asymrl.learning.programs.factory import program
     from asymrl.learning.state import training_world
 
     shapes = {run.settings.shape() for run in runs}

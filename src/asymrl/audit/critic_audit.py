@@ -24,8 +24,8 @@ from asymrl.agents.playback import critic_name
 from asymrl.audit.critic_targets import critic_inputs, taught_values
 from asymrl.audit.pair_signals import PairSignals
 from asymrl.audit.trained_networks import TrainedActor, critic_values
-from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
+from asymrl.settings import Settings
 from asymrl.theory.analysis import Analysis, analyse
 from asymrl.worlds.critic_inputs import SAMPLED_STATE
 from asymrl.worlds.finite import FiniteWorld

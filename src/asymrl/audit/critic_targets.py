@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from asymrl.audit.pair_signals import PairSignals
-from asymrl.learning.settings import Settings
+from asymrl.settings import Settings
 from asymrl.theory.analysis import Analysis
-from asymrl.theory.history_graph import HistoryGraph
+from asymrl.theory.graphs.history_graph import HistoryGraph
 
 CONVERGED = 1e-10  # relative change of the values at which the iteration stops
 

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sparse
 from jaxtyping import Int
 
-from asymrl.learning.settings import Settings
-from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
+from asymrl.settings import Settings
+from asymrl.theory.graphs.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.readings import belief_classes
 from asymrl.worlds.critic_inputs import BELIEF, SAMPLED_STATE, TIME
 from asymrl.worlds.finite import FiniteWorld

@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
 from asymrl.models.agent import NO_ACTION, Actor, Critic, History
-from asymrl.models.compound import Window
 from asymrl.models.distributions import Greedy
-from asymrl.models.memory import Carry
-from asymrl.theory.history_graph import HistoryGraph
+from asymrl.models.memories.compound import Window
+from asymrl.models.memories.memory import Carry
+from asymrl.theory.graphs.history_graph import HistoryGraph
 from asymrl.theory.policies import HistoryPolicy
 
 SMALLEST, LARGEST = 64, 8192  # histories that advance together

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from asymrl import __version__
-from asymrl.cli.compare import Compare
-from asymrl.cli.demo import Demo
-from asymrl.cli.doctor import Doctor
-from asymrl.cli.envs import Check, Envs
-from asymrl.cli.evaluate import Evaluate
-from asymrl.cli.export import Convert, Export
+from asymrl.cli.commands.compare import Compare
+from asymrl.cli.commands.demo import Demo
+from asymrl.cli.commands.doctor import Doctor
+from asymrl.cli.commands.envs import Check, Envs
+from asymrl.cli.commands.evaluate import Evaluate
+from asymrl.cli.commands.export import Convert, Export
+from asymrl.cli.commands.play import Play
+from asymrl.cli.commands.presets_command import Presets
+from asymrl.cli.commands.render import Render
+from asymrl.cli.commands.report_command import WriteReport
+from asymrl.cli.commands.reproduce import Reproduce
+from asymrl.cli.commands.study_command import RunStudy
+from asymrl.cli.commands.sweep import Sweep
+from asymrl.cli.commands.theory import Theory
+from asymrl.cli.commands.train import Resume, Train, TrainOptions, train_command
+from asymrl.cli.commands.tune_command import Tune
+from asymrl.cli.commands.watch import Watch
 from asymrl.cli.help_page import command_help, overview, print_help
 from asymrl.cli.limits import check_limits
 from asymrl.cli.output import redirected
 from asymrl.cli.parsing import REGISTRY, parse
-from asymrl.cli.play import Play
-from asymrl.cli.presets_command import Presets
-from asymrl.cli.render import Render
-from asymrl.cli.report_command import WriteReport
-from asymrl.cli.reproduce import Reproduce
-from asymrl.cli.study_command import RunStudy
-from asymrl.cli.sweep import Sweep
-from asymrl.cli.theory import Theory
-from asymrl.cli.train import Resume, Train, TrainOptions, train_command
-from asymrl.cli.tune_command import Tune
 from asymrl.cli.usage import UsageError
-from asymrl.cli.watch import Watch
 from asymrl.engine.cache import use_compilation_cache
 from asymrl.engine.interrupts import INTERRUPTED
 

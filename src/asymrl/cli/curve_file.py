@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asymrl.engine.listeners import Silent
-from asymrl.engine.progress import Progress
+from asymrl.engine.monitoring.listeners import Silent
+from asymrl.engine.monitoring.progress import Progress
 from asymrl.stores.runs import Run
 
 if TYPE_CHECKING:

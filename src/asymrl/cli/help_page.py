@@ -10,7 +10,7 @@ from dataclasses import fields
 from asymrl.cli.examples import EXAMPLES
 from asymrl.cli.option_table import Option, options_of, paragraphs
 from asymrl.cli.running import NetworkOptions, Running
-from asymrl.learning.settings import SETTINGS
+from asymrl.settings import SETTINGS
 
 NARROWEST, WIDEST = 40, 110
 NAME_WIDTH = 28  # columns of an option's name; longer ones have a line of their own

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import tyro
 
-from asymrl.stores.quantities import count_text
+from asymrl.settings.quantities import count_text
 
 POSITIONAL = typing.get_args(tyro.conf.Positional[int])[1]
 NAMES = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from asymrl.stores.quantities import real_number, whole_number
+from asymrl.settings.quantities import real_number, whole_number
 
 T = TypeVar("T")
 READERS: dict[Any, tuple[str, Any]] = {

@@ -8,17 +8,17 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from asymrl.cli.report_command import check_page, save_page
+from asymrl.cli.commands.report_command import check_page, save_page
 from asymrl.cli.usage import Flag, Quiet, UsageError, user_errors
 from asymrl.engine.interrupts import INTERRUPTED
 from asymrl.engine.placement import Pace, Placement
-from asymrl.learning.settings import SETTINGS
+from asymrl.settings import SETTINGS
 
 if TYPE_CHECKING:
     import polars as pl
 
     from asymrl.engine.driver import Outcome
-    from asymrl.engine.listeners import Listener
+    from asymrl.engine.monitoring.listeners import Listener
     from asymrl.pages import Section
     from asymrl.report.findings import Findings
     from asymrl.stores.store import Store
@@ -72,7 +72,7 @@ class Running(Placement):
         """The trackers that the user asked for. Raises UsageError if one is not installed."""
         if not self.tensorboard and not self.wandb:
             return []
-        from asymrl.engine.trackers import TensorBoard, WeightsAndBiases
+        from asymrl.engine.monitoring.trackers import TensorBoard, WeightsAndBiases
 
         wanted = [kind for kind, on in ((TensorBoard, self.tensorboard), (WeightsAndBiases, self.wandb)) if on]
         for kind in wanted:
@@ -148,9 +148,9 @@ def train_to_the_end(
     the command that goes on; by default `asymrl resume`.
     """
     from asymrl.cli.curve_file import CurveFile
-    from asymrl.engine.display import display
     from asymrl.engine.driver import train_store
-    from asymrl.engine.listeners import Everyone
+    from asymrl.engine.monitoring.display import display
+    from asymrl.engine.monitoring.listeners import Everyone
     from asymrl.stores.files import RunError, StorageError
 
     listener = Everyone([display(), CurveFile(store.path), *(tracker(store.path) for tracker in trackers)])
@@ -217,7 +217,7 @@ def print_failures(failures: Mapping[str, str]) -> None:
 
 def _say_how_to_try_again(store: Store, again: str) -> None:
     """Says what to do about runs that could not be trained, or not to their end, and are saved."""
-    from asymrl.engine.progress import BROKEN
+    from asymrl.engine.monitoring.progress import BROKEN
 
     if any(result.status == BROKEN for result in store.results().values()):
         print(f"Once this is put right: {again}", file=sys.stderr)

@@ -13,7 +13,7 @@ from asymrl.models.distributions import Distribution, distribution_over
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
-    from asymrl.learning.settings import Settings
+    from asymrl.settings import Settings
 
 # Asking the device whether all episodes have ended costs about as much as a step, so several steps share a question.
 STEPS_PER_QUESTION = 4

@@ -19,11 +19,11 @@ from asymrl.kernels.episode_kernel import EpisodeTape, PolicyArrays, episode_ker
 from asymrl.kernels.episode_steps import power_of_two
 from asymrl.kernels.network_kernels import suits_recurrence
 from asymrl.models.agent import ReadyActor
-from asymrl.models.compound import Window
 from asymrl.models.distributions import Categorical
 from asymrl.models.features import Flat
 from asymrl.models.layers import Product
-from asymrl.models.memory import Gru, Memory
+from asymrl.models.memories.compound import Window
+from asymrl.models.memories.memory import Gru, Memory
 from asymrl.worlds.deterministic import DeterministicTable, ScalarRules, deterministic_table, scalar_rules
 from asymrl.worlds.world import World
 

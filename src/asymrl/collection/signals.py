@@ -29,7 +29,7 @@ from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
-    from asymrl.learning.settings import Settings
+    from asymrl.settings import Settings
 
 SIGNAL_KEY = 1_000_001  # acting uses small numbers to tell its keys apart, evaluation a million
 OTHER_DRAW = 1 << 30  # beyond the steps that tell the keys of the first draw apart

@@ -15,7 +15,7 @@ from asymrl.collection.episodes import Episodes, draw_seeds
 from asymrl.collection.signals import CriticSignal
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import Distribution
-from asymrl.models.memory import Carry
+from asymrl.models.memories.memory import Carry
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 

@@ -12,16 +12,21 @@ from asymrl.lazy import exports
 
 if TYPE_CHECKING:
     from asymrl.engine.driver import Outcome as Outcome, train_store as train_store
-    from asymrl.engine.listeners import Listener as Listener, Probe as Probe, Silent as Silent, StopRuns as StopRuns
+    from asymrl.engine.monitoring.listeners import (
+        Listener as Listener,
+        Probe as Probe,
+        Silent as Silent,
+        StopRuns as StopRuns,
+    )
+    from asymrl.engine.monitoring.progress import Progress as Progress
     from asymrl.engine.placement import Pace as Pace, Placement as Placement
-    from asymrl.engine.progress import Progress as Progress
 
 __getattr__, __dir__ = exports(
     __name__,
     {
         "asymrl.engine.driver": ["Outcome", "train_store"],
-        "asymrl.engine.listeners": ["Listener", "Probe", "Silent", "StopRuns"],
+        "asymrl.engine.monitoring.listeners": ["Listener", "Probe", "Silent", "StopRuns"],
         "asymrl.engine.placement": ["Pace", "Placement"],
-        "asymrl.engine.progress": ["Progress"],
+        "asymrl.engine.monitoring.progress": ["Progress"],
     },
 )

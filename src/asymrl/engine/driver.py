@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from asymrl.engine.cache import use_compilation_cache
 from asymrl.engine.events import Advanced, Broken, Checkpointed, Failed, Noted, Opened, Retired, Stopped
 from asymrl.engine.interrupts import StopRequests
-from asymrl.engine.listeners import Listener, StopRuns
+from asymrl.engine.monitoring.listeners import Listener, StopRuns
+from asymrl.engine.monitoring.progress import BROKEN, Clock, Compilations, Progress
 from asymrl.engine.placement import Pace, Placement
-from asymrl.engine.progress import BROKEN, Clock, Compilations, Progress
-from asymrl.learning.settings import Settings
+from asymrl.settings import Settings
 from asymrl.stores.files import StorageError
 from asymrl.stores.runs import full_label, label
 from asymrl.stores.sessions import Session, record
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from asymrl.adapters.surroundings import Surroundings
     from asymrl.engine.floor import Floor, LanesOf, Told
     from asymrl.engine.lanes import Assignment
-    from asymrl.engine.listeners import Probe
     from asymrl.engine.memory_plan import MemoryPlan
+    from asymrl.engine.monitoring.listeners import Probe
     from asymrl.engine.workers import Workers
     from asymrl.stores.checkpoint import DeviceLayout
 

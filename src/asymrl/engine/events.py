@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from asymrl.learning.settings import Settings
+    from asymrl.settings import Settings
     from asymrl.stores.checkpoint import SavedRuns
     from asymrl.stores.tables import RunResult
 

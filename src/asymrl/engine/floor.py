@@ -16,8 +16,8 @@ from asymrl.engine.loop import train_pool
 from asymrl.engine.memory_plan import MEMORY_SHARE, MemoryPlan, memory_of
 from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Pool
-from asymrl.learning.factory import program
-from asymrl.learning.settings import Settings
+from asymrl.learning.programs.factory import program
+from asymrl.settings import Settings
 from asymrl.stores.wording import plural, size_text
 from asymrl.worlds.stepped_world import UserCodeError
 

@@ -16,7 +16,7 @@ from asymrl.stores.runs import Run
 from asymrl.stores.tables import COMPLETE, FAILED, SOLVED, TRAINING, RunResult
 
 if TYPE_CHECKING:
-    from asymrl.engine.listeners import Probe
+    from asymrl.engine.monitoring.listeners import Probe
 
 
 class Assignment(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from asymrl.learning.factory import program
-from asymrl.learning.settings import DQNSettings, Settings
+from asymrl.learning.programs.factory import program
+from asymrl.settings import DQNSettings, Settings
 from asymrl.stores.wording import size_text
 
 MEMORY_SHARE = 0.8  # of what there is may be planned for

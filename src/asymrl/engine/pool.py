@@ -18,9 +18,9 @@ from asymrl.engine.events import Failed, Retired
 from asymrl.engine.interrupts import POOL_THREAD
 from asymrl.engine.lanes import Assignment, Lane, Snapshot, probe_arrays
 from asymrl.learning.numbers import Numbers, numbers_of
-from asymrl.learning.program import LaneError, Program, Trainer
-from asymrl.learning.settings import Settings
+from asymrl.learning.programs.program import LaneError, Program, Trainer
 from asymrl.learning.state import RunState
+from asymrl.settings import Settings
 from asymrl.stores.checkpoint import SavedRuns, joined
 from asymrl.stores.states import from_saved, key_kind, saved_problem, to_arrays
 from asymrl.stores.tables import STOPPED, TRAINING, RunResult

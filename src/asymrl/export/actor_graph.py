@@ -25,12 +25,12 @@ from asymrl.export.operator_graph import (
     OperatorGraph,
 )
 from asymrl.models.agent import Actor
-from asymrl.models.attention import Attention
-from asymrl.models.compound import Stack, Window
 from asymrl.models.distributions import NO_ACTION, Categorical, Gaussian, Greedy, JointActions, MultiCategorical
 from asymrl.models.features import EntryFeatures, Flat, Indexed, MixedFeatures, OneHot, Parts
 from asymrl.models.layers import Embedding, Linear
-from asymrl.models.memory import Feedforward, Gru, Lstm, Memory, Rnn
+from asymrl.models.memories.attention import Attention
+from asymrl.models.memories.compound import Stack, Window
+from asymrl.models.memories.memory import Feedforward, Gru, Lstm, Memory, Rnn
 from asymrl.models.normalised import LARGEST, Normalised
 from asymrl.models.pictures import PictureFeatures
 from asymrl.models.user_modules import UserFeatures, UserMemory

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from asymrl.lazy import exports
 
 if TYPE_CHECKING:
-    from asymrl.learning.methods import PAPER_METHODS as PAPER_METHODS
-    from asymrl.learning.settings import Settings as Settings
+    from asymrl.settings import Settings as Settings
+    from asymrl.settings.methods import PAPER_METHODS as PAPER_METHODS
 
 __getattr__, __dir__ = exports(
-    __name__, {"asymrl.learning.methods": ["PAPER_METHODS"], "asymrl.learning.settings": ["Settings"]}
+    __name__, {"asymrl.settings.methods": ["PAPER_METHODS"], "asymrl.settings": ["Settings"]}
 )

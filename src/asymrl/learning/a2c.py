@@ -33,10 +33,10 @@ from asymrl.learning.running_statistics import (
     scaled_episodes,
 )
 from asymrl.learning.schedules import negentropy_weight
-from asymrl.learning.settings import A2CSettings
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
 from asymrl.learning.targets import follow
 from asymrl.models.agent import Actor, Critic
+from asymrl.settings import A2CSettings
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:

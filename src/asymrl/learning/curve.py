@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from asymrl.collection.episodes import RUN_AXIS, Episodes
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.numbers import Numbers
-from asymrl.learning.settings import Settings
 from asymrl.learning.state import RECENT, RunState
+from asymrl.settings import Settings
 from asymrl.worlds.world import World
 
 States = TypeVar("States", bound=RunState)

@@ -28,11 +28,11 @@ from asymrl.learning.q_losses import variant_of
 from asymrl.learning.q_networks import QAdams, QNetworks, descend_both, q_gradient
 from asymrl.learning.running_statistics import Statistics, informed, measured, new_statistics
 from asymrl.learning.schedules import scheduled
-from asymrl.learning.settings import DQNSettings
 from asymrl.learning.state import RunState, architecture_of, counters, is_active, is_due, keys_of
 from asymrl.learning.targets import follow
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import greedy_over
+from asymrl.settings import DQNSettings
 from asymrl.worlds.critic_inputs import actor_space
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import World

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from asymrl.learning.settings import Settings
+from asymrl.settings import Settings
 
 
 @jax.tree_util.register_pytree_with_keys_class

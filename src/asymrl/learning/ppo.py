@@ -41,9 +41,9 @@ from asymrl.learning.running_statistics import (
     with_readings,
 )
 from asymrl.learning.schedules import negentropy_weight, scheduled
-from asymrl.learning.settings import PPOSettings
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
 from asymrl.models.agent import Actor
+from asymrl.settings import PPOSettings
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray
 from asymrl.collection.episodes import Episodes
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.lengths import over_runs
-from asymrl.learning.settings import A2CSettings
 from asymrl.models.agent import Actor
+from asymrl.settings import A2CSettings
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from jaxtyping import Array, Bool, Float
 from asymrl.collection.episodes import RUN_AXIS, Episodes, lesson
 from asymrl.learning.lengths import over_runs
 from asymrl.learning.returns import discounted_so_far
-from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.layers import Features
 from asymrl.models.normalised import LARGEST, Moments, merged, moments_of, no_moments, normalised_by, normalised_parts
+from asymrl.settings import Settings
 from asymrl.worlds.world import World
 
 Network = TypeVar("Network", bound=Actor | Critic)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from asymrl.learning.numbers import Numbers
-from asymrl.learning.settings import A2CSettings, PPOSettings
+from asymrl.settings import A2CSettings, PPOSettings
 
 SCHEDULES = ("constant", "linear", "exponential")
 

@@ -14,10 +14,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from asymrl.collection.signals import critic_signal, needs_state
 from asymrl.learning.numbers import Numbers
-from asymrl.learning.settings import Settings
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.architecture import Architecture
 from asymrl.models.distributions import listing_problem
+from asymrl.settings import Settings
 from asymrl.worlds.critic_inputs import actor_space
 from asymrl.worlds.registry import make
 from asymrl.worlds.repeated import repeated

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from asymrl.learning.numbers import Numbers
-from asymrl.learning.settings import MOST_STEPS, A2CSettings, DQNSettings
+from asymrl.settings import MOST_STEPS, A2CSettings, DQNSettings
 
 Model = TypeVar("Model")
 

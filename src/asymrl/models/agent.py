@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
 from asymrl.models.architecture import Architecture, is_users
-from asymrl.models.attention import Attention
-from asymrl.models.compound import Stack, Window
 from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, distribution_over
 from asymrl.models.features import Parts, action_features, kind_of, observation_features, state_features
 from asymrl.models.layers import Features, Mlp, product
-from asymrl.models.memory import Carry, Feedforward, Gru, Lstm, Memory, Rnn
+from asymrl.models.memories.attention import Attention
+from asymrl.models.memories.compound import Stack, Window
+from asymrl.models.memories.memory import Carry, Feedforward, Gru, Lstm, Memory, Rnn
 from asymrl.models.user_modules import UserFeatures, UserMemory
 from asymrl.worlds.spaces import Record, Space
 

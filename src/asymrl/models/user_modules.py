@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from asymrl.models.layers import Features, Linear
-from asymrl.models.memory import Carry, Memory
+from asymrl.models.memories.memory import Carry, Memory
 from asymrl.worlds.spaces import Record, Space
 
 

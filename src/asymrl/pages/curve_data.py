@@ -15,10 +15,10 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from asymrl.learning.settings import Settings
 from asymrl.pages.run_groups import RunGroup, group_colours, groups_of
 from asymrl.report.curves import MEANINGS, SERIES, curves
 from asymrl.report.summary import comparable
+from asymrl.settings import Settings
 from asymrl.stores.store import RUNS_FILE, Store, read_table
 
 DIGITS = 4

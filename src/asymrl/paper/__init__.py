@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from asymrl.paper.results import comparison as comparison, final_values as final_values
     from asymrl.paper.selection import ranking as ranking
-    from asymrl.stores.hyperparameters import (
+    from asymrl.settings.hyperparameters import (
         PAPER_WORLDS as PAPER_WORLDS,
         RATES as RATES,
         budget as budget,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "asymrl.stores.hyperparameters": ["PAPER_WORLDS", "RATES", "budget", "grid", "tuned"],
+        "asymrl.settings.hyperparameters": ["PAPER_WORLDS", "RATES", "budget", "grid", "tuned"],
         "asymrl.paper.parts": ["Extent", "extent", "runs_of"],
         "asymrl.paper.claims": ["CLAIMS", "Claim", "judged"],
         "asymrl.paper.evidence": ["Evidence", "read_evidence"],

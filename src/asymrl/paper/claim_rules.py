@@ -17,8 +17,8 @@ from scipy import stats
 from asymrl.paper.evidence import Evidence, scale
 from asymrl.paper.selection import SEARCHED, ranking
 from asymrl.report.intervals import Interval, bootstrap, difference_interval, improvement_interval, mean
+from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.stores.files import RunError
-from asymrl.stores.hyperparameters import PAPER_WORLDS
 from asymrl.stores.statistics import final_points, final_returns
 
 LEARNED = 0.25  # of the way from random actions to the best known policy

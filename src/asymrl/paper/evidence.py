@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.results import chosen, read_results, up_to, with_tuned_settings
 from asymrl.report.curves import curves
 from asymrl.report.intervals import Interval, bootstrap, difference_interval, mean, normalised
+from asymrl.settings.hyperparameters import PAPER_WORLDS
+from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.files import RunError
-from asymrl.stores.hyperparameters import PAPER_WORLDS
 from asymrl.stores.statistics import final_returns, run_columns, tenth_means
 from asymrl.stores.store import METRICS_FILE, PROBES_FILE
 from asymrl.worlds.reference_scores import scores

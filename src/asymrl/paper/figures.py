@@ -9,7 +9,6 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.fork import PAIRS, TITLES, exact_values
 from asymrl.paper.results import in_paper_order, score_matrix, worlds_of_all
 from asymrl.paper.selection import SEARCHED
@@ -17,7 +16,8 @@ from asymrl.render import style
 from asymrl.report.curves import curves, draw_band, method_colours
 from asymrl.report.intervals import bootstrap, performance_profile, profile_band
 from asymrl.report.world_panels import CurvePanel, draw_panels, finish_small, legend_above
-from asymrl.stores.hyperparameters import PAPER_WORLDS
+from asymrl.settings.hyperparameters import PAPER_WORLDS
+from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.statistics import final_returns
 
 CRITICS = {"a2c": "V(h)  a2c", "a2c-asym-s": "V(s)  a2c-asym-s", "a2c-asym-hs": "V(h, s)  a2c-asym-hs"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from asymrl.learning.methods import PAPER_METHODS
+from asymrl.settings.hyperparameters import PAPER_WORLDS, budget, grid, tuned
+from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.files import RunError
-from asymrl.stores.hyperparameters import PAPER_WORLDS, budget, grid, tuned
 from asymrl.stores.runs import Run, product
 
 if TYPE_CHECKING:

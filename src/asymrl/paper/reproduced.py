@@ -25,7 +25,7 @@ from asymrl.paper.selection import leaders, ranking, searched
 from asymrl.paper.world_tables import world_tables
 from asymrl.report.findings import Findings
 from asymrl.report.score_rows import power_statement
-from asymrl.stores.hyperparameters import PAPER_WORLDS
+from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.stores.wording import thousands
 
 

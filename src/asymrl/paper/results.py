@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.fork import PAIRS, exact_values
 from asymrl.report.intervals import bootstrap, mean, normalised
 from asymrl.report.score_rows import improvement_row, score_row
+from asymrl.settings.hyperparameters import PAPER_WORLDS, tuned
+from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.files import RunError
-from asymrl.stores.hyperparameters import PAPER_WORLDS, tuned
 from asymrl.stores.statistics import final_points, final_returns, run_columns
 from asymrl.stores.store import METRICS_FILE, PROBES_FILE, read_table
 from asymrl.stores.wording import thousands

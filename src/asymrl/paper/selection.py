@@ -11,8 +11,8 @@ import polars as pl
 from jaxtyping import Float
 
 from asymrl.report.curves import curves
+from asymrl.settings.hyperparameters import grid, tuned
 from asymrl.stores.files import RunError
-from asymrl.stores.hyperparameters import grid, tuned
 from asymrl.stores.statistics import final_returns, mean_and_error, tenth_means
 
 SEARCHED = ("actor_rate", "critic_rate", "entropy_weight")

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from asymrl.learning.methods import PAPER_METHODS
 from asymrl.paper.evidence import Evidence, earned, is_rooms, with_earned
 from asymrl.paper.results import in_paper_order
 from asymrl.report.falls import falls_table
 from asymrl.report.intervals import bootstrap, improvement_interval, mean
-from asymrl.stores.hyperparameters import PAPER_WORLDS
+from asymrl.settings.hyperparameters import PAPER_WORLDS
+from asymrl.settings.methods import PAPER_METHODS
 
 MILLION = 1_000_000
 

@@ -9,7 +9,7 @@ import numpy as np
 from asymrl.render import style
 from asymrl.render.dispatch import draw_view, draw_world, view_text, world_text
 from asymrl.render.style import Axes
-from asymrl.worlds.car_flag import FLAG, INFO_FROM, INFO_TO, MAX_POSITION, MAX_SPEED, CarFlag
+from asymrl.worlds.builtin.car_flag import FLAG, INFO_FROM, INFO_TO, MAX_POSITION, MAX_SPEED, CarFlag
 
 GOOD, BAD, UNKNOWN = ("good", "✓", style.GREEN), ("bad", "✗", style.VERMILION), ("flag", "?", style.MUTED)
 SIDES = {-1: "left", 0: "unknown", 1: "right"}

@@ -10,7 +10,7 @@ import numpy as np
 from asymrl.render import style
 from asymrl.render.dispatch import draw_view, draw_world, view_text, world_text
 from asymrl.render.style import Axes
-from asymrl.worlds.cart_pole import MAX_ANGLE, MAX_POSITION, CartPole
+from asymrl.worlds.builtin.cart_pole import MAX_ANGLE, MAX_POSITION, CartPole
 
 POLE = 1.8  # drawn longer than it is, so that its angle can be seen
 AXLE = 0.3  # its height above the track

@@ -9,7 +9,7 @@ import numpy as np
 from asymrl.render import style
 from asymrl.render.dispatch import draw_view, draw_world
 from asymrl.render.style import Axes
-from asymrl.worlds.finite_worlds import GoodBad, Tiger
+from asymrl.worlds.builtin.finite_worlds import GoodBad, Tiger
 
 GOOD_BAD = ((style.GREEN, "✓"), (style.VERMILION, "✗"))
 

@@ -9,7 +9,7 @@ import numpy as np
 from asymrl.render import style
 from asymrl.render.dispatch import draw_view, draw_world, view_text, world_text
 from asymrl.render.style import Axes
-from asymrl.worlds.cleaner import Cleaner
+from asymrl.worlds.builtin.cleaner import Cleaner
 
 ROBOTS = (style.VERMILION, style.BLUE)
 SPECKS = np.array([[-0.22, 0.15], [0.2, 0.24], [0.05, -0.08], [-0.2, -0.25], [0.27, -0.2]])

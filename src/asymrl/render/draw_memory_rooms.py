@@ -9,7 +9,7 @@ import numpy as np
 from asymrl.render import style
 from asymrl.render.dispatch import draw_view, draw_world, view_text, world_text
 from asymrl.render.style import Axes
-from asymrl.worlds.memory_rooms import BEACON, DIRECTIONS, EXIT, KINDS, VIEW, WALL, MemoryFourRooms
+from asymrl.worlds.builtin.memory_rooms import BEACON, DIRECTIONS, EXIT, KINDS, VIEW, WALL, MemoryFourRooms
 
 COLOURS = [("red", style.VERMILION), ("green", style.GREEN), ("blue", style.BLUE), ("yellow", style.YELLOW)]
 # A latent given by hand may hold any index; only 1 to 4 have a name.

@@ -9,7 +9,7 @@ import numpy as np
 from asymrl.render import style
 from asymrl.render.dispatch import draw_view, draw_world, view_text, world_text
 from asymrl.render.style import Axes
-from asymrl.worlds.finite_worlds import Shopping
+from asymrl.worlds.builtin.finite_worlds import Shopping
 
 Place = tuple[int, int]
 

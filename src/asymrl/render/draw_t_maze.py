@@ -7,7 +7,7 @@ from typing import Any
 from asymrl.render import style
 from asymrl.render.dispatch import draw_view, draw_world, view_text, world_text
 from asymrl.render.style import Axes
-from asymrl.worlds.t_maze import CORRIDOR, JUNCTION, TMaze
+from asymrl.worlds.builtin.t_maze import CORRIDOR, JUNCTION, TMaze
 
 SIDES, ARROWS = ("north", "south"), ("↑", "↓")
 MOST_CELLS = 14  # of the corridor that are drawn one by one; longer ones are drawn to scale

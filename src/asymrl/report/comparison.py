@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.learning.methods import method as method_named
 from asymrl.report.intervals import (
     Interval,
     bootstrap,
@@ -17,6 +16,7 @@ from asymrl.report.intervals import (
     detectable_difference,
     improvement_interval,
 )
+from asymrl.settings.methods import method as method_named
 from asymrl.stores.statistics import final_returns, run_columns
 from asymrl.stores.wording import listed, plural, short
 from asymrl.worlds.critic_inputs import critic_symbol

@@ -15,8 +15,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from asymrl.learning.methods import PAPER_METHODS, PPO_METHODS
 from asymrl.render import style
+from asymrl.settings.methods import PAPER_METHODS, PPO_METHODS
 from asymrl.stores.statistics import mean_and_error, run_columns
 from asymrl.stores.wording import plural
 from asymrl.worlds.reference_scores import Score

@@ -111,7 +111,7 @@ def random_actions(env: World, seed: int) -> Iterator[Any]:
     """Actions of the uniform policy, without end."""
     import numpy as np
 
-    from asymrl.worlds.sampling import random_action
+    from asymrl.worlds.checking.sampling import random_action
 
     generator = np.random.default_rng(seed)
     while True:

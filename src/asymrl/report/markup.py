@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from asymrl.learning.settings import SETTINGS
+from asymrl.settings import SETTINGS
 from asymrl.stores.wording import thousands
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from asymrl.learning.settings import Settings
 from asymrl.report.intervals import Interval, bootstrap
+from asymrl.settings import Settings
 from asymrl.stores.statistics import mean_and_error
 from asymrl.stores.wording import plural, plus_minus, thousands
 from asymrl.worlds.registry import usual_time_limit

@@ -13,9 +13,9 @@ from asymrl.solvers.belief_mdp import BeliefGraph, TooManyBeliefsError, belief_g
 from asymrl.solvers.bounds import blind, check_horizon
 from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.dynamic_programming import backward_induction, policy_iteration, stationary_plan, timed_plan
-from asymrl.solvers.pointbased import PointBased, point_based
+from asymrl.solvers.point_based.hsvi import PointBased, point_based
+from asymrl.solvers.point_based.truncation import truncated
 from asymrl.solvers.search import LIMIT as SEARCH_LIMIT, search, searched_plan, without_time
-from asymrl.solvers.truncation import truncated
 from asymrl.theory.policies import BeliefPolicy, HistoryPolicy
 from asymrl.worlds.pomdp import Pomdp
 

@@ -12,9 +12,9 @@ from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.optima import SECONDS, Solution, solve
 from asymrl.solvers.search import LIMIT
 from asymrl.theory.analysis import Analysis, analyse
+from asymrl.theory.graphs.unrolling import unroll
 from asymrl.theory.histories import NODES, History, TooLargeError
 from asymrl.theory.policies import EpsilonSoft, HistoryPolicy, WindowPolicy, uniform
-from asymrl.theory.unrolling import unroll
 from asymrl.worlds.pomdp import Pomdp
 
 NAMES = "uniform, optimal, eps-optimal:0.5, window:2 or run:FOLDER"

@@ -11,11 +11,11 @@ import numpy as np
 
 from asymrl.solvers.optima import solve
 from asymrl.solvers.policy_names import BEGINNING, FEWEST, policy_by_name
+from asymrl.theory.graphs.unrolling import unroll
 from asymrl.theory.histories import NODES, TooLargeError
 from asymrl.theory.policies import HistoryPolicy, uniform
 from asymrl.theory.q_learning import EXACT, Q_METHODS, QFixedPoint, StateAliasing, q_fixed_point, state_aliasing
 from asymrl.theory.q_regression import EPISODES, STEPS
-from asymrl.theory.unrolling import unroll
 from asymrl.worlds.pomdp import Pomdp
 
 QUICK = 30_000  # nodes; more take minutes, so only a horizon that was asked for is followed that far

@@ -11,11 +11,11 @@ from asymrl.solvers.memoryless import best_memoryless, uniform_return
 from asymrl.solvers.optima import Solution, solve
 from asymrl.solvers.rock_tours import MOST_ROCKS_OF_TOURS, rock_returns
 from asymrl.solvers.uninformed import best_open_loop
+from asymrl.worlds.builtin.rock_sample import RockSample, SimulatedRockSample
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
 from asymrl.worlds.reference_scores import ReferenceScores, Score, scores
 from asymrl.worlds.registry import make, usual_time_limit
-from asymrl.worlds.rock_sample import RockSample, SimulatedRockSample
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 STATES = 500  # with more, the best memoryless or uninformed policy takes too long

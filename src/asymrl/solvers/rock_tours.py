@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
+from asymrl.worlds.builtin.rock_sample import BAD_ROCK, CHECK, EAST, EXIT, GOOD_ROCK, SAMPLE, Terrain
 from asymrl.worlds.reference_scores import Score
-from asymrl.worlds.rock_sample import BAD_ROCK, CHECK, EAST, EXIT, GOOD_ROCK, SAMPLE, Terrain
 
 MOST_ROCKS_OF_TOURS = 12  # 3^12 sets in 13 places: 55 megabytes, a few seconds
 # How reliable a check from afar has to be for the lower bound: more than these shares of all checks.

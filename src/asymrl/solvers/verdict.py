@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from asymrl.solvers.references import Reference
 from asymrl.theory.analysis import Analysis
 from asymrl.theory.gradients import state_variance
-from asymrl.theory.history_graph import BY_MEMORY
+from asymrl.theory.graphs.history_graph import BY_MEMORY
 from asymrl.theory.reading_worth import ReadingWorth, compare_readings
 
 NEGLIGIBLE = 1e-6  # relative error of a gradient that does no harm

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from asymrl.learning.settings import SETTINGS
 from asymrl.reading import UnreadableError, read_json, read_regular
+from asymrl.settings import SETTINGS
 from asymrl.stores import runs as run_lists
 from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.runs import MAY_GROW, Run

@@ -10,10 +10,10 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from asymrl.learning.presets import preset_named, preset_values
-from asymrl.learning.settings import SETTINGS, SETTINGS_TYPES, A2CSettings, Settings, check_learner, settings_type
+from asymrl.settings import SETTINGS, SETTINGS_TYPES, A2CSettings, Settings, check_learner, settings_type
+from asymrl.settings.presets import preset_named, preset_values
+from asymrl.settings.quantities import real_number, whole_number
 from asymrl.stores.files import RunError
-from asymrl.stores.quantities import real_number, whole_number
 from asymrl.worlds.name_options import PREFIX
 from asymrl.worlds.registry import brings_discount, full_name, make, source_of, usual_time_limit
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from asymrl.learning.settings import SETTINGS, DQNSettings, Settings, names_of, new_settings, own_values
+from asymrl.settings import SETTINGS, DQNSettings, Settings, names_of, new_settings, own_values
 from asymrl.stores.files import RunError
 from asymrl.stores.options import checked_values, preset_settings
 

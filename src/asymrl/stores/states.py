@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from asymrl.learning.program import Program
+from asymrl.learning.programs.program import Program
 from asymrl.learning.state import RunState
 from asymrl.stores.checkpoint import SavedRuns, filled_up
 

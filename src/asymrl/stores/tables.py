@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from asymrl.learning.settings import SETTINGS, SETTINGS_TYPES, names_of
+from asymrl.settings import SETTINGS, SETTINGS_TYPES, names_of
 from asymrl.stores.runs import Run
 from asymrl.stores.statistics import final_returns
 from asymrl.worlds.name_options import PREFIX

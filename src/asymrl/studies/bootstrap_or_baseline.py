@@ -19,9 +19,9 @@ from asymrl.studies.simulated_estimates import simulated_variances
 from asymrl.studies.study import Arm, Search, Setup, Study
 from asymrl.theory.analysis import Analysis, analyse
 from asymrl.theory.gradients import Gradient, asymmetric_gradient, estimated_values, estimator_variance
-from asymrl.theory.history_graph import BY_MEMORY
+from asymrl.theory.graphs.history_graph import BY_MEMORY
 from asymrl.theory.state_values import Critics
-from asymrl.worlds.finite_worlds import Shopping
+from asymrl.worlds.builtin.finite_worlds import Shopping
 from asymrl.worlds.registry import make
 
 if TYPE_CHECKING:

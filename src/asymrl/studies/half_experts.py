@@ -10,8 +10,8 @@ import functools
 import numpy as np
 
 from asymrl.theory.policies import BeliefPolicy, Controller, HistoryPolicy
-from asymrl.worlds import rock_sample as rocks
-from asymrl.worlds.finite_worlds import (
+from asymrl.worlds.builtin import rock_sample as rocks
+from asymrl.worlds.builtin.finite_worlds import (
     BUY,
     DOWN,
     EAST,

@@ -11,8 +11,8 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from asymrl.learning.optimiser import BETA1
-from asymrl.learning.settings import Settings, new_settings
 from asymrl.report.falls import falls_table, rate_interval, rates_differ, shares_differ
+from asymrl.settings import Settings, new_settings
 from asymrl.studies.study import EVERY_PANEL, Arm, Setup, Study
 
 if TYPE_CHECKING:

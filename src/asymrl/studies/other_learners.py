@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from asymrl.stores.hyperparameters import PAPER_WORLDS
+from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.studies.study import Arm, Search, Setup, Study
 
 PPO_STEPS, DQN_STEPS = 1_000_000, 600_000

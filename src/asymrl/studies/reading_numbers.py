@@ -10,7 +10,7 @@ import numpy as np
 from asymrl.studies.half_experts import STAGES, half_expert
 from asymrl.theory.analysis import Analysis, analyse
 from asymrl.theory.gradients import advantage_moments
-from asymrl.theory.history_graph import BY_BELIEF
+from asymrl.theory.graphs.history_graph import BY_BELIEF
 from asymrl.theory.reading_worth import explained
 from asymrl.theory.readings import Reading, learn, read
 from asymrl.theory.values import Values

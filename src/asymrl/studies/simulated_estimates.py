@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float64, Int
 
 from asymrl.theory.analysis import Analysis
 from asymrl.theory.beliefs import first_belief, next_beliefs
-from asymrl.theory.history_graph import HistoryGraph
+from asymrl.theory.graphs.history_graph import HistoryGraph
 from asymrl.theory.values import Values
 
 

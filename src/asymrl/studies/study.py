@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asymrl.learning.settings import Settings, names_of, new_settings, own_values, settings_type
-from asymrl.stores.hyperparameters import tuned
+from asymrl.settings import Settings, names_of, new_settings, own_values, settings_type
+from asymrl.settings.hyperparameters import tuned
 from asymrl.stores.options import resolve
 from asymrl.stores.runs import Run
 

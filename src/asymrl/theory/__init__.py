@@ -13,6 +13,7 @@ from asymrl.theory.analysis import Analysis as Analysis, analyse as analyse, as_
 from asymrl.theory.beliefs import belief_of as belief_of
 from asymrl.theory.conditions import StateValue as StateValue
 from asymrl.theory.gradients import Gradient as Gradient
+from asymrl.theory.graphs.unrolling import realisable as realisable
 from asymrl.theory.histories import (
     History as History,
     TooLargeError as TooLargeError,
@@ -45,5 +46,4 @@ from asymrl.theory.readings import (
     signal_labels as signal_labels,
 )
 from asymrl.theory.state_values import CRITICS as CRITICS
-from asymrl.theory.unrolling import realisable as realisable
 from asymrl.worlds.belief_filter import BeliefFilter as BeliefFilter

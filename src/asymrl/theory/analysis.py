@@ -12,7 +12,6 @@ from jaxtyping import Float64, Int
 
 from asymrl.theory.beliefs import belief_of
 from asymrl.theory.conditions import StateValue, state_value
-from asymrl.theory.following import follow
 from asymrl.theory.gradients import (
     Gradient,
     asymmetric_gradient,
@@ -21,13 +20,14 @@ from asymrl.theory.gradients import (
     gradient_bias,
     state_variance,
 )
+from asymrl.theory.graphs.following import follow
+from asymrl.theory.graphs.history_graph import BY_MEMORY, HistoryGraph
+from asymrl.theory.graphs.unrolling import left_over
 from asymrl.theory.histories import NODES, History, describe
-from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.lookup import Lookup
 from asymrl.theory.policies import HistoryPolicy, PolicyLike, as_policy
 from asymrl.theory.readings import LearnedCritic, learn, read
 from asymrl.theory.state_values import Critics, StateValues
-from asymrl.theory.unrolling import left_over
 from asymrl.theory.values import Values, value_bias
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp

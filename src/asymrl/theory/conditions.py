@@ -13,8 +13,8 @@ import scipy.sparse as sparse
 from jaxtyping import Float64, Int
 from scipy.sparse.linalg import spsolve
 
+from asymrl.theory.graphs.history_graph import HistoryGraph
 from asymrl.theory.histories import describe
-from asymrl.theory.history_graph import HistoryGraph
 
 SAME = 1e-9  # probabilities that differ by less count as equal
 

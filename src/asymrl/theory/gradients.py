@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sparse
 from jaxtyping import Float64
 
-from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
+from asymrl.theory.graphs.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.values import Values, action_values
 
 ESTIMATORS = ("td0", "td-lambda", "mc")

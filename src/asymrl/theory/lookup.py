@@ -10,11 +10,11 @@ import numpy as np
 from jaxtyping import Float64
 
 from asymrl.theory.beliefs import begin_history, belief_of
-from asymrl.theory.following import follow
+from asymrl.theory.graphs.following import follow
+from asymrl.theory.graphs.history_graph import HistoryGraph
+from asymrl.theory.graphs.time_layers import Root
 from asymrl.theory.histories import History, describe
-from asymrl.theory.history_graph import HistoryGraph
 from asymrl.theory.policies import HistoryPolicy
-from asymrl.theory.time_layers import Root
 from asymrl.theory.values import Values
 
 
@@ -37,7 +37,7 @@ class Lookup:
     policy: HistoryPolicy
     horizon: float
     options: dict[str, Any]
-    """The options with which the policy was followed; see `asymrl.theory.following.follow`."""
+    """The options with which the policy was followed; see `asymrl.theory.graphs.following.follow`."""
 
     def at(self, h: History) -> HistoryValues:
         """The values at a history. Raises ValueError if it is impossible, or longer than the horizon."""

@@ -18,12 +18,12 @@ from jaxtyping import Float64, Int
 
 from asymrl.theory.analysis import as_pomdp
 from asymrl.theory.beliefs import begin_history
+from asymrl.theory.graphs.history_graph import HistoryGraph
+from asymrl.theory.graphs.unrolling import unroll
 from asymrl.theory.histories import NODES, History, describe
-from asymrl.theory.history_graph import HistoryGraph
 from asymrl.theory.policies import PolicyLike, as_policy
 from asymrl.theory.q_regression import EPISODES, STEPS, Regression, greedy_actions, history_fixed_point
 from asymrl.theory.q_state_iteration import iterate_state_values
-from asymrl.theory.unrolling import unroll
 from asymrl.worlds.pomdp import Pomdp
 
 EXACT = 1e-9  # relative: errors below it are rounding

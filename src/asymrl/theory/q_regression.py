@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sparse
 from jaxtyping import Float64, Int
 
-from asymrl.theory.history_graph import HistoryGraph
+from asymrl.theory.graphs.history_graph import HistoryGraph
 
 STEPS = "steps"  # a loss that is a sum over the steps of the replay
 EPISODES = "episodes"  # the mean over episodes of each one's mean over its steps, as in the authors' program

@@ -11,7 +11,7 @@ import numpy as np
 
 from asymrl.theory.analysis import Analysis
 from asymrl.theory.gradients import advantage_moments, at_targets, state_variance
-from asymrl.theory.history_graph import BY_MEMORY
+from asymrl.theory.graphs.history_graph import BY_MEMORY
 from asymrl.theory.readings import LearnedCritic, Reading, learn
 from asymrl.theory.values import Values
 from asymrl.worlds.critic_inputs import critic_symbol

@@ -20,8 +20,8 @@ import scipy.sparse as sparse
 from jaxtyping import Float64, Int
 from scipy.sparse.linalg import spsolve
 
+from asymrl.theory.graphs.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.histories import TooLargeError
-from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.values import Values
 from asymrl.worlds.critic_inputs import SYMBOLS, critic_symbol, input_names, signal_meanings
 from asymrl.worlds.finite import FiniteWorld

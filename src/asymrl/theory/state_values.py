@@ -18,7 +18,7 @@ import scipy.sparse as sparse
 from jaxtyping import Bool, Float64
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from asymrl.theory.history_graph import HistoryGraph
+from asymrl.theory.graphs.history_graph import HistoryGraph
 from asymrl.theory.readings import LearnedCritic, learn, read
 from asymrl.theory.values import Values
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sparse
 from jaxtyping import Float64
 
-from asymrl.theory.history_graph import BY_MEMORY, HistoryGraph
+from asymrl.theory.graphs.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.worlds.pomdp import Pomdp
 
 

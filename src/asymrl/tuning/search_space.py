@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asymrl.learning.methods import method as method_named
-from asymrl.learning.settings import check_learner
+from asymrl.settings import check_learner
+from asymrl.settings.methods import method as method_named
 from asymrl.stores.files import RunError
 from asymrl.stores.options import checked_values
 

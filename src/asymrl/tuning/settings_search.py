@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asymrl.engine.driver import Outcome, train_store
-from asymrl.engine.listeners import Everyone, Listener, Silent, StopRuns
+from asymrl.engine.monitoring.listeners import Everyone, Listener, Silent, StopRuns
 from asymrl.engine.placement import Pace, Placement
-from asymrl.learning.settings import Settings, new_settings
+from asymrl.settings import Settings, new_settings
 from asymrl.stores.files import Lock, RunError
 from asymrl.stores.runs import Run
 from asymrl.stores.statistics import final_returns

@@ -13,25 +13,26 @@ from asymrl.lazy import exports
 
 if TYPE_CHECKING:
     from asymrl.worlds.belief_filter import BeliefFilter as BeliefFilter
-    from asymrl.worlds.car_flag import CarFlag as CarFlag
-    from asymrl.worlds.cart_pole import CartPole as CartPole
-    from asymrl.worlds.checker import check as check
-    from asymrl.worlds.cleaner import Cleaner as Cleaner
-    from asymrl.worlds.environment_checker import check_environment as check_environment
-    from asymrl.worlds.finite import FiniteWorld as FiniteWorld
-    from asymrl.worlds.finite_worlds import (
+    from asymrl.worlds.builtin.car_flag import CarFlag as CarFlag
+    from asymrl.worlds.builtin.cart_pole import CartPole as CartPole
+    from asymrl.worlds.builtin.cleaner import Cleaner as Cleaner
+    from asymrl.worlds.builtin.finite_worlds import (
         GoodBad as GoodBad,
         HeavenHell as HeavenHell,
         Shopping as Shopping,
         Tiger as Tiger,
     )
-    from asymrl.worlds.memory_rooms import MemoryFourRooms as MemoryFourRooms
+    from asymrl.worlds.builtin.memory_rooms import MemoryFourRooms as MemoryFourRooms
+    from asymrl.worlds.builtin.rock_sample import RockSample as RockSample, SimulatedRockSample as SimulatedRockSample
+    from asymrl.worlds.builtin.t_maze import TMaze as TMaze
+    from asymrl.worlds.checking.checker import check as check
+    from asymrl.worlds.checking.environment_checker import check_environment as check_environment
+    from asymrl.worlds.checking.sampling import CheckError as CheckError
+    from asymrl.worlds.finite import FiniteWorld as FiniteWorld
     from asymrl.worlds.outcomes import OutcomeWorld as OutcomeWorld
     from asymrl.worlds.pomdp import Pomdp as Pomdp, Rows as Rows
     from asymrl.worlds.reference_scores import ReferenceScores as ReferenceScores, scores as scores
     from asymrl.worlds.registry import WORLDS as WORLDS, make as make
-    from asymrl.worlds.rock_sample import RockSample as RockSample, SimulatedRockSample as SimulatedRockSample
-    from asymrl.worlds.sampling import CheckError as CheckError
     from asymrl.worlds.spaces import (
         Box as Box,
         Discrete as Discrete,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
         Space as Space,
     )
     from asymrl.worlds.stepped_world import SteppedWorld as SteppedWorld, UserCodeError as UserCodeError
-    from asymrl.worlds.t_maze import TMaze as TMaze
     from asymrl.worlds.world import (
         Episode as Episode,
         Signal as Signal,
@@ -57,20 +57,20 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "asymrl.worlds.belief_filter": ["BeliefFilter"],
-        "asymrl.worlds.car_flag": ["CarFlag"],
-        "asymrl.worlds.cart_pole": ["CartPole"],
-        "asymrl.worlds.checker": ["check"],
-        "asymrl.worlds.cleaner": ["Cleaner"],
-        "asymrl.worlds.environment_checker": ["check_environment"],
+        "asymrl.worlds.builtin.car_flag": ["CarFlag"],
+        "asymrl.worlds.builtin.cart_pole": ["CartPole"],
+        "asymrl.worlds.checking.checker": ["check"],
+        "asymrl.worlds.builtin.cleaner": ["Cleaner"],
+        "asymrl.worlds.checking.environment_checker": ["check_environment"],
         "asymrl.worlds.finite": ["FiniteWorld"],
-        "asymrl.worlds.finite_worlds": ["GoodBad", "HeavenHell", "Shopping", "Tiger"],
-        "asymrl.worlds.memory_rooms": ["MemoryFourRooms"],
+        "asymrl.worlds.builtin.finite_worlds": ["GoodBad", "HeavenHell", "Shopping", "Tiger"],
+        "asymrl.worlds.builtin.memory_rooms": ["MemoryFourRooms"],
         "asymrl.worlds.outcomes": ["OutcomeWorld"],
         "asymrl.worlds.pomdp": ["Pomdp", "Rows"],
         "asymrl.worlds.reference_scores": ["ReferenceScores", "scores"],
         "asymrl.worlds.registry": ["WORLDS", "make"],
-        "asymrl.worlds.rock_sample": ["RockSample", "SimulatedRockSample"],
-        "asymrl.worlds.sampling": ["CheckError"],
+        "asymrl.worlds.builtin.rock_sample": ["RockSample", "SimulatedRockSample"],
+        "asymrl.worlds.checking.sampling": ["CheckError"],
         "asymrl.worlds.spaces": [
             "Box",
             "Discrete",
@@ -83,7 +83,7 @@ __getattr__, __dir__ = exports(
             "Space",
         ],
         "asymrl.worlds.stepped_world": ["SteppedWorld", "UserCodeError"],
-        "asymrl.worlds.t_maze": ["TMaze"],
+        "asymrl.worlds.builtin.t_maze": ["TMaze"],
         "asymrl.worlds.world": ["Episode", "Signal", "Step", "Transition", "World"],
     },
 )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from asymrl.agents.evaluation import evaluate
 from asymrl.agents.trained import load_trained
 from asymrl.api.wanted import settings_for
-from asymrl.learning.settings import names_of
+from asymrl.settings import names_of
 from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.runs import Run
 from asymrl.stores.sessions import sessions

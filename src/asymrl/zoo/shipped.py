@@ -15,7 +15,7 @@ from asymrl.stores.store import is_store
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from asymrl.engine.listeners import Listener
+    from asymrl.engine.monitoring.listeners import Listener
     from asymrl.engine.placement import Pace, Placement
 
 AGENTS = Path(__file__).parent / "agents"

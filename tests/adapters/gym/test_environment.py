@@ -15,7 +15,7 @@ from gymnasium.utils.passive_env_checker import env_step_passive_checker
 
 from asymrl.adapters.gym.environment import Environment
 from asymrl.adapters.gym.registration import gymnasium_id
-from asymrl.stores.hyperparameters import PAPER_WORLDS
+from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.worlds import Cleaner, FiniteWorld, GoodBad, HeavenHell
 from asymrl.worlds.registry import WORLDS
 from tests.adapters.gym.same import assert_same

@@ -18,11 +18,11 @@ from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.agents.trained import load_trained
 from asymrl.api.wanted import settings_for
 from asymrl.collection.collector import Collector
-from asymrl.engine.listeners import Silent
+from asymrl.engine.monitoring.listeners import Silent
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import A2CSettings, Settings
+from asymrl.learning.programs.stepped import SteppedProgram
 from asymrl.learning.state import training_world
-from asymrl.learning.stepped import SteppedProgram
+from asymrl.settings import A2CSettings, Settings
 from asymrl.worlds.registry import make
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record
 from asymrl.worlds.stepped_world import SteppedWorld

@@ -16,8 +16,8 @@ from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.adapters.gymnax_world import GymnaxWorld, space_of
 from asymrl.collection.collector import Collector
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import A2CSettings
-from asymrl.learning.stepped import SteppedProgram
+from asymrl.learning.programs.stepped import SteppedProgram
+from asymrl.settings import A2CSettings
 from asymrl.worlds import MultiDiscrete
 from tests.adapters.gym.foreign_envs import Keys, Switches
 from tests.learning.small import start

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from asymrl.adapters.gym.gymnasium_spaces import encoding_of_space, encoding_of_value
 from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.stepped import SteppedProgram
+from asymrl.learning.programs.stepped import SteppedProgram
 from asymrl.worlds.spaces import Box, Image, Indices
 from tests.learning.small import tiny_ppo
 

@@ -10,7 +10,7 @@ import pytest
 from asymrl.adapters.pomdp_files import to_text
 from asymrl.api.wanted import settings_for
 from asymrl.cli import main
-from asymrl.learning.settings import A2CSettings
+from asymrl.settings import A2CSettings
 from asymrl.stores.files import RunError
 from asymrl.stores.options import world_settings
 from asymrl.stores.runs import Run

@@ -1,0 +1,1 @@
+"""The commands of `asymrl`: one file each, or for two that share their work."""

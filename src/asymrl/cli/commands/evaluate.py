@@ -1,0 +1,177 @@
+"""`asymrl evaluate`: how good trained runs are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from asymrl.cli.output import print_json
+from asymrl.cli.usage import AgentFolder, AsJson, Flag, Quiet, Trust, UsageError, Where, load_runs
+from asymrl.stores.runs import differing, label
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from asymrl.agents.evaluation import Estimate, Evaluation, Yardstick
+    from asymrl.agents.trained import TrainedRuns
+    from asymrl.settings import Settings
+
+
+NARROWEST = 80  # columns that the table needs
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Play episodes with the policies of trained runs: returns, lengths, how the episodes ended."""
+
+    folder: AgentFolder
+
+    episodes: Annotated[int, tyro.conf.arg(metavar="N")] = 1000
+    """Episodes of each seed."""
+
+    greedy: Flag = False
+    """Take the most likely action each time, instead of sampling as in training."""
+
+    where: Where = ()
+
+    run_seed: Annotated[
+        int | None, tyro.conf.arg(metavar="K", help="Seed of the run.", help_behavior_hint="(default: all)")
+    ] = None
+
+    seed: int = 0
+    """Seed of the episodes."""
+
+    trust: Trust = False
+
+    quiet: Quiet = False
+
+    json: AsJson = False
+
+    def run(self) -> int:
+        if self.episodes < 1:
+            raise UsageError(f"--episodes {self.episodes}: at least 1 is needed")
+        groups = load_runs(self.folder, self.where, self.run_seed, trust=self.trust)
+
+        from asymrl.agents.evaluation import evaluate, over_seeds, yardstick
+
+        reports = []
+        for i, trained in enumerate(groups):
+            each = evaluate(trained, episodes=self.episodes, seed=self.seed, greedy=self.greedy)
+            reference = yardstick(trained.settings[0])
+            if self.json:
+                reports.append(self._report(trained, reference, each, over_seeds(each)))
+            else:
+                print("\n" if i else "", end="")
+                self._print(trained, reference, each, over_seeds(each))
+        if self.json:
+            print_json(reports[0] if len(reports) == 1 else {"run": str(self.folder), "groups": reports})
+        return 0
+
+    def _report(
+        self, trained: TrainedRuns, reference: Yardstick | None, each: list[Evaluation], overall: Evaluation
+    ) -> dict[str, Any]:
+        settings = trained.settings[0]
+        return {
+            "run": str(self.folder),
+            "world": settings.world,
+            "method": settings.method,
+            "episodes": self.episodes,
+            "actions": "greedy" if self.greedy or _acts_greedily(settings) else "sampled",
+            "seed": self.seed,
+            "discount": settings.discount,
+            "reference": reference._asdict() if reference else None,
+            "runs": [
+                {"seed": seed, **_as_json(evaluation)} for seed, evaluation in zip(trained.seeds, each, strict=True)
+            ],
+            "over_seeds": _as_json(overall),
+        }
+
+    def _print(
+        self, trained: TrainedRuns, reference: Yardstick | None, each: list[Evaluation], overall: Evaluation
+    ) -> None:
+        from rich.console import Console
+
+        from asymrl.agents.evaluation import Estimate
+
+        console = Console(highlight=False)
+        console.width = max(console.width, NARROWEST)  # a number cut short would be a wrong number
+        settings = trained.settings[0]
+        how = "the most likely actions" if self.greedy else "sampled actions"
+        if _acts_greedily(settings):
+            how = "the actions of highest value"
+        console.print(f"{settings.world}, {settings.method}: {self.episodes} episodes of each seed, {how}\n")
+        console.print(_table(trained, each, overall))
+        notes = ["±: standard error over episodes; in the last line, over seeds."]
+        if reference:
+            notes.append(
+                f"normalised: 0 is a random policy ({reference.random:.4g}), 1 the best known ({reference.best:.4g})."
+            )
+            if (blind := reference.without_information) is not None:
+                share = reference.normalise(Estimate(blind, 0.0)).mean
+                notes.append(
+                    f"The best policy that ignores what it sees gets {blind:.4g}, which is {share:.2f} normalised."
+                )
+        notes.append(f"discounted: by {settings.discount:g}. ended: by the world. cut: by the time limit.")
+        console.print("\n" + "\n".join(notes), style="dim")
+
+
+def _acts_greedily(settings: Settings) -> bool:
+    """Whether there is nothing to sample: learners of action values take the best action."""
+    return settings.how.learner == "dqn"
+
+
+def _table(trained: TrainedRuns, each: list[Evaluation], overall: Evaluation) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("seed", style="bold", no_wrap=True)
+    columns = ["return", "normalised", "discounted", "length", "ended", "cut"]
+    if overall.normalised is None:
+        columns.remove("normalised")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+
+    def row(name: str, evaluation: Evaluation) -> None:
+        normalised = [_shown(evaluation.normalised)] if evaluation.normalised else []
+        ends = [f"{100 * share:.0f} %" for share in (evaluation.terminated, evaluation.truncated)]
+        estimates = [_shown(evaluation.discounted), _shown(evaluation.length, digits=1)]
+        table.add_row(name, _shown(evaluation.returns), *normalised, *estimates, *ends)
+
+    names = differing(trained.runs)
+    alike = not names
+    for i, (seed, evaluation) in enumerate(zip(trained.seeds, each, strict=True)):
+        row(str(seed) if alike else label(trained.runs[i], names), evaluation)
+    if len(each) > 1 and alike:
+        table.add_section()
+        row("mean", overall)
+    return table
+
+
+def _shown(value: Estimate, digits: int | None = None) -> str:
+    """Mean and standard error, with fewer decimals for larger numbers."""
+    from asymrl.stores.wording import estimate
+
+    if digits is None:
+        digits = 3 if abs(value.mean) < 10 else 2 if abs(value.mean) < 100 else 1
+    return estimate(*value, digits)
+
+
+def _as_json(evaluation: Evaluation) -> dict[str, Any]:
+    def pair(estimate: Estimate | None) -> dict[str, float | None] | None:
+        if estimate is None:
+            return None
+        error = None if math.isnan(estimate.error) else estimate.error  # JSON has no NaN
+        return {"mean": estimate.mean, "standard_error": error}
+
+    return {
+        "return": pair(evaluation.returns),
+        "discounted_return": pair(evaluation.discounted),
+        "length": pair(evaluation.length),
+        "terminated": evaluation.terminated,
+        "truncated": evaluation.truncated,
+        "normalised_return": pair(evaluation.normalised),
+    }

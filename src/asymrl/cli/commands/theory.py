@@ -1,0 +1,323 @@
+"""`asymrl theory`: would a privileged critic help in this world, and which?"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from asymrl.cli.commands.report_command import check_page
+from asymrl.cli.output import print_json, progress_line
+from asymrl.cli.usage import AsJson, UsageError, check_writable, select_run, user_errors, world_named
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from asymrl.audit import Audit
+    from asymrl.solvers import Solution, Verdict
+    from asymrl.solvers.deadline import Deadline
+    from asymrl.solvers.verdict import StateCritic, WorstHistory
+    from asymrl.theory import Analysis, ReadingWorth
+    from asymrl.worlds.pomdp import Pomdp
+
+WIDTH = 100
+Learner = Literal["a2c", "ppo", "dqn", "adqn", "adqn-vr", "adqn-state", "adqn-state-vr", "adqn-short", "adqn-short-vr"]
+TARGETS = {"td0": "TD(0)", "td-lambda": "TD(lambda)", "mc": "Monte-Carlo"}
+ACTORS = {"td0": "one step", "td-lambda": "TD(lambda)", "mc": "returns"}
+
+
+@dataclass(frozen=True)
+class Theory:
+    """Compute, without training, whether a privileged critic would help in a finite world, and which."""
+
+    world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD")]
+    """Name of the world, such as heaven-hell-3 or tiger:episodic=true, or a .pomdp file."""
+
+    learner: Learner = "a2c"
+    """The learner: a2c and ppo learn from a policy gradient, whose bias is computed. For a method of the DQN family,
+    the report says what its Q(h, a) converges to if --policy, a random policy or its own policy fills the replay."""
+
+    policy: str = "eps-optimal:0.5"
+    """The policy to analyse: uniform, optimal, eps-optimal:E (random with probability E), window:K or run:FOLDER."""
+
+    horizon: Annotated[float | None, tyro.conf.arg(metavar="N")] = None
+    """The largest number of actions; inf for no limit. Defaults to the world's time limit, or as many as fit."""
+
+    depth: Annotated[int, tyro.conf.arg(metavar="N")] = 12
+    """Do not list histories with more actions than this."""
+
+    mass: float = 0.99
+    """Total probability of the histories to follow, for a run whose policy remembers everything."""
+
+    seconds: Annotated[float, tyro.conf.arg(metavar="S")] = 60.0
+    """Time limit of the searches for the optimal return and for reference policies; an optimum not found by then is
+    given as bounds."""
+
+    critic_sees: Annotated[str | None, tyro.conf.arg(metavar="SIGNAL")] = None
+    """Also report on critics that see this: state, belief, sampled-state, time, a signal of the world such as
+    heaven-side, or a combination such as state+time."""
+
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
+    """Also draw the bias along the tree of histories, the gradient from each critic and, in Heaven-Hell, the values
+    at the fork: .png, .svg or .pdf."""
+
+    report: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Also write a page with the answer, the figures and, in pictures of the world, the histories where V(s)
+    misjudges: .html."""
+
+    json: AsJson = False
+
+    def run(self) -> int:
+        from asymrl.solvers import examine, references_for, solve
+        from asymrl.solvers.deadline import Deadline
+        from asymrl.solvers.references import Reference
+        from asymrl.theory import TooLargeError, as_pomdp
+
+        if self.depth < 0:
+            raise UsageError(f"--depth {self.depth}: expected 0 or more")
+        if not self.seconds > 0:
+            raise UsageError(f"--seconds {self.seconds:g}: expected a number above 0")
+        if self.output is not None:
+            check_writable(self.output, (".png", ".svg", ".pdf"))
+        if self.report is not None:
+            check_page(self.report)
+        if self.learner not in ("a2c", "ppo"):
+            return self._q_learning()
+        with user_errors():
+            meanings, audit = self._meanings(), self._audit() if self.policy.startswith("run:") else None
+            pomdp = as_pomdp(world_named(self.world)) if audit is None else audit.analysis.pomdp
+            horizon = self._steps(pomdp.time_limit) if audit is None else audit.analysis.horizon
+            deadline = Deadline(self.seconds, listener=progress_line)
+            whole = solve(pomdp, horizon, deadline=deadline.part(0.8))
+            try:
+                analysis, best = (
+                    self._analysis(pomdp, horizon, whole, deadline) if audit is None else (audit.analysis, whole)
+                )
+            except TooLargeError as error:
+                return self._without_analysis(pomdp, horizon, whole, str(error), deadline)
+            deadline.tell("comparing critics and reference policies")
+            returns = references_for(analysis.pomdp, analysis.horizon, best, deadline)
+            verdict = examine(analysis, self.policy, returns, self.depth)
+            told = self._told(analysis)
+            lines = list(_lines(verdict, told, meanings))
+            if self.output is not None:
+                self._save_figure(self.output, analysis)
+            if self.report is not None:
+                self._save_page(self.report, analysis, lines)
+        optimum = Reference(whole.low, whole.high, whole.kind)
+        if self.json:
+            more = {"critic_sees": [each.to_json() for each in told], "audit": audit and audit.numbers(self.depth)}
+            print_json(verdict.to_json() | more | {"optimal_of_whole_episodes": asdict(optimum)})
+            return 0
+        if analysis.pomdp.name == "good-bad" and 0 < analysis.pomdp.discount < 1:
+            from asymrl.paper.good_bad import good_bad_steps
+
+            print(*good_bad_steps(analysis.pomdp.discount), "", sep="\n")
+        if analysis.horizon < horizon:
+            print(_optimum(pomdp, horizon, whole))
+            print(_shortened(horizon, analysis.horizon))
+        print("\n".join(lines))
+        if audit is not None:
+            print("", *audit.report(self.depth), sep="\n")
+        return 0
+
+    def _without_analysis(self, pomdp: Pomdp, horizon: float, best: Solution, why: str, deadline: Deadline) -> int:
+        """What is known where the policy cannot be analysed, and why it cannot."""
+        from asymrl.solvers import references_for
+
+        deadline.tell("comparing reference policies")
+        returns = references_for(pomdp, horizon, best, deadline)
+        if self.json:
+            known = {"world": pomdp.name, "horizon": horizon, "discount": pomdp.discount}
+            print_json(known | {"returns": {name: asdict(each) for name, each in returns.items()}, "problem": why})
+            return 1
+        print(_optimum(pomdp, horizon, best))
+        print("Reference returns: " + ", ".join(f"{name} {value}" for name, value in returns.items()))
+        print("", *textwrap.wrap(f"The policy {self.policy} could not be analysed. {why}.", WIDTH), sep="\n")
+        return 1
+
+    def _q_learning(self) -> int:
+        """The report on a method of the DQN family."""
+        from asymrl.cli.commands.q_theory import lines
+        from asymrl.solvers import examine_q
+        from asymrl.theory import as_pomdp
+
+        given = {"--output": self.output is not None, "--report": self.report is not None}
+        given["--policy run:FOLDER"] = self.policy.startswith("run:")
+        if any(given.values()):
+            option = next(name for name, is_given in given.items() if is_given)
+            raise UsageError(f"{option} is about policy gradients; leave it out with --learner {self.learner}")
+        if self.critic_sees not in (None, "state", "state+time"):
+            raise UsageError(
+                f"--critic-sees {self.critic_sees}: with --learner {self.learner}, choose state or state+time"
+            )
+        with user_errors():
+            pomdp = as_pomdp(world_named(self.world))
+            horizon = None if self.horizon is None else self._steps(pomdp.time_limit)
+            timed = self.critic_sees == "state+time"
+            found = examine_q(pomdp, self.learner, policy=self.policy, horizon=horizon, timed=timed, depth=self.depth)
+        if self.json:
+            print_json(found.to_json())
+            return 0
+        if self.horizon is None and found.horizon < (limit := self._steps(pomdp.time_limit)):
+            print(_shortened(limit, found.horizon))
+        print(*lines(found, WIDTH), sep="\n")
+        return 0
+
+    def _analysis(self, pomdp: Pomdp, horizon: float, best: Solution, deadline: Deadline) -> tuple[Analysis, Solution]:
+        """The analysis of the policy, for as many actions as fit if the user has not set their number."""
+        from asymrl.solvers import analyse_what_fits, policy_by_name
+        from asymrl.theory import analyse
+
+        if self.horizon is None:
+            return analyse_what_fits(pomdp, self.policy, horizon, deadline=deadline, whole=best)
+        deadline.tell(f"following the histories of {self.policy}")
+        return analyse(pomdp, policy_by_name(pomdp, self.policy, best, horizon), horizon=horizon), best
+
+    def _audit(self) -> Audit:
+        from asymrl.audit import TrainedActor, audit_critic
+        from asymrl.worlds.finite import FiniteWorld
+
+        folder = self.policy.removeprefix("run:")
+        chosen = select_run(folder, None)
+        if chosen.world.name != self.world.partition(":")[0]:
+            raise UsageError(f"{folder}: was trained in {chosen.world.name}, not in {self.world}")
+        if not isinstance(chosen.world, FiniteWorld):
+            raise UsageError(f"{chosen.world.name} has no finite tables to compute with")
+        actor, critic = chosen.state.actor, chosen.state.critic
+        has_window = TrainedActor(actor).length > 0
+        mass, horizon = 1.0 if has_window else self.mass, self._steps(chosen.world.time_limit)
+        return audit_critic(chosen.world, actor, critic, chosen.settings, mass=mass, horizon=horizon)
+
+    def _meanings(self) -> dict[str, str]:
+        """What the signals mean that the critic sees."""
+        from asymrl.theory import named_inputs
+
+        world = world_named(self.world)
+        inputs = named_inputs(world.name, self.critic_sees or "", world)
+        return {name: signal.about for name, signal in world.signals().items() if name in inputs}
+
+    def _told(self, analysis: Analysis) -> tuple[ReadingWorth, ...]:
+        """Critics that see what the user asked about, with history and without."""
+        from asymrl.theory import compare_readings, examine_reading
+        from asymrl.worlds.finite import FiniteWorld
+
+        if self.critic_sees is None:
+            return ()
+        world = world_named(self.world)
+        assert isinstance(world, FiniteWorld)  # otherwise the analysis has failed already
+        analysis = replace(analysis, world=world)
+        told = compare_readings(analysis, [(self.critic_sees, history) for history in (True, False)])
+        return told or (examine_reading(analysis, self.critic_sees),)  # which says why there is none
+
+    def _save_page(self, path: Path, analysis: Analysis, lines: Sequence[str]) -> None:
+        from asymrl.pages.theory_map import theory_page
+        from asymrl.stores.files import write_whole
+        from asymrl.worlds.finite import FiniteWorld
+
+        world = world_named(self.world)
+        assert isinstance(world, FiniteWorld)  # otherwise the analysis has failed already
+        page = theory_page(world, analysis, self.policy, lines, self._figure(analysis), depth=self.depth)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, page.encode())
+
+    def _save_figure(self, path: Path, analysis: Analysis) -> None:
+        try:
+            self._figure(analysis).savefig(path)
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+    def _figure(self, analysis: Analysis) -> Figure:
+        from asymrl.paper.fork_theory import draw_fork, has_fork
+        from asymrl.report.theory_figures import picture
+
+        more = [draw_fork] if has_fork(analysis.pomdp) else []
+        return picture(analysis, f"{analysis.pomdp.name}, policy {self.policy}", more=more)
+
+    def _steps(self, time_limit: int | None) -> float:
+        """The chosen horizon, or the world's time limit."""
+        if self.horizon is None:
+            return math.inf if time_limit is None else time_limit
+        if not self.horizon >= 1 or (math.isfinite(self.horizon) and self.horizon != int(self.horizon)):
+            raise UsageError(f"--horizon {self.horizon:g}: expected a whole number of at least 1, or inf")
+        return self.horizon
+
+
+def _optimum(pomdp: Pomdp, horizon: float, best: Solution) -> str:
+    limit = "no time limit" if math.isinf(horizon) else f"{horizon:g} actions at most"
+    value = f"{best.low:.5g}" if best.kind == "exact" else f"between {best.low:.5g} and {best.high:.5g}"
+    return f"{pomdp.name}, {limit}, discount {pomdp.discount:g}\nOptimal return: {value}\nFound by {best.how}"
+
+
+def _shortened(limit: float, horizon: float) -> str:
+    episodes = "Episodes without a time limit" if math.isinf(limit) else f"Whole episodes of {limit:g} actions"
+    return f"{episodes} do not fit; this is about the first {horizon:g}. Choose another number with --horizon.\n"
+
+
+def _lines(verdict: Verdict, told: Sequence[ReadingWorth], meanings: dict[str, str]) -> Iterator[str]:
+    from asymrl.report.reading_table import reading_lines, remarks
+
+    limit = "no time limit" if verdict.horizon is None else f"{verdict.horizon} actions at most"
+    yield f"{verdict.world}, policy {verdict.policy}, {limit}, discount {verdict.discount:g}"
+    exact = f" ± {verdict.return_error:.2g}" if verdict.return_error > 1e-9 else ""
+    yield f"Expected return: {verdict.expected_return:.4f}{exact}" + (
+        f" (histories with {100 * verdict.followed:.1f} % of the probability followed)" if verdict.followed < 1 else ""
+    )
+    yield "Reference returns: " + ", ".join(f"{name} {value}" for name, value in verdict.returns.items())
+    yield ""
+    yield from textwrap.wrap(
+        f"Is V(s) defined? {'Yes.' if verdict.V_s_defined else 'No.'} {verdict.V_s_explanation}",
+        WIDTH,
+        break_on_hyphens=False,
+    )
+    yield ""
+    yield f"{'targets of V(s)':<18}{'actor uses':<16}{'value bias':>11}{'gradient error':>16}{'cosine':>9}"
+    for critic in verdict.critics:
+        yield _row(critic)
+    if any(critic.value_bias is None for critic in verdict.critics):
+        yield "Value biases (-) need a list of all beliefs, which are too many here; a smaller --horizon may have them."
+    yield ""
+    for critic in verdict.critics[:1]:
+        yield from _places(critic, endless=verdict.horizon is None)
+    if verdict.variance is not None:
+        v = verdict.variance
+        yield (
+            f"Variance of one episode's gradient estimate: V(h) {v.h:.4g}, V(h, s) {v.hs:.4g}, "
+            f"V(h, s) with s resampled {v.resampled:.4g}"
+        )
+        yield f"Mean variance of V(h, s) given h: {v.state_variance:.4g}"
+    yield ""
+    yield from reading_lines([*verdict.readings, *(each for each in told if each not in verdict.readings)])
+    for each in told:
+        yield from remarks(each)
+    yield from (f"{name}: {meaning}" for name, meaning in meanings.items())
+    yield ""
+    yield "Would a privileged critic help here, and which?"
+    yield from textwrap.wrap(verdict.advice, WIDTH, break_on_hyphens=False)
+
+
+def _row(critic: StateCritic) -> str:
+    from asymrl.report.reading_table import cosine, percent
+
+    bias = "-" if critic.value_bias is None else f"{critic.value_bias:.4g}"
+    error, angle = percent(critic.gradient_error), cosine(critic.gradient_cosine)
+    return f"{TARGETS[critic.targets]:<18}{ACTORS[critic.estimator]:<16}{bias:>11}{error:>16}{angle:>9}"
+
+
+def _places(critic: StateCritic, endless: bool) -> Iterator[str]:
+    # Without a horizon a belief may come back, and its weight is the expected number of visits, discounted.
+    weight = "discounted visits" if endless else "probability"
+
+    def words(worst: WorstHistory) -> str:
+        return f"after {worst.history} ({weight} {worst.probability:.3g})"
+
+    if (value := critic.worst_value) is not None:
+        yield f"TD(0) misjudges the value by {value.amount:+.4g} {words(value)}"
+    if (gradient := critic.worst_gradient) is not None:
+        verb = "favours" if gradient.amount > 0 else "discourages"
+        yield f"TD(0) {verb} {gradient.action} by {abs(gradient.amount):.4g} too much {words(gradient)}"

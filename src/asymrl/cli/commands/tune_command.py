@@ -1,0 +1,147 @@
+"""`asymrl tune`: a search over settings, ending in a file and the command that uses it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from asymrl.api.searching import SEEDS, STEPS, TOGETHER, TRIALS
+from asymrl.cli.commands.sweep import axis
+from asymrl.cli.commands.train import read_config
+from asymrl.cli.output import print_json
+from asymrl.cli.running import OUT_OF_TIME, print_failures, print_table
+from asymrl.cli.training_answer import Training
+from asymrl.cli.usage import EnvArgs, UsageError, WorldName, full_world, user_errors
+
+if TYPE_CHECKING:
+    from asymrl.engine.driver import Outcome
+    from asymrl.tuning import SettingsSearch
+    from asymrl.tuning.settings_search import Trial
+
+SHOWN = 10  # trials of the table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tune(Training):
+    """Search for settings that work in a world, with Optuna; the best are written into a file for --config.
+
+    Trials that are worse than the median of those before are pruned. The same command continues an interrupted search,
+    or extends it with more --trials. Needs pip install "asymrl[tune]".
+    """
+
+    world: WorldName
+    env_args: EnvArgs = None
+    method: str | None = None
+    """The learner and what its critic reads. None: a2c-asym-hs, or that of the preset."""
+    preset: str | None = None
+    """Settings to begin with, such as ppo-small; asymrl presets lists them."""
+    trials: int = TRIALS
+    """Total number of trials, each with its own choice of settings."""
+    seeds: int = SEEDS
+    """Runs of each trial."""
+    steps: int = STEPS
+    """Steps of each run."""
+    together: int = TOGETHER
+    """Trials that are trained together; those of one shape share a program."""
+    space: Path | None = None
+    """A TOML file with what to search: a table for each setting, with low and high, or choices. None: the rates and
+    weights of the learner."""
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """Other settings of all runs, such as memory_size=64, and arguments of the environment as env.NAME; what is given
+    is not searched."""
+    config: Path | None = None
+    """A TOML file with such settings."""
+    out: Path | None = None
+    """Folder of the search. None: runs/tune-WORLD-METHOD."""
+
+    def run(self) -> int:
+        options, trackers = self.options(), self.trackers()
+        with user_errors():
+            search = self._search()
+            outcome = self._train(search, options, trackers)
+        print_failures(outcome.failures)
+        if outcome.interrupted is not None or outcome.is_out_of_time:
+            why = "Stopped" if outcome.interrupted is not None else "Out of time"
+            print(f"{why}; everything so far is in {search.folder}. The same command goes on.")
+            status = OUT_OF_TIME if outcome.interrupted is None else 128 + outcome.interrupted
+        else:
+            status = 0
+        return self._report(search, status)
+
+    def _search(self) -> SettingsSearch:
+        from asymrl.api.searching import new_search
+
+        axes = dict(axis(text) for text in self.set)
+        if several := [name for name, values in axes.items() if len(values) != 1]:
+            raise UsageError(f"--set {several[0]}: give one value; --space says what to search")
+        config = read_config(self.config) if self.config else {}
+        given = {**config, **{name: values[0] for name, values in axes.items()}, "steps": self.steps}
+        if self.preset is not None:
+            given["preset"] = self.preset
+        if self.seeds < 1:
+            raise UsageError(f"--seeds {self.seeds}: at least 1 is needed")
+        return new_search(
+            full_world(self.world, self.env_args), self.method or config.get("method"), given, trials=self.trials,
+            seeds=range(self.seeds), space=self.space, together=self.together, out=self.out,
+        )  # fmt: skip
+
+    def _train(self, search: SettingsSearch, options: dict[str, Any], trackers: list[Any]) -> Outcome:
+        from asymrl.api.searching import keeps_networks
+        from asymrl.engine.monitoring.display import display
+        from asymrl.engine.monitoring.listeners import Everyone
+
+        print(f"{search.folder}: {search.trials} trials of {', '.join(search.space)}")
+        return search.run(
+            lambda: Everyone([display(), *(tracker(search.folder) for tracker in trackers)]),
+            keeps_networks=keeps_networks(search),
+            **options,
+        )
+
+    def _report(self, search: SettingsSearch, status: int) -> int:
+        from asymrl.api.searching import tuning_of
+        from asymrl.stores.files import RunError
+        from asymrl.tuning.settings_file import best_of
+
+        trials = search.results()
+        answer: dict[str, Any] = {"folder": str(search.folder), "exit_status": status, "world": search.base["world"]}
+        if best_of(trials) is None:
+            if not status:
+                print(f"asymrl: {search.folder}: no trial was completed", file=sys.stderr)
+                answer["exit_status"] = status = 1
+            self._answer(answer, trials, None)
+            return status
+        with user_errors():
+            try:
+                found = tuning_of(search)
+            except RunError as error:
+                raise UsageError(str(error)) from error
+        print()
+        print_table(_table(trials))
+        print(f"\nbest settings  {found.file}\n\nnext:\n{found.command}")
+        self.write_page(search.folder)
+        answer |= {"settings_file": str(found.file), "command": found.command}
+        self._answer(answer, trials, found.settings)
+        return status
+
+    def _answer(self, answer: dict[str, Any], trials: list[Trial], best: dict[str, Any] | None) -> None:
+        if self.json:
+            print_json({**answer, "best": best, "trials": [asdict(trial) for trial in trials]})
+
+
+def _table(trials: list[Trial]) -> Any:
+    """The best trials, a row each."""
+    import polars as pl
+
+    rows = [
+        {"trial": each.number, "return": each.value, "status": each.state}
+        | {
+            name: ":".join(map(str, value)) if isinstance(value, tuple) else value
+            for name, value in each.settings.items()
+        }
+        for each in trials[:SHOWN]
+    ]
+    return pl.DataFrame(rows)

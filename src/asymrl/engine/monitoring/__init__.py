@@ -1,0 +1,1 @@
+"""Monitoring a training: its progress, the display in the terminal, experiment trackers and callbacks."""

@@ -1,0 +1,134 @@
+"""Where a training stands: of all runs of a store together, and of each that is in a lane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from asymrl.settings import Settings
+from asymrl.stores.runs import Run
+from asymrl.stores.tables import FAILED, RunResult
+
+BROKEN = "error"  # the status of a run that could not be trained; it is tried again the next time
+
+
+@dataclass
+class Clock:
+    """Speed over the last looks, so that it follows what happens now."""
+
+    looks: list[tuple[float, int]] = field(default_factory=list)
+    WINDOW = 20
+
+    def look(self, now: float, steps: int) -> None:
+        # Steps that were lost, with a pool that failed, are no speed.
+        earlier = [] if self.looks and steps < self.looks[-1][1] else self.looks[-self.WINDOW :]
+        self.looks = [*earlier, (now, steps)]
+
+    def steps_per_second(self) -> float | None:
+        if len(self.looks) < 2:
+            return None
+        (then, before), (now, after) = self.looks[0], self.looks[-1]
+        return (after - before) / (now - then) if now > then else None
+
+
+class Compilation(NamedTuple):
+    """A program that is being compiled, for the runs of one shape."""
+
+    shape: Settings
+    number: int
+    """Which of the programs of this training it is, from 1."""
+    of: int
+    """How many programs the training needs."""
+    seconds: float
+    """Since the compilation began."""
+
+
+class Compilations:
+    """Which programs are compiled, by which pools."""
+
+    def __init__(self) -> None:
+        self.expected = 0  # programs in all
+        self._numbers: dict[Settings, int] = {}
+        self._begun: dict[str, tuple[Settings, float]] = {}  # what each pool compiles, and since when
+
+    def begin(self, pool: str, shape: Settings, now: float) -> None:
+        """A pool compiles a program for this shape."""
+        self._numbers.setdefault(shape, len(self._numbers) + 1)
+        self._begun[pool] = shape, now
+
+    def end(self, pool: str) -> None:
+        """The pool trains, or cannot; so do all that compile the same, but for those that find no run left."""
+        shape, _ = self._begun.get(pool, (None, 0.0))
+        self._begun = {name: begun for name, begun in self._begun.items() if begun[0] != shape}
+
+    def at(self, now: float) -> tuple[Compilation, ...]:
+        """What is being compiled, each program once: cores share them."""
+        since: dict[Settings, float] = {}
+        for shape, begun in self._begun.values():
+            since[shape] = min(begun, since.get(shape, begun))
+        shapes = sorted(since, key=self._numbers.__getitem__)
+        return tuple(Compilation(each, self._numbers[each], self.expected, now - since[each]) for each in shapes)
+
+
+class Progress(NamedTuple):
+    """What a display shows."""
+
+    runs: Sequence[Run]
+    results: Mapping[int, RunResult]
+    """Of the runs that have begun, by number."""
+    training: frozenset[int]
+    """The numbers of the runs that are in a lane."""
+    broken: Mapping[int, str]
+    """Why runs could not be trained, by number."""
+    speed: float | None
+    """Environment steps per second of all runs together, or None before that is known."""
+    compilations: tuple[Compilation, ...] = ()
+    """The programs that are being compiled now."""
+
+    @property
+    def steps(self) -> int:
+        """Of all runs; those that are over count as done, as nothing more will come of them."""
+        return sum(steps_done(run, self.results.get(n), n in self.broken) for n, run in enumerate(self.runs))
+
+    @property
+    def total_steps(self) -> int:
+        return sum(run.settings.steps for run in self.runs)
+
+    @property
+    def trained(self) -> int:
+        """Steps that were really taken, by all runs."""
+        return sum(result.timesteps for result in self.results.values())
+
+    @property
+    def share(self) -> float:
+        return self.steps / self.total_steps
+
+    @property
+    def over(self) -> int:
+        """How many runs are over."""
+        return sum(result.is_over for result in self.results.values())
+
+    @property
+    def failed(self) -> int:
+        return sum(result.status == FAILED for result in self.results.values()) + len(self.broken)
+
+    @property
+    def seconds_left(self) -> float | None:
+        return None if not self.speed else (self.total_steps - self.steps) / self.speed
+
+    def returns(self) -> Float[np.ndarray, "run"]:
+        """The mean recent return of each run that has begun."""
+        return np.asarray([result.recent_return for result in self.results.values()])
+
+    def lengths(self) -> Float[np.ndarray, "run"]:
+        return np.asarray([result.recent_length for result in self.results.values()])
+
+
+def steps_done(run: Run, result: RunResult | None, is_broken: bool) -> int:
+    if is_broken or (result is not None and result.is_over):
+        return run.settings.steps
+    return 0 if result is None else min(result.timesteps, run.settings.steps)

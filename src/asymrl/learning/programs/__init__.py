@@ -1,0 +1,1 @@
+"""Programs: an update of many runs at once, compiled for one shape of settings."""

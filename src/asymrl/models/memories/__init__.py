@@ -1,0 +1,1 @@
+"""Memories phi(h): recurrent networks, attention, windows and stacks of them."""

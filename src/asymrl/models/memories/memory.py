@@ -1,0 +1,323 @@
+"""phi(h): what an agent or a critic remembers of the actions and observations so far.
+
+A memory is used in ways that agree: one input at a time while acting (`initial`, `advance`), over a whole episode while
+learning (`follow`), and over pieces of streams in which one episode follows the other (`follow_from`). Arrays are
+`[time, episode, ...]`; the axis of runs comes from `vmap`.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from asymrl.kernels.network_kernels import thin_or_plain_product
+from asymrl.models.layers import Linear
+from asymrl.models.memories.lstm_recurrence import Cells, lstm_gates, lstm_sequence
+from asymrl.models.memories.recurrence import Stream, gru_gates, gru_sequence
+
+Carry = PyTree[Any]
+
+
+class Memory(eqx.Module):
+    """A function of a sequence of inputs that knows only the past.
+
+    Every memory first multiplies its inputs with a matrix. That part, `project`, stands apart because the caller
+    may have a cheaper way to do it: features that are rows of a table need no product at all.
+    """
+
+    size: eqx.AbstractVar[int]
+
+    @abc.abstractmethod
+    def projection(self) -> tuple[Float[Array, "inputs width"], Float[Array, "width"]]:
+        """The matrix and the bias that inputs meet first."""
+
+    @abc.abstractmethod
+    def initial(self, episodes: int) -> Carry:
+        """What is remembered before the first input."""
+
+    @abc.abstractmethod
+    def advance(
+        self, carry: Carry, projected: Float[Array, "episode width"]
+    ) -> tuple[Carry, Float[Array, "episode size"]]:
+        """Takes in one more projected input."""
+
+    def follow(
+        self, projected: Float[Array, "time episode width"], inputs: Int[Array, ""] | None = None
+    ) -> Float[Array, "time episode size"]:
+        """The feature after each projected input, from an empty memory.
+
+        `inputs`: how many of them matter, if not all; what is said of the others may be anything finite.
+        """
+        del inputs
+        # Not the bound method itself: JAX would want its hash, and parameters that are being traced have none.
+        return jax.lax.scan(lambda carry, x: self.advance(carry, x), self.initial(projected.shape[1]), projected)[1]
+
+    def follow_again(
+        self,
+        projected: Float[Array, "time episode width"],
+        features: Float[Array, "time episode size"],
+        inputs: Int[Array, ""] | None = None,
+    ) -> Float[Array, "time episode size"]:
+        """`follow`, given the values that it is known to have; only gradients remain to be found.
+
+        A memory for which that saves nothing computes them again.
+        """
+        del features
+        return self.follow(projected, inputs)
+
+    def begin_streams(self, streams: int) -> Carry:
+        """What `follow_from` carries before the first input of all; it may differ from what `advance` carries.
+
+        The axis of streams comes first.
+        """
+        return self.initial(streams)
+
+    def follow_from(
+        self, carry: Carry, first: Bool[Array, "time stream"], projected: Float[Array, "time stream width"]
+    ) -> tuple[Carry, Float[Array, "time stream size"]]:
+        """The feature after each projected input of a piece of streams, and what is carried on.
+
+        `first` marks the inputs with which an episode begins: the memory is emptied before it takes them in. No
+        gradient reaches what was carried here.
+        """
+        carry = jax.lax.stop_gradient(carry)
+        return jax.lax.scan(lambda carry, at: self.advance_from(carry, *at), carry, (first, projected), unroll=2)
+
+    def advance_from(
+        self, carry: Carry, first: Bool[Array, "stream"], projected: Float[Array, "stream width"]
+    ) -> tuple[Carry, Float[Array, "stream size"]]:
+        """`follow_from` for a single input of each stream."""
+
+        def renewed(empty: Array, old: Array) -> Array:
+            return jnp.where(jnp.broadcast_to(first[:, None], old.shape), empty, old)
+
+        return self.advance(jax.tree.map(renewed, self.initial(first.shape[0]), carry), projected)
+
+    def follow_with_next(
+        self,
+        carry: Carry,
+        first: Bool[Array, "time stream"],
+        projected: Float[Array, "time stream width"],
+        following: Float[Array, "time stream width"],
+    ) -> tuple[Carry, Float[Array, "time stream size"], Float[Array, "time stream size"]]:
+        """`follow_from`, and the feature after each of the `following` inputs if that had come right after.
+
+        For the value of where an episode was cut off. Not for use where a gradient is wanted.
+        """
+
+        def step(carry: Carry, at: tuple[Array, Array, Array]) -> tuple[Carry, tuple[Array, Array]]:
+            first, x, after = at
+            carry, features = self.advance_from(carry, first, x)
+            return carry, (features, self.advance_from(carry, jnp.zeros_like(first), after)[1])
+
+        carry, (features, after) = jax.lax.scan(step, carry, (first, projected, following))
+        return carry, features, after
+
+    def project(self, xs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch width"]:
+        """Inputs times the matrix, plus the bias."""
+        weight, bias = self.projection()
+        y = xs @ weight
+        return y + jnp.broadcast_to(bias, y.shape)
+
+    def step(self, carry: Carry, x: Float[Array, "episode inputs"]) -> tuple[Carry, Float[Array, "episode size"]]:
+        """Takes in one more input."""
+        return self.advance(carry, self.project(x))
+
+    def sequence(self, xs: Float[Array, "time episode inputs"]) -> Float[Array, "time episode size"]:
+        """The feature after each input, from an empty memory."""
+        return self.follow(self.project(xs))
+
+
+def _uniform(key: PRNGKeyArray, *shape: int, bound: float) -> Array:
+    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+
+
+class Gru(Memory):
+    """A gated recurrent unit; gates in the order reset, update, new, each with two biases."""
+
+    input_weight: Float[Array, "inputs gates"]
+    hidden_weight: Float[Array, "size gates"]
+    input_bias: Float[Array, "gates"]
+    hidden_bias: Float[Array, "gates"]
+    size: int = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
+        keys = jax.random.split(key, 4)
+        bound = size**-0.5
+        self.input_weight = _uniform(keys[0], inputs, 3 * size, bound=bound)
+        self.hidden_weight = _uniform(keys[1], size, 3 * size, bound=bound)
+        self.input_bias = _uniform(keys[2], 3 * size, bound=bound)
+        self.hidden_bias = _uniform(keys[3], 3 * size, bound=bound)
+        self.size = size
+
+    def initial(self, episodes: int) -> Float[Array, "episode size"]:
+        return jnp.zeros((episodes, self.size))
+
+    def projection(self) -> tuple[Float[Array, "inputs gates"], Float[Array, "gates"]]:
+        return self.input_weight, self.input_bias
+
+    def advance(
+        self, carry: Float[Array, "episode size"], projected: Float[Array, "episode gates"]
+    ) -> tuple[Float[Array, "episode size"], Float[Array, "episode size"]]:
+        h, _ = gru_gates(projected, carry, self.hidden_weight, self.hidden_bias, thin_or_plain_product)
+        return h, h
+
+    def follow(
+        self, projected: Float[Array, "time episode gates"], inputs: Int[Array, ""] | None = None
+    ) -> Float[Array, "time episode size"]:
+        return gru_sequence(projected, self.hidden_weight, self.hidden_bias, None, None, inputs)
+
+    def follow_again(
+        self,
+        projected: Float[Array, "time episode gates"],
+        features: Float[Array, "time episode size"],
+        inputs: Int[Array, ""] | None = None,
+    ) -> Float[Array, "time episode size"]:
+        return gru_sequence(projected, self.hidden_weight, self.hidden_bias, features, None, inputs)
+
+    def follow_from(
+        self,
+        carry: Float[Array, "stream size"],
+        first: Bool[Array, "time stream"],
+        projected: Float[Array, "time stream gates"],
+    ) -> tuple[Float[Array, "stream size"], Float[Array, "time stream size"]]:
+        stream = Stream(carry, 1.0 - first.astype(carry.dtype))
+        hs = gru_sequence(projected, self.hidden_weight, self.hidden_bias, None, stream)
+        return hs[-1], hs
+
+    def follow_with_next(
+        self,
+        carry: Float[Array, "stream size"],
+        first: Bool[Array, "time stream"],
+        projected: Float[Array, "time stream gates"],
+        following: Float[Array, "time stream gates"],
+    ) -> tuple[Float[Array, "stream size"], Float[Array, "time stream size"], Float[Array, "time stream size"]]:
+        carry, hs = self.follow_from(carry, first, projected)
+        return carry, hs, gru_gates(following, hs, self.hidden_weight, self.hidden_bias)[0]
+
+
+class Rnn(Memory):
+    """A plain recurrent layer with ReLU."""
+
+    input_weight: Float[Array, "inputs size"]
+    hidden_weight: Float[Array, "size size"]
+    bias: Float[Array, "size"]
+    size: int = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
+        keys = jax.random.split(key, 3)
+        bound = size**-0.5
+        self.input_weight = _uniform(keys[0], inputs, size, bound=bound)
+        self.hidden_weight = _uniform(keys[1], size, size, bound=bound)
+        self.bias = _uniform(keys[2], size, bound=bound)
+        self.size = size
+
+    def initial(self, episodes: int) -> Float[Array, "episode size"]:
+        return jnp.zeros((episodes, self.size))
+
+    def projection(self) -> tuple[Float[Array, "inputs size"], Float[Array, "size"]]:
+        return self.input_weight, self.bias
+
+    def advance(
+        self, carry: Float[Array, "episode size"], projected: Float[Array, "episode size"]
+    ) -> tuple[Float[Array, "episode size"], Float[Array, "episode size"]]:
+        h = jax.nn.relu(projected + carry @ self.hidden_weight)
+        return h, h
+
+
+class Lstm(Memory):
+    """A long short-term memory; gates in the order input, forget, cell, output."""
+
+    input_weight: Float[Array, "inputs gates"]
+    hidden_weight: Float[Array, "size gates"]
+    bias: Float[Array, "gates"]
+    size: int = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
+        keys = jax.random.split(key, 3)
+        bound = size**-0.5
+        self.input_weight = _uniform(keys[0], inputs, 4 * size, bound=bound)
+        self.hidden_weight = _uniform(keys[1], size, 4 * size, bound=bound)
+        self.bias = _uniform(keys[2], 4 * size, bound=bound)
+        self.size = size
+
+    def initial(self, episodes: int) -> tuple[Array, Array]:
+        return jnp.zeros((episodes, self.size)), jnp.zeros((episodes, self.size))
+
+    def projection(self) -> tuple[Float[Array, "inputs gates"], Float[Array, "gates"]]:
+        return self.input_weight, self.bias
+
+    def advance(
+        self, carry: tuple[Array, Array], projected: Float[Array, "episode gates"]
+    ) -> tuple[tuple[Array, Array], Float[Array, "episode size"]]:
+        cells, _ = lstm_gates(projected, Cells(*carry), self.hidden_weight)
+        return (cells.h, cells.c), cells.h
+
+    def follow_from(
+        self,
+        carry: tuple[Array, Array],
+        first: Bool[Array, "time stream"],
+        projected: Float[Array, "time stream gates"],
+    ) -> tuple[tuple[Array, Array], Float[Array, "time stream size"]]:
+        keep = 1.0 - first.astype(projected.dtype)
+        hs, last = lstm_sequence(projected, self.hidden_weight, Cells(*carry), keep)
+        return (hs[-1], last), hs
+
+
+class Feedforward(Memory):
+    """No memory at all: a linear layer with a ReLU over the last input alone."""
+
+    input_weight: Float[Array, "inputs size"]
+    bias: Float[Array, "size"]
+    size: int = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
+        layer = Linear(key, inputs, size, gain=2.0**0.5)
+        self.input_weight, self.bias, self.size = layer.weight, layer.bias, size
+
+    def initial(self, episodes: int) -> tuple[()]:
+        del episodes
+        return ()
+
+    def projection(self) -> tuple[Float[Array, "inputs size"], Float[Array, "size"]]:
+        return self.input_weight, self.bias
+
+    def advance(
+        self, carry: tuple[()], projected: Float[Array, "episode size"]
+    ) -> tuple[tuple[()], Float[Array, "episode size"]]:
+        return carry, jax.nn.relu(projected)
+
+    def follow(
+        self, projected: Float[Array, "time episode size"], inputs: Int[Array, ""] | None = None
+    ) -> Float[Array, "time episode size"]:
+        del inputs
+        return jax.nn.relu(projected)
+
+    def follow_from(
+        self, carry: tuple[()], first: Bool[Array, "time stream"], projected: Float[Array, "time stream size"]
+    ) -> tuple[tuple[()], Float[Array, "time stream size"]]:
+        del first
+        return carry, jax.nn.relu(projected)
+
+
+def inputs_of_episode(age: Int[Array, "stream"], first: Bool[Array, "time stream"]) -> Int[Array, "time stream"]:
+    """How many inputs of its episode there have been at each time, this one included; `age` before the first."""
+
+    def older(age: Array, first: Array) -> tuple[Array, Array]:
+        age = jnp.where(first, 1, age + 1)
+        return age, age
+
+    return jax.lax.scan(older, age, first)[1]
+
+
+def one_step(
+    memory: Memory, carry: Carry, first: Bool[Array, "stream"], projected: Float[Array, "stream width"]
+) -> tuple[Carry, Float[Array, "stream size"]]:
+    """`advance_from` by `follow_from`."""
+    carry, features = memory.follow_from(carry, first[None], projected[None])
+    return carry, features[0]

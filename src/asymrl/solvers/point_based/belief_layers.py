@@ -1,0 +1,243 @@
+"""The beliefs that a point-based solver has visited, their successors, and the improvement of the bounds there.
+
+A visited belief keeps its successors, and each successor keeps the best point and plan found for it, so that only
+newer ones are compared with it. This makes it cheap to improve the upper bounds of all visited beliefs at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64
+from scipy import sparse
+
+from asymrl.solvers.belief_mdp import BeliefModel
+from asymrl.solvers.deadline import Deadline
+from asymrl.solvers.point_based.value_bounds import Growing, Sawtooth, Vectors
+from asymrl.worlds.pomdp import Pomdp
+
+BLOCK = 64  # beliefs whose successors are compared with plans together
+SWEEPS = 20  # of all visited beliefs after a trial, at most
+EDGE = np.dtype(
+    [
+        ("node", np.int64),
+        ("action", np.int64),
+        ("observation", np.int64),
+        ("probability", np.float64),
+        ("plan", np.int64),  # the best one, and its value
+        ("lower", np.float64),
+    ]
+)
+
+
+class Backups:
+    """One step of Bellman's equation: from vectors of the next step to vectors of this one."""
+
+    def __init__(self, pomdp: Pomdp, discount: float):
+        self.pomdp, self.discount, self.model = pomdp, discount, BeliefModel(pomdp)
+        self.R = pomdp.R()
+        state, action = pomdp.rows()
+        goes_on = ~pomdp.done
+        self._outcomes = []
+        for a in range(pomdp.actions):
+            chosen = goes_on & (action == a)
+            parts = state[chosen], pomdp.observation[chosen], pomdp.next_state[chosen], pomdp.probability[chosen]
+            self._outcomes.append(parts)
+
+    def vector(self, action: int, alpha: Float64[np.ndarray, "O S"]) -> Float64[np.ndarray, "S"]:
+        """The value in each state of an action, if `alpha[o]` are the values after observation o."""
+        state, observation, next_state, probability = self._outcomes[action]
+        ahead = np.bincount(state, probability * alpha[observation, next_state], minlength=self.pomdp.states)
+        return self.R[:, action] + self.discount * ahead
+
+
+class BeliefLayer:
+    """The visited beliefs with the same number of steps to go. Belief i is point i of the sawtooth.
+
+    Args:
+        backups: of the world.
+        vectors: the lower bound.
+        sawtooth: the upper bound, without points.
+        below: the layer with one step less to go; None if no step is left.
+    """
+
+    def __init__(
+        self,
+        backups: Backups,
+        vectors: Vectors,
+        sawtooth: Sawtooth,
+        below: BeliefLayer | None,
+    ):
+        self.backups, self.vectors, self.sawtooth, self.below = backups, vectors, sawtooth, below
+        self.notable = 0.0
+        self._number: dict[bytes, int] = {}
+        self._edges, self._successors = Growing(np.zeros(0, EDGE)), Growing(np.zeros((0, backups.pomdp.states)))
+        self._first = Growing(np.zeros(1, int))
+        # For each successor and action: the plane through the corners, the point whose cone is lowest and its share.
+        none = np.zeros((0, backups.pomdp.actions))
+        self._plain, self._point, self._share = Growing(none), Growing(none.astype(int)), Growing(none)
+        self._rewards = Growing(np.zeros((0, backups.pomdp.actions)))
+        self._compared = Growing(np.zeros((0, 2), int))  # how many points and plans the successors know
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the successors take."""
+        return self._successors.size * self.backups.pomdp.states
+
+    def visit(self, belief: Float64[np.ndarray, "S"]) -> int:
+        """The number of a belief; a new one gets its successors."""
+        key = np.round(belief, 12).tobytes()
+        if key in self._number:
+            return self._number[key]
+        node = self._number[key] = len(self)
+        row = sparse.csr_array(belief[None])
+        after = self.backups.model.successors(row)
+        beliefs = after.beliefs.toarray()
+        edges = np.zeros(len(beliefs), EDGE)
+        edges["node"], edges["action"], edges["observation"] = node, after.action, after.observation
+        edges["probability"] = after.probability
+        assert self.below is not None
+        plain = beliefs @ self.below.sawtooth.corners.T
+        self._plain.append(plain)
+        self._point.append(np.zeros(plain.shape, int))
+        self._share.append(np.zeros(plain.shape))
+        edges["lower"] = -np.inf
+        self._edges.append(edges)
+        self._successors.append(beliefs)
+        self._first.append(np.array([self._edges.size]))
+        self._rewards.append(self.backups.model.rewards(row))
+        self._compared.append(np.zeros((1, 2), int))
+        self.sawtooth.add(belief, self.sawtooth.corners @ belief)
+        return node
+
+    def edges_of(self, node: int) -> np.ndarray:
+        return self._edges.rows[self._range(node)]
+
+    def successors_of(self, node: int) -> Float64[np.ndarray, "E S"]:
+        return self._successors.rows[self._range(node)]
+
+    def _range(self, node: int) -> slice:
+        return slice(*self._first.rows[node : node + 2])
+
+    def refresh(self, node: int) -> None:
+        """Compares the successors of a belief with the points and plans that they do not know yet."""
+        below, edges, beliefs = self.below, self.edges_of(node), self.successors_of(node)
+        assert below is not None
+        points, plans = self._compared.rows[node]
+        self._compare_plans(slice(node, node + 1), plans)
+        if points < below.sawtooth.now and len(beliefs):
+            here, among = self._range(node), below.sawtooth.changed(points)
+            point, share = self._point.rows[here], self._share.rows[here]
+            # An action that is worse than the best plan needs no lower bound.
+            matters = self._over(here) >= edges["lower"][:, None]
+            least = np.where(matters, self.notable / 4, np.inf)
+            point[:], share[:] = below.sawtooth.best(beliefs, among, point, share, least)
+        self._compared.rows[node] = below.sawtooth.now, len(below.vectors)
+
+    def _compare_plans(self, nodes: slice, since: int) -> None:
+        """Compares the successors of beliefs with the plans that were added `since`."""
+        assert self.below is not None
+        if since < len(self.below.vectors):
+            here = slice(self._first.rows[nodes.start], self._first.rows[nodes.stop])
+            edges = self._edges.rows[here]
+            plan, value = self.below.vectors.best(self._successors.rows[here], since)
+            better = value > edges["lower"]
+            edges["plan"][better], edges["lower"][better] = plan[better], value[better]
+
+    def over(self, here: slice) -> Float64[np.ndarray, "E"]:
+        """The upper bounds of successors."""
+        return self._over(here).max(1)
+
+    def _over(self, here: slice) -> Float64[np.ndarray, "E A"]:
+        assert self.below is not None
+        drops, plain = self.below.sawtooth.drops, self._plain.rows[here]
+        if not drops.size:
+            return plain
+        return plain + self._share.rows[here] * drops[self._point.rows[here], np.arange(drops.shape[1])]
+
+    def over_of(self, node: int) -> Float64[np.ndarray, "E"]:
+        """The upper bounds of the successors of a belief."""
+        return self.over(self._range(node))
+
+    def q(self, node: int, values: Float64[np.ndarray, "E"]) -> Float64[np.ndarray, "A"]:
+        """R(b, a) + g sum_o Pr(o | b, a) V(b')."""
+        edges, actions = self.edges_of(node), self.backups.pomdp.actions
+        ahead = np.bincount(edges["action"], edges["probability"] * values, minlength=actions)
+        return self._rewards.rows[node] + self.backups.discount * ahead
+
+    def _q_of_all(self, values: Float64[np.ndarray, "E"]) -> Float64[np.ndarray, "N A"]:
+        """`q` of all visited beliefs."""
+        edges, (N, A) = self._edges.rows, self._rewards.rows.shape
+        ahead = np.bincount(edges["node"] * A + edges["action"], edges["probability"] * values, minlength=N * A)
+        return self._rewards.rows + self.backups.discount * ahead.reshape(N, A)
+
+    def improve(self, node: int) -> None:
+        """Lowers the point of a belief and, if it is an improvement, adds a plan."""
+        self.refresh(node)
+        self.sawtooth.lower(np.array([node]), self.q(node, self.over_of(node))[None], self.notable)
+        self._add_plan(node)
+
+    def _add_plan(self, node: int) -> None:
+        """Adds the best plan for a belief, if it is an improvement there."""
+        edges = self.edges_of(node)
+        action = int(self.q(node, edges["lower"]).argmax())
+        assert self.below is not None
+        # After observations that are impossible here any plan is valid; this takes the first.
+        then = np.zeros(self.backups.pomdp.observations, int)
+        taken = edges["action"] == action
+        then[edges["observation"][taken]] = edges["plan"][taken]
+        alpha = self.backups.vector(action, self.below.vectors.alpha[then])
+        belief = self.sawtooth.points[node]
+        if float(belief @ alpha) > float(self.vectors.at(belief[None])[0]) + 1e-12:
+            self.vectors.add(alpha, action)
+
+    def sweep(self) -> None:
+        """Lowers the points of all visited beliefs, with the points that their successors know to be best."""
+        everything = np.arange(len(self))
+        for _ in range(SWEEPS):
+            new, values = self._q_of_all(self.over(slice(None))), self.sawtooth.values
+            change = (values - new).max(initial=0.0)
+            self.sawtooth.lower(everything, new, self.notable)
+            if self.below is not self or change < self.notable:
+                return
+
+    def refresh_all(self, deadline: Deadline) -> None:
+        """Lowers the points of all visited beliefs, after comparing their successors with new points."""
+        for node in range(len(self)):
+            if deadline.is_over:
+                return
+            self.refresh(node)
+        self.sweep()
+
+    def raise_plans(self, deadline: Deadline) -> None:
+        """Adds plans for the visited beliefs whose values they raise notably, where they raise them most first."""
+        assert self.below is not None
+        for start in range(0, len(self), BLOCK):
+            if deadline.is_over:
+                return
+            nodes = slice(start, min(start + BLOCK, len(self)))
+            self._compare_plans(nodes, int(self._compared.rows[nodes, 1].min()))
+            self._compared.rows[nodes, 1] = len(self.below.vectors)
+        points, known = self.sawtooth.points, len(self.vectors)
+        values = self._q_of_all(self._edges.rows["lower"]).max(1)
+        rise = values - self.vectors.at(points)
+        for node in np.argsort(-rise)[: np.count_nonzero(rise > self.notable)]:
+            if deadline.is_over:
+                return
+            # A plan that was added for another belief may do as well here.
+            if self.vectors.best(points[node : node + 1], since=known)[1][0] < values[node] - self.notable / 2:
+                self._add_plan(node)
+
+    def lower_corners(self, deadline: Deadline) -> None:
+        """Improves the bound where the state is known, and with it the planes through the corners."""
+        corners = []
+        for belief in np.eye(self.backups.pomdp.states):
+            if deadline.is_over:
+                return
+            corners.append(self.visit(belief))
+            self.improve(corners[-1])
+        self.sweep()
+        self.sawtooth.lower_corners(self.sawtooth.values[corners].T)
+        self._plain.rows[:] = self._successors.rows @ self.sawtooth.corners.T

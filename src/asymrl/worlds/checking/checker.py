@@ -1,0 +1,345 @@
+"""A model checker: tests whether a world follows the rules, and names the state and action where it does not."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from asymrl.worlds.checking.sampling import (
+    CheckError as CheckError,
+    Samples,
+    act,
+    action_count,
+    action_to_try,
+    begin,
+    quick_jit,
+    sample_world,
+    to_numpy,
+    trace_functions,
+    walk_on_table,
+)
+from asymrl.worlds.deterministic import deterministic_table
+from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.spaces import (
+    Box,
+    Discrete,
+    Indices,
+    MultiDiscrete,
+    Record,
+    Space,
+    action_problem,
+    entry_names,
+)
+from asymrl.worlds.stepped_world import SteppedWorld
+from asymrl.worlds.world import World
+
+# Different compilations may round sums differently.
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What was examined."""
+
+    world: str
+    states: int
+    pairs: int
+    passed: tuple[str, ...]
+    rewards: tuple[float, float]
+    """The lowest and the highest."""
+
+    def __str__(self) -> str:
+        done = "".join(f"\n  ok  {rule}" for rule in self.passed)
+        return f"{self.world}: {self.states} states, {self.pairs} state-action pairs examined{done}"
+
+
+def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> CheckReport:
+    """Checks a world on states reached by random actions or, if it is finite and small, on all states.
+
+    Args:
+        env: the world.
+        episodes: how many episodes to follow at once.
+        steps: how many steps to follow each; an episode that ends starts again.
+        seed: for the actions and the world.
+
+    Returns:
+        A report to print.
+
+    Raises:
+        CheckError: naming the rule, the state and the action.
+    """
+    if isinstance(env, SteppedWorld):
+        raise ValueError(f"{env.name} runs in Python; check it with asymrl.worlds.check_environment")
+    checker = _Checker(env)
+    passed = []
+    if isinstance(env, FiniteWorld):
+        checker.check_probabilities(env)
+        passed.append("probabilities sum to one")
+    checker.check_shapes()
+    samples = sample_world(env, episodes, steps, seed)
+    checker.check_spaces(samples)
+    checker.check_fixed(samples)
+    checker.check_rewards(samples)
+    checker.check_alone(samples)
+    checker.check_latents(samples)
+    passed += [
+        "functions depend on their arguments only",
+        "shapes and dtypes are as declared, and the state keeps its own",
+        "observations, latents and signals lie in their spaces",
+        "rewards are finite numbers",
+        "many worlds at once behave as each alone",
+        "the latent determines the future",
+    ]
+    if checker.check_table(samples, steps, seed):
+        passed.append("its table says what its steps do")
+    states = len(set(samples.same_latent.tolist()))
+    rewards = samples.outcomes.reward
+    span = float(rewards.min()), float(rewards.max())
+    return CheckReport(env.name, states, states * action_count(env), tuple(passed), span)
+
+
+class _Checker:
+    """The rules, one method each."""
+
+    def __init__(self, env: World):
+        self.env = env
+
+    def fail(self, problem: str) -> NoReturn:
+        raise CheckError(f"{self.env.name}: {problem}")
+
+    def _call(self, name: str, function: Callable, *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            raise CheckError(f"{self.env.name}: {name} raised {type(error).__name__}: {error}") from error
+
+    def check_probabilities(self, env: FiniteWorld) -> None:
+        for table in env.tables():
+            if problem := table.problem():
+                # The row after the last state holds the observations after an end.
+                self.fail(problem.replace(f"next state {len(env.state_names)} ", "the end of an episode "))
+
+    def check_shapes(self) -> None:
+        env = self.env
+        if not env.action_names:
+            self.fail("there are no actions; action_names must name at least one")
+        space, names = env.action_space, len(env.action_names)
+        if problem := action_problem(space):
+            self.fail(f"action_space: {problem}")
+        count = space.n if isinstance(space, Discrete) else len(entry_names(space))
+        if names != count:
+            what = "actions" if isinstance(space, Discrete) else "entries of an action"
+            self.fail(f"action_names has {names} names, but action_space has {count} {what}")
+        shapes = trace_functions(env)
+        for what, space, given in (
+            ("first_observation", env.observation_space, shapes.first_observation),
+            ("observe", env.observation_space, shapes.observation),
+            ("latent", env.latent_space, shapes.latent),
+        ):
+            if problem := _shape_problem(space, given):
+                self.fail(f"the result of {what} {problem}, as its space declares")
+        for what, expected, given in (
+            ("reward", np.float32, shapes.step.reward),
+            ("terminated", np.bool_, shapes.step.terminated),
+        ):
+            if given.shape != () or given.dtype != expected:
+                self.fail(f"step returns a {what} {_shown(given)}, expected {_shown(np.zeros((), expected))}")
+        for what, given in (("step", shapes.step.state), ("from_latent", shapes.state_from_latent)):
+            if problem := _state_problem(shapes.state, given):
+                self.fail(f"{what} returns a different kind of state than reset: {problem}")
+
+    def check_spaces(self, samples: Samples) -> None:
+        env, outcomes = self.env, samples.outcomes
+        starts, latents = samples.start_latents, samples.latents
+        self._check_space("first observation", env.observation_space, samples.first_observations, starts)
+        self._check_space("latent", env.latent_space, latents, latents)
+        self._check_space("observation", env.observation_space, outcomes.observation, latents, axes=2)
+        self._check_space("next latent", env.latent_space, outcomes.latent, latents, axes=2)
+        for name, signal in env.signals().items():
+            values = to_numpy(self._call(f"the signal {name!r}", jax.vmap(signal.of), latents))
+            self._check_space(f"signal {name!r}", signal.space, values, latents)
+        for i in np.unique(samples.same_latent).tolist():
+            if problem := self._call("latent_problem", env.latent_problem, _at(latents, i)):
+                self.fail(f"latent_problem refuses {self.describe(latents, i)}, which the world reached: {problem}")
+
+    def _check_space(self, what: str, space: Space, values: Any, latents: Any, *, axes: int = 1) -> None:
+        """Each value belongs to a state with its latent (1 axis), or to a state and an action (2 axes)."""
+        lead = jax.tree.leaves(values)[0].shape[:axes]
+        if _stacked(space, lead).problem(values) is None:
+            return
+        for index in np.ndindex(*lead):
+            value = _at(values, index)
+            if problem := space.problem(value):
+                where = self.describe(latents, *index)
+                self.fail(f"the {what} is outside its space in {where}: it {problem}; the whole value: {_short(value)}")
+
+    def check_fixed(self, samples: Samples) -> None:
+        space = self.env.latent_space
+        for name, part in space.items() if isinstance(space, Record) else ():
+            if not (isinstance(part, Indices) and part.fixed):
+                continue
+            after = samples.outcomes.latent[name]
+            before = np.broadcast_to(samples.latents[name][:, None], after.shape)
+            if where := _difference(before, after, axes=2):
+                place = self.describe(samples.latents, *where)
+                self.fail(f"{name!r} is declared fixed during an episode, but changes in {place}")
+
+    def check_rewards(self, samples: Samples) -> None:
+        for i, action in np.argwhere(~np.isfinite(samples.outcomes.reward)).tolist():
+            reward = samples.outcomes.reward[i, action]
+            self.fail(f"the reward is {reward} in {self.describe(samples.latents, i, action)}")
+
+    def check_alone(self, samples: Samples) -> None:
+        """Repeats some of the samples without vmap, one state and action at a time."""
+        env, size = self.env, len(samples.start_keys)
+        begin_alone = quick_jit(lambda keys, i: begin(env, keys[i]))
+        few = min(size, 8)
+        alone = _stack([begin_alone(samples.start_keys, i) for i in range(few)])
+        together = samples.starts, samples.first_observations, samples.start_latents
+        for name, one, other in zip(("reset", "first_observation", "latent"), alone, together, strict=True):
+            if where := _difference(one, _at(other, slice(few)), axes=1):
+                place = self.describe(samples.start_latents, *where)
+                self.fail(f"{name} gives different results with and without vmap for the same key in {place}")
+
+        tried = [action_to_try(env, i) for i in range(action_count(env))]
+        act_alone = quick_jit(lambda keys, states, i, action: act(env, keys[i], _at(states, i), action))
+        different = np.unique(samples.same_latent)
+        some = different[np.linspace(0, different.size - 1, 8).astype(int)].tolist()
+        alone = []
+        for batch, i in (divmod(k, size) for k in some):
+            keys, states = samples.batch_keys[batch], samples.batches[batch]
+            alone.append(_stack([act_alone(keys, states, i, action) for action in tried]))
+        alone = _stack(alone)
+        together = _at(samples.outcomes, some)
+        for name, part in (("step", slice(0, 3)), ("observe", slice(3, 4)), ("latent", slice(4, 5))):
+            if where := _difference(alone[part], together[part], axes=2):
+                place = self.describe(samples.latents, some[where[0]], where[1])
+                self.fail(f"{name} gives different results with and without vmap for the same key in {place}")
+
+    def check_latents(self, samples: Samples) -> None:
+        outcomes, leader = samples.outcomes[1:], samples.same_latent
+        advice = "; make latent() include everything that matters"
+        if where := _difference(outcomes, _at(outcomes, leader), axes=2):
+            place = self.describe(samples.latents, *where)
+            self.fail(
+                "the latent does not determine the future: the world reached two states with the same latent, but "
+                f"a different reward, end, observation or next latent in {place}{advice}"
+            )
+        if where := _difference(samples.latents, samples.latents_again, axes=1):
+            place, again = self.describe(samples.latents, *where), _short(_at(samples.latents_again, where))
+            self.fail(f"from_latent does not undo latent in {place}; it gives {again}")
+        if where := _difference(outcomes, samples.outcomes_again[1:], axes=2):
+            place = self.describe(samples.latents, *where)
+            self.fail(
+                "the latent does not determine the future: the state made by from_latent has a different reward, "
+                f"end, observation or next latent in {place}{advice}"
+            )
+
+    def check_table(self, samples: Samples, steps: int, seed: int) -> bool:
+        """Whether there is a table; it must agree with the world."""
+        table = self._call("deterministic_table", deterministic_table, self.env)
+        if table is None:
+            return False
+        start = jax.eval_shape(lambda starts: _at(starts, 0), samples.starts)
+        if problem := _state_problem(
+            start, self._call("deterministic_table", jax.eval_shape, table.at, start, np.int32(0))
+        ):
+            self.fail(f"the function at of deterministic_table returns a different kind of state than reset: {problem}")
+        walked = self._call("deterministic_table", walk_on_table, self.env, table, samples, steps, seed)
+        if where := _difference(walked.first_by_table, walked.first_by_world, axes=1):
+            place = self.describe(samples.start_latents, *where)
+            self.fail(f"deterministic_table says another first observation than first_observation in {place}")
+        for name in ("latent", "reward", "terminated", "observation"):
+            # What is seen after an end belongs to the next episode, and may be left to chance.
+            matters = walked.valid & ~walked.by_world.terminated if name == "observation" else walked.valid
+            tabled, world = (_at(getattr(came, name), matters) for came in (walked.by_table, walked.by_world))
+            if where := _difference(tabled, world, axes=1):
+                (i,) = where
+                place = self.describe(_at(walked.latents, matters), i, int(walked.actions[matters][i]))
+                self.fail(f"deterministic_table says another {name} than step and observe in {place}")
+        return True
+
+    def describe(self, latents: Any, i: int, action: int | None = None) -> str:
+        env, latent = self.env, _at(latents, i)
+        if isinstance(env, FiniteWorld):
+            shown = f"state {latent} ({env.state_names[latent]})"
+        else:
+            shown = f"the state with latent {_short(latent)}"
+        if action is None:
+            return shown
+        text = env.action_text(action_to_try(env, action))
+        return f"{shown}, action " + (f"{action} ({text})" if isinstance(env.action_space, Discrete) else text)
+
+
+def _shape_problem(space: Space, given: Any) -> str | None:
+    """Why an array of this shape and dtype cannot be in a space, or None."""
+    if isinstance(space, Record):
+        names = [name for name, _ in space.items()]
+        if not isinstance(given, dict) or set(given) != set(names):
+            return f"is {_shown(given)}, expected a dictionary with the keys {', '.join(names)}"
+        problems = ((name, _shape_problem(part, given[name])) for name, part in space.items())
+        return next((f"at {name!r} {problem}" for name, problem in problems if problem), None)
+    expected = jax.ShapeDtypeStruct(space.shape, space.dtype)
+    if getattr(given, "shape", None) != expected.shape or given.dtype != expected.dtype:
+        return f"is {_shown(given)}, expected {_shown(expected)}"
+    return None
+
+
+def _state_problem(expected: Any, given: Any) -> str | None:
+    if jax.tree.structure(expected) != jax.tree.structure(given):
+        return f"{jax.tree.structure(given)}, expected {jax.tree.structure(expected)}"
+    pairs = zip(jax.tree.leaves_with_path(expected), jax.tree.leaves(given), strict=True)
+    for (path, one), other in pairs:
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            name = jax.tree_util.keystr(path) or "it"
+            return f"{name} is {_shown(other)}, expected {_shown(one)}"
+    return None
+
+
+def _stacked(space: Space, lead: tuple[int, ...]) -> Space:
+    """The space of arrays of values, with these leading axes."""
+    if isinstance(space, Record):
+        return Record(tuple((name, _stacked(part, lead)) for name, part in space.items()))
+    if isinstance(space, Box):
+        return Box((*lead, *space.shape), space.low, space.high)
+    if isinstance(space, Indices):
+        return dataclasses.replace(space, shape=(*lead, *space.shape))
+    if isinstance(space, MultiDiscrete):  # dtypes have been checked before
+        return Box((*lead, *space.shape), 0.0, tuple(size - 1.0 for size in space.sizes))
+    return Indices(space.n, lead)
+
+
+def _difference(one: Any, other: Any, *, axes: int) -> tuple[int, ...] | None:
+    """The first index, counting `axes` axes, at which two trees of arrays differ, or None."""
+    for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        if np.array_equal(left, right):
+            continue
+        apart = ~np.isclose(left.astype(float), right.astype(float), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+        apart = apart.reshape(*apart.shape[:axes], -1).any(-1)
+        if apart.any():
+            return tuple(int(i) for i in np.argwhere(apart)[0])
+    return None
+
+
+def _stack(results: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *map(to_numpy, results))
+
+
+def _at(tree: Any, index: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def _shown(value: Any) -> str:
+    if hasattr(value, "dtype"):
+        return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    return f"a {type(value).__name__}"
+
+
+def _short(value: Any) -> str:
+    with np.printoptions(precision=4, threshold=32, edgeitems=4):
+        return " ".join(str(value).split())

@@ -1,0 +1,269 @@
+"""Checks an environment that runs in Python: is it repeatable, and does its state seem to determine the future?"""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from asymrl.worlds.checking.sampling import random_action
+from asymrl.worlds.checking.world_facts import WorldFacts, space_text, state_text
+from asymrl.worlds.spaces import Space
+from asymrl.worlds.stepped_world import SteppedWorld, UserCodeError
+
+SECONDS = 10.0  # at most, of sampling
+REPEATED = 5  # episodes that are played again
+FEWEST_REPEATS = 30  # pairs of state and action that must have been met before
+PERMUTATIONS, SIGNIFICANT = 600, 0.01
+
+SAME_SEED = "the same seed and actions give the same episodes"
+IN_SPACES = "observations, states and rewards are as declared"
+CONTEXTS: dict[str, str] = {
+    "episode": "something that stays the same during an episode",
+    "time": "how many steps the episode has lasted",
+    "before": "what came just before",
+    "first": "what was seen at the start of the episode",
+}
+
+
+class SampledStep(NamedTuple):
+    """A step of a sampled episode; what may be compared is in bytes."""
+
+    state: bytes
+    action: bytes
+    outcome: Hashable
+    """Next state, reward, whether that was the end and, if not, the observation."""
+    contexts: dict[str, Hashable]
+    """What else the outcome might depend on."""
+
+
+class SampledEpisode(NamedTuple):
+    """An episode with random actions."""
+
+    seed: int
+    actions: list[Any]
+    observations: list[Any]
+    states: list[Any]
+    rewards: list[float]
+    terminated: bool
+
+
+class EnvironmentCheck(NamedTuple):
+    """What was found out about an environment."""
+
+    facts: WorldFacts
+    steps: int
+    episodes: int
+    passed: tuple[str, ...]
+    notes: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def check_environment(env: SteppedWorld, *, steps: int = 2000, seed: int = 0) -> EnvironmentCheck:
+    """Plays episodes with random actions, some of them twice.
+
+    Args:
+        env: to check.
+        steps: to sample; fewer if they take longer than ten seconds.
+        seed: of actions and episodes.
+
+    Raises:
+        UserCodeError: if the environment fails before a single episode is over.
+    """
+    problems: list[str] = []
+    generator, sampled, taken = np.random.default_rng(seed), [], 0
+    stepper = env.open(1)
+    begin = time.perf_counter()
+    try:
+        while taken < steps and time.perf_counter() - begin < SECONDS:
+            sampled.append(_play(env, stepper, int(generator.integers(2**31)), _random(env.action_space, generator)))
+            taken += len(sampled[-1].rewards)
+        per_second = taken / (time.perf_counter() - begin)
+    except UserCodeError as error:
+        if not sampled:
+            raise
+        per_second = taken / (time.perf_counter() - begin)
+        problems.append(str(error))
+    finally:
+        stepper.close()
+    passed = [] if problems else [IN_SPACES]
+    difference = None if problems else _repeated(env, sampled[:REPEATED])
+    if difference is not None:
+        problems.append(difference)
+    elif not problems:
+        passed.append(SAME_SEED)
+    rewards = np.concatenate([each.rewards for each in sampled])
+    facts = WorldFacts(
+        actions=space_text(env.action_space),
+        observations=space_text(env.observation_space),
+        state=state_text(env),
+        time_limit=env.time_limit,
+        lowest_reward=float(rewards.min()),
+        highest_reward=float(rewards.max()),
+        steps_per_second=per_second,
+        episode_length=taken / len(sampled),
+        ended=float(np.mean([each.terminated for each in sampled])),
+    )
+    if env.without_latent:
+        finding = env.without_latent.removeprefix(f"{env.name}: ")
+    else:
+        finding = state_finding(_steps(sampled), generator)
+    is_good = finding.startswith("the state seems to determine")
+    notes = () if is_good else (finding,)
+    return EnvironmentCheck(
+        facts, taken, len(sampled), (*passed, *([finding] if is_good else [])), notes, tuple(problems)
+    )
+
+
+def _random(space: Space, generator: np.random.Generator) -> Callable[[int], Any]:
+    return lambda t: random_action(space, generator)
+
+
+def _play(env: SteppedWorld, stepper: Any, seed: int, act: Callable[[int], Any]) -> SampledEpisode:
+    """An episode, up to the time limit."""
+    alive, first = np.ones(1, bool), _first(stepper.reset([seed]))
+    actions: list[Any] = []
+    observations, states, rewards = [first[0]], [first[1]], []
+    for t in range(env.time_limit or 1000):
+        action = act(t)
+        batch = jax.tree.map(lambda leaf: np.asarray(leaf)[None], action)
+        seen, truth, reward, terminated, truncated = stepper.step(batch, alive)
+        actions.append(action)
+        observation, state = _first((seen, truth))
+        observations.append(observation)
+        states.append(state)
+        rewards.append(float(reward[0]))
+        if terminated[0] or truncated[0]:
+            return SampledEpisode(seed, actions, observations, states, rewards, bool(terminated[0]))
+    return SampledEpisode(seed, actions, observations, states, rewards, False)
+
+
+def _first(values: tuple[Any, Any]) -> tuple[Any, Any]:
+    observation, state = jax.tree.map(lambda leaf: np.array(leaf[0]), values)
+    return observation, state
+
+
+def _repeated(env: SteppedWorld, sampled: Sequence[SampledEpisode]) -> str | None:
+    """Plays episodes again, in a new environment and in one that was used; what differs, or None."""
+    stepper = env.open(1)
+    try:
+        for where in ("in a new environment", "in an environment that was used before"):
+            for each in sampled:
+                try:
+                    again = _play(env, stepper, each.seed, lambda t, each=each: _nth(each.actions, t))
+                except IndexError:  # it goes on where the first one ended
+                    return _different(len(each.actions), "end of the episode", where)
+                if (found := _difference(each, again)) is not None:
+                    return _different(*found, where)
+    except UserCodeError as error:
+        return str(error)
+    finally:
+        stepper.close()
+    return None
+
+
+def _nth(actions: Sequence[Any], t: int) -> Any:
+    return actions[t]
+
+
+def _different(step: int, what: str, where: str) -> str:
+    place = "after reset" if step == 0 else f"at step {step}"
+    return (
+        f"the same seed and actions give another {what} {place}, {where}; draw from self.np_random, which "
+        "super().reset(seed=seed) seeds, and begin each episode anew"
+    )
+
+
+def _difference(one: SampledEpisode, other: SampledEpisode) -> tuple[int, str] | None:
+    """The first step at which two episodes differ, and in what."""
+    for t in range(min(len(one.states), len(other.states))):
+        for what, a, b in (
+            ("observation", one.observations[t], other.observations[t]),
+            ("state", one.states[t], other.states[t]),
+            ("reward", *((one.rewards[t - 1], other.rewards[t - 1]) if t else (0.0, 0.0))),
+        ):
+            if _bytes(a) != _bytes(b):
+                return t, what
+    if len(one.actions) != len(other.actions) or one.terminated != other.terminated:
+        return len(other.actions), "end of the episode"
+    return None
+
+
+def _bytes(value: Any) -> bytes:
+    return b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(value))
+
+
+def _steps(sampled: Sequence[SampledEpisode]) -> list[SampledStep]:
+    steps = []
+    for number, each in enumerate(sampled):
+        seen, states, actions = ([*map(_bytes, part)] for part in (each.observations, each.states, each.actions))
+        for t, action in enumerate(actions):
+            is_end = each.terminated and t + 1 == len(actions)
+            outcome = (states[t + 1], each.rewards[t], is_end, None if is_end else seen[t + 1])
+            before = (actions[t - 1] if t else None, seen[t])
+            contexts = {"episode": number, "time": t, "before": before, "first": seen[0]}
+            steps.append(SampledStep(states[t], action, outcome, contexts))
+    return steps
+
+
+def state_finding(steps: Sequence[SampledStep], generator: np.random.Generator) -> str:
+    """Whether outcomes seem to depend on state and action alone, in a sentence, from those that were met repeatedly.
+
+    Where the same state and action had several outcomes, a permutation test says whether something else tells them
+    apart: it cannot show that nothing does.
+    """
+    groups: dict[Hashable, list[SampledStep]] = collections.defaultdict(list)
+    for step in steps:
+        groups[step.state, step.action].append(step)
+    met = [group for group in groups.values() if len(group) > 1]
+    repeats = sum(len(group) - 1 for group in met)
+    if repeats < FEWEST_REPEATS:
+        again = "never" if repeats == 0 else f"only {repeats} times"
+        return f"whether the state determines the future is not known: a pair of state and action was {again} met again"
+    various = [group for group in met if len({step.outcome for step in group}) > 1]
+    said = f"the state seems to determine the future: {repeats} pairs of state and action were met again"
+    if not various:
+        return f"{said}, with the same outcome each time"
+    for context, what in CONTEXTS.items():
+        if _p_value(various, context, generator) * len(CONTEXTS) < SIGNIFICANT:
+            return (
+                "the state does not seem to determine the future: outcomes of the same state and action depend on "
+                f"{what}; put that into the state, if the critic is to know it"
+            )
+    return f"{said}; their outcomes vary, as chance has it, and nothing else was seen to matter"
+
+
+def _p_value(groups: Sequence[Sequence[SampledStep]], context: str, generator: np.random.Generator) -> float:
+    """How likely the association of outcomes with a context within groups would be, if there were none."""
+    coded = [
+        (_codes([step.outcome for step in group]), _codes([step.contexts[context] for step in group]))
+        for group in groups
+    ]
+    # A context that is always or never the same says nothing.
+    coded = [pair for pair in coded if 0 < pair[1].max() < len(pair[1]) - 1]
+    if not coded:
+        return 1.0
+    found = sum(_association(outcomes, contexts) for outcomes, contexts in coded)
+    as_large = sum(
+        sum(_association(generator.permutation(outcomes), contexts) for outcomes, contexts in coded) >= found - 1e-9
+        for _ in range(PERMUTATIONS)
+    )
+    return (1 + as_large) / (1 + PERMUTATIONS)
+
+
+def _codes(values: Sequence[Hashable]) -> np.ndarray:
+    known = {value: i for i, value in enumerate(dict.fromkeys(values))}
+    return np.array([known[value] for value in values])
+
+
+def _association(outcomes: np.ndarray, contexts: np.ndarray) -> float:
+    """The mutual information of two codes, times their number."""
+    table = np.zeros((outcomes.max() + 1, contexts.max() + 1))
+    np.add.at(table, (outcomes, contexts), 1)
+    expected = table.sum(1, keepdims=True) * table.sum(0, keepdims=True) / len(outcomes)
+    there = table > 0
+    return float((table[there] * np.log(table[there] / expected[there])).sum())

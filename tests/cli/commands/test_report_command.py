@@ -1,0 +1,82 @@
+"""`asymrl report` writes a page, and says what is wrong before any work is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asymrl.api.wanted import settings_for
+from asymrl.cli import main
+from asymrl.settings import A2CSettings
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
+from tests.engine.stores import store_with_curves
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    kinds = [settings_for("shopping-5", method) for method in ("a2c", "a2c-asym-hs")]  # as the paper tuned them
+    runs = [Run(kind, seed) for kind in kinds for seed in (0, 1)]
+    return store_with_curves(tmp_path_factory.mktemp("runs") / "mine", runs)
+
+
+def test_a_page_is_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "new" / "page.html"
+    assert main(["report", str(folder), "-o", str(path)]) == 0
+    assert f"{path} (4 runs, " in capsys.readouterr().out
+    page = path.read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "<title>mine</title>" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report", "FOLDER", "-o", "page.pdf"], "page.pdf: unknown file ending '.pdf'"),
+        (["report", "nowhere", "-o", "page.html"], "nowhere: no runs here, there is no such folder"),
+        (["train", "tiger", "--report", "page.txt"], "page.txt: unknown file ending '.txt'"),
+        (["train", "tiger", "--report", "page.html", "--no-report"], "--report and --no-report: choose one"),
+        (["compare", "tiger", "--report", "page.txt"], "page.txt: unknown file ending '.txt'"),
+        (["sweep", "--env", "tiger", "--methods", "a2c", "--out", "s", "--report", "p.md"], "p.md: unknown file"),
+        (["reproduce", "--from-results", "FOLDER", "--report", "p.md"], "p.md: unknown file ending"),
+        (["study", "bootstrap", "--from-results", "FOLDER", "--report", "p.md"], "p.md: unknown file ending"),
+    ],
+)
+def test_mistakes_are_told_before_the_work(
+    arguments: list[str], said: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main([str(folder) if each == "FOLDER" else each for each in arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_runs_that_have_not_begun_have_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    Store.create(tmp_path / "runs", [Run(A2CSettings("tiger", "a2c"), 0)]).release()
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "page.html")]) == 2
+    assert "not there yet; have the runs begun?" in capsys.readouterr().err
+
+
+def test_the_page_of_a_reproduction_has_its_findings(folder: Path, tmp_path: Path):
+    where = ["--from-results", str(folder), "--env", "shopping-5", "--out", str(tmp_path)]
+    assert main(["reproduce", "curves", *where, "--report", str(tmp_path / "page.html")]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert not (tmp_path / "report.html").exists()
+    assert '<section id="section-findings">' in page
+    assert 'src="data:image/png;base64,' in page
+
+
+def test_a_page_that_nobody_asked_for_is_beside_the_results_and_never_fails(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("asymrl.cli.running.PAGE_FILE", "report.html")
+    where = ["reproduce", "curves", "--from-results", str(folder), "--env", "shopping-5", "--out", str(tmp_path)]
+    assert main([*where, "--no-report"]) == 0
+    assert not (tmp_path / "report.html").exists()
+    assert main(where) == 0
+    assert f"report          {tmp_path / 'report.html'} (4 runs, " in capsys.readouterr().out
+    monkeypatch.setattr("asymrl.cli.running.save_page", lambda *_: 1 / 0)
+    assert main(where) == 0
+    assert "the page about the runs could not be written: division by zero" in capsys.readouterr().err
