@@ -23,9 +23,9 @@ from asymrl.adapters.gym.registration import register_worlds
 from asymrl.adapters.sources import SOURCES
 from asymrl.adapters.user_code import load_class
 from asymrl.lazy import exports
+from asymrl.worlds.allowed_code import load_classes_by
 from asymrl.worlds.notebook import draw_worlds_by
 from asymrl.worlds.registry import add_source
-from asymrl.worlds.user_classes import load_classes_by
 
 if TYPE_CHECKING:
     from asymrl import (
@@ -80,7 +80,7 @@ load_classes_by(load_class)
 
 @draw_worlds_by
 def _first_picture(world: Any) -> bytes | None:
-    from asymrl.render.first_picture import first_picture  # drawing is imported when something is drawn
+    from asymrl.render.frame import first_picture  # drawing is imported when something is drawn
 
     return first_picture(world)
 

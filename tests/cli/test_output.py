@@ -11,7 +11,7 @@ import pytest
 
 from asymrl import cli
 from asymrl.cli.commands import doctor
-from asymrl.cli.output import print_json, redirected
+from asymrl.cli.output import busy, print_json, redirected
 
 SMALL = ["--memory-size", "8", "--hidden", "8", "--time-limit", "10", "--log-points", "4", "--steps", "1k"]
 
@@ -90,3 +90,19 @@ def test_the_machine_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: py
     monkeypatch.setattr(doctor, "problems", lambda gpus: ["no heart"])
     assert cli.main(["doctor", "--quick", "--quiet"]) == 1
     assert capsys.readouterr() == ("", "problem: no heart\n")
+
+
+def test_the_line_is_there_before_the_work_begins(capsys: pytest.CaptureFixture[str]):
+    with busy("comparing [all] runs"):
+        assert capsys.readouterr().out == "comparing [all] runs ...\n"
+    assert capsys.readouterr().out == ""
+
+
+def test_on_a_terminal_it_goes_away(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    with busy("comparing runs"):
+        pass
+    shown = capsys.readouterr().out
+    assert "comparing runs" in shown
+    assert shown.endswith("\x1b[1A\x1b[2K")  # one line up, and erased

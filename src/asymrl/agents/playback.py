@@ -18,7 +18,7 @@ from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import Categorical, Distribution, Greedy, JointActions, MultiCategorical
 from asymrl.settings import Settings
 from asymrl.worlds.critic_inputs import critic_symbol
-from asymrl.worlds.input_names import split_names
+from asymrl.worlds.name_options import split_names
 from asymrl.worlds.world import World
 
 

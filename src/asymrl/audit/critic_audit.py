@@ -29,7 +29,7 @@ from asymrl.settings import Settings
 from asymrl.theory.analysis import Analysis, analyse
 from asymrl.worlds.critic_inputs import SAMPLED_STATE
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.input_names import split_names
+from asymrl.worlds.name_options import split_names
 
 MASS = 0.99
 NEGLIGIBLE = 1e-9  # uncertainty of true values that needs no mention

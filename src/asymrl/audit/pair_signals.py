@@ -15,7 +15,7 @@ from asymrl.theory.graphs.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.readings import belief_classes
 from asymrl.worlds.critic_inputs import BELIEF, SAMPLED_STATE, TIME
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.input_names import split_names
+from asymrl.worlds.name_options import split_names
 
 LARGEST_BATCH = 1 << 22  # numbers of the beliefs that are read together
 

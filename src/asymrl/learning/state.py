@@ -18,11 +18,11 @@ from asymrl.models.agent import Actor, Critic
 from asymrl.models.architecture import Architecture
 from asymrl.models.distributions import listing_problem
 from asymrl.settings import Settings
+from asymrl.worlds.allowed_code import load_class
 from asymrl.worlds.critic_inputs import actor_space
 from asymrl.worlds.registry import make
 from asymrl.worlds.repeated import repeated
 from asymrl.worlds.stepped_world import SteppedWorld
-from asymrl.worlds.user_classes import load_class
 from asymrl.worlds.world import World
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from asymrl.worlds.user_classes import is_class_name
+from asymrl.worlds.allowed_code import is_class_name
 
 MEMORIES = ("gru", "lstm", "rnn", "attention", "none")
 MOST_LAYERS = 16  # of a stack; compilation takes seconds for each

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import subprocess
 import threading
@@ -10,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, SupportsFloat, SupportsInt
 
+import jax
 import numpy as np
 from jaxtyping import UInt8
 
@@ -17,6 +19,7 @@ from asymrl.render import style
 from asymrl.render.dispatch import draw_view, draw_world
 from asymrl.render.style import Axes
 from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
 Frame = UInt8[np.ndarray, "H W 3"]
@@ -25,6 +28,7 @@ Frame = UInt8[np.ndarray, "H W 3"]
 HEIGHT, CARD, EXTRA_CARD, GAP = 4.5, 3.8, 2.9, 0.1
 MARGIN, HEADER, FOOTER, CARD_TITLE, PADDING = 0.15, 0.5, 0.5, 0.32, 0.1
 
+FIRST_PICTURE_DPI = 60
 HOLD_LAST = 5  # how many times longer a film shows its last frame
 
 _reused = threading.local()
@@ -149,6 +153,22 @@ def save_mp4(frames: Iterable[Frame], path: str | PathLike[str], seconds_per_fra
             raise
         finally:
             partial.unlink(missing_ok=True)
+
+
+def first_picture(world: World) -> bytes | None:
+    """The start of the episode with seed 0, the true state beside the agent's view, as a PNG file.
+
+    None for a world that is stepped in Python, whose environments draw themselves if anybody does.
+    """
+    from PIL import Image
+
+    if isinstance(world, SteppedWorld):
+        return None
+    episode, observation = world.begin(jax.random.key(0))
+    frame = draw_frame(world, jax.device_get(episode.state), jax.device_get(observation), dpi=FIRST_PICTURE_DPI)
+    buffer = io.BytesIO()
+    Image.fromarray(frame).save(buffer, format="png")
+    return buffer.getvalue()
 
 
 def _blank_figure(dpi: int) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from asymrl.settings.methods import Method, method
-from asymrl.worlds.input_names import split_names
+from asymrl.worlds.name_options import split_names
 
 if TYPE_CHECKING:
     from asymrl.models.architecture import Architecture

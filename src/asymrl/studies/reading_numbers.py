@@ -14,7 +14,7 @@ from asymrl.theory.graphs.history_graph import BY_BELIEF
 from asymrl.theory.reading_worth import explained
 from asymrl.theory.readings import Reading, learn, read
 from asymrl.theory.values import Values
-from asymrl.worlds.input_names import split_names
+from asymrl.worlds.name_options import split_names
 from asymrl.worlds.registry import make
 
 NUMBERS = ("value bias", "cosine", "error", "variance", "explained", "explained return", "readable")

@@ -1,10 +1,17 @@
-"""Code that may run in this process, by the name that settings have for it: what the user has named or trusts.
+"""Code of the user's own: the names that settings have for it, and which of it may run in this process.
 
-Settings in a folder can come from somebody else. What they name is imported only if it is allowed here.
+Settings in a folder can come from somebody else. What they name is imported only if the user has named or trusts it.
+Classes are named `FILE.py:CLASS` or `MODULE:CLASS`; `asymrl.adapters` imports them, by `load_classes_by`.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Any
+
+_CLASS_NAME = re.compile(r"(?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*")
+_LOADERS: list[Callable[[str, str], Any]] = []
 _ALLOWED: set[str] = set()
 
 
@@ -33,3 +40,24 @@ def check_allowed(name: str) -> None:
 def allowed_names() -> tuple[str, ...]:
     """All of them, for other processes of the same user."""
     return tuple(sorted(_ALLOWED))
+
+
+def is_class_name(text: str) -> bool:
+    """Whether a text has the form of the name of a class, `FILE.py:CLASS` or `MODULE:CLASS`."""
+    return _CLASS_NAME.fullmatch(text) is not None
+
+
+def load_classes_by(load: Callable[[str, str], Any]) -> None:
+    """Classes are imported by this function, given what they are for and their name."""
+    _LOADERS[:] = [load]
+
+
+def load_class(what: str, name: str) -> Any:
+    """The class with this name. Runs the user's code.
+
+    Raises:
+        ValueError: beginning with `what`, if there is no such class.
+    """
+    if not _LOADERS:
+        raise ValueError(f"{what} {name!r}: import asymrl first, which knows how to load it")
+    return _LOADERS[0](what, name)

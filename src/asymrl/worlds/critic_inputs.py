@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.input_names import split_names
+from asymrl.worlds.name_options import split_names
 from asymrl.worlds.spaces import Record, Space
 from asymrl.worlds.world import World
 

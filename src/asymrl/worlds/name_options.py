@@ -1,8 +1,12 @@
-"""Options behind the name of a world, as text: `NAME:key=value,key=value`."""
+"""Options behind the name of a world, as text: `NAME:key=value,key=value`; and lists of names.
+
+Importing this is cheap: settings are made before JAX is needed.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,6 +77,11 @@ def parse_value(name: str, text: str) -> Any:
         except ValueError as error:
             raise ValueError(f"world {name!r}: {text} is not JSON: {error}") from None
     return text
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """The names of inputs in a list such as `state+time` or `heights,friction`."""
+    return tuple(name.strip() for name in re.split(r"[+,]", text)) if text else ()
 
 
 def _text(base: str, key: str, value: Any) -> str:

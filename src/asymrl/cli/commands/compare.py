@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from asymrl.cli.commands.sweep import axis
+from asymrl.cli.output import busy
 from asymrl.cli.running import SEEDS, Running, train_to_the_end
 from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, user_errors
-from asymrl.cli.waiting import busy
 
 if TYPE_CHECKING:
     from asymrl.pages import Section

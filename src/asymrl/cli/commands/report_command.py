@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from asymrl.cli.output import busy
 from asymrl.cli.usage import AgentFolder, Flag, Trust, UsageError, check_folder, open_runs, run_folder, user_errors
-from asymrl.cli.waiting import busy
 
 if TYPE_CHECKING:
     from asymrl.pages import Section

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from asymrl.cli.output import busy
 from asymrl.cli.running import NetworkOptions, Running, train_to_the_end
 from asymrl.cli.usage import Flag, UsageError, check_folder, user_errors
-from asymrl.cli.waiting import busy
 from asymrl.paper.parts import Extent, Part, extent, probes_from_json
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from asymrl.cli.output import busy
 from asymrl.cli.running import NetworkOptions, Running, print_table, train_to_the_end
 from asymrl.cli.usage import Flag, check_folder, open_runs, user_errors
-from asymrl.cli.waiting import busy
 
 if TYPE_CHECKING:
     from asymrl.studies.study import Study
