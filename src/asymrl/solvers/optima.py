@@ -72,8 +72,8 @@ def solve(
         horizon: the largest number of actions. None: the world's time limit; `math.inf`: no limit.
         discount: None: the world's own.
         limit: the largest number of beliefs of a search.
-        seconds: the time limit, after which the result is the bounds so far. A search takes at most half of it,
-            and a quarter where bounds for endless episodes do as well.
+        seconds: the time limit, after which the result is the bounds so far. A search takes at most half of it, and
+            a tenth where it makes little progress.
         deadline: replaces `seconds`.
     """
     deadline = deadline or Deadline(seconds)
@@ -87,7 +87,7 @@ def solve(
         if steps is None:
             return _point_based(pomdp, None, discount, deadline)
         short_tail = _has_short_tail(steps, discount)
-        solution = _searched(pomdp, steps, discount, limit, deadline.part(0.25 if short_tail else 0.5))
+        solution = _searched(pomdp, steps, discount, limit, deadline.part(0.5), deadline.part(0.1))
         if solution.kind == "exact":
             return solution
         by_points = _point_based_endless if short_tail else _point_based
@@ -108,8 +108,8 @@ def _enumerated(graph: BeliefGraph, horizon: int, discount: float) -> Solution:
     return Solution(value, value, "exact", how, len(graph), make_policy)
 
 
-def _searched(pomdp: Pomdp, horizon: int, discount: float, limit: int, deadline: Deadline) -> Solution:
-    result = search(pomdp, horizon, discount, limit, deadline=deadline)
+def _searched(pomdp: Pomdp, horizon: int, discount: float, limit: int, deadline: Deadline, trial: Deadline) -> Solution:
+    result = search(pomdp, horizon, discount, limit, deadline=deadline, trial=trial)
 
     def make_policy(timed: bool) -> HistoryPolicy:
         plan = searched_plan(result, blind(pomdp, horizon, discount).vectors)
@@ -156,7 +156,14 @@ def _has_short_tail(horizon: int, discount: float) -> bool:
 
 def _point_based_endless(pomdp: Pomdp, horizon: int, discount: float, deadline: Deadline) -> Solution:
     """Bounds without a horizon, corrected for the end of the episodes."""
-    result = point_based(pomdp, None, discount, deadline=deadline)
-    low, high = truncated(result, horizon)
+    result = point_based(pomdp, None, discount, deadline=deadline.part(0.9))
+    cut = truncated(result, horizon, deadline)
     endless = _bounded(pomdp, None, result)
-    return dataclasses.replace(endless, low=low, high=high, how=f"{endless.how}, for endless episodes")
+
+    def make_policy(timed: bool) -> HistoryPolicy:
+        if timed and cut.plan is not None:
+            return cut.plan.controller()
+        return endless.make_policy(timed)
+
+    how = f"{endless.how}, for endless episodes"
+    return dataclasses.replace(endless, low=cut.low, high=cut.high, how=how, make_policy=make_policy)

@@ -21,6 +21,7 @@ from asymrl.solvers.dynamic_programming import Plan, first_nodes, stacked_edges
 from asymrl.worlds.pomdp import Pomdp
 
 LIMIT = 100_000  # pairs of belief and time; about a gigabyte for beliefs over a thousand states
+BLOCK = 5_000  # beliefs that are expanded between two looks at the clock
 TOLERANCE = 1e-12  # rounding, relative to the largest bound
 EMPTY = np.zeros(0, np.int64)
 
@@ -88,19 +89,30 @@ class BeliefSearch:
 
 
 def search(
-    pomdp: Pomdp, horizon: int, discount: float, limit: int = LIMIT, *, deadline: Deadline | None = None
+    pomdp: Pomdp,
+    horizon: int,
+    discount: float,
+    limit: int = LIMIT,
+    *,
+    deadline: Deadline | None = None,
+    trial: Deadline | None = None,
 ) -> BeliefSearch:
-    """Searches until the optimum is proven, there are more than `limit` beliefs, or the time is over."""
+    """Searches until the optimum is proven, there are more than `limit` beliefs, or the time is over.
+
+    When the time of `trial` is over, it goes on only if the bounds are at most half as far apart as at first.
+    """
     model, over, under = BeliefModel(pomdp), qmdp(pomdp, horizon, discount), blind(pomdp, horizon, discount)
     levels = [Level(k, pomdp.states, pomdp.actions) for k in range(horizon + 1)]
     first = model.first()
     roots = levels[horizon].add(first.beliefs, over, under, model)
     result = BeliefSearch(pomdp, levels, first, roots, discount, np.inf, -np.inf, exact=False)
-    deadline = deadline or Deadline()
+    deadline, at_first = deadline or Deadline(), None
     while True:
         top = levels[horizon]
         result.upper = float(first.probability @ top.upper[roots])
         result.lower = float(first.probability @ top.lower[roots])
+        at_first = result.upper - result.lower if at_first is None else at_first
+        is_slow = trial is not None and trial.is_over and result.upper - result.lower > at_first / 2
         frontier = _frontier(levels, roots, discount)
         gap = TOLERANCE * max(1.0, abs(result.upper), abs(result.lower))
         result.exact = result.upper - result.lower <= gap or not any(beliefs.size for beliefs in frontier)
@@ -109,12 +121,15 @@ def search(
                 f"searching: optimal return between {result.lower:.5g} and {result.upper:.5g}, {result.size} beliefs"
             )
         )
-        if result.exact or result.size > limit or deadline.is_over:
+        if result.exact or result.size > limit or deadline.is_over or is_slow:
             return result
         for level, below, beliefs in zip(levels[1:], levels, frontier[1:], strict=False):
-            if beliefs.size and not deadline.is_over:
-                after = model.successors(level.beliefs[beliefs])
-                level.connect(beliefs, after, below.add(after.beliefs, over, under, model))
+            for start in range(0, beliefs.size, BLOCK):
+                if deadline.is_over or result.size > limit:
+                    break
+                some = beliefs[start : start + BLOCK]
+                after = model.successors(level.beliefs[some])
+                level.connect(some, after, below.add(after.beliefs, over, under, model))
         _propagate(levels, discount)
 
 

@@ -144,10 +144,13 @@ def test_endless_bounds_hold_for_truncated_episodes(seed, horizon, discount):
     world = random_world(seed)
     ticks = itertools.count()
     endless = point_based(world.pomdp(), None, discount, deadline=Deadline(200, lambda: float(next(ticks))))
-    low, high = truncated(endless, horizon)
+    found = truncated(endless, horizon)
     best = optimum(world, horizon, discount)
-    assert low <= best + 1e-9
-    assert best <= high + 1e-9
+    assert found.low <= best + 1e-9
+    assert best <= found.high + 1e-9
+    if found.plan is not None:
+        attained = expected_return(world.pomdp(), found.plan.controller(), horizon, discount)
+        assert attained == pytest.approx(found.low, abs=1e-9)
 
 
 def test_long_episodes_are_not_followed_to_the_end(monkeypatch):
@@ -156,7 +159,31 @@ def test_long_episodes_are_not_followed_to_the_end(monkeypatch):
     tight = truncated(endless, 30)
     monkeypatch.setattr(truncation, "WORK", 0)
     loose = truncated(endless, 30)
-    assert loose[0] <= tight[0] <= tight[1] <= loose[1]
+    assert loose.low <= tight.low <= tight.high <= loose.high
+
+
+def test_a_cut_off_costs_what_its_tail_is_worth():
+    # Endless bounds nearly meet; those of episodes that are cut off should be as close, not a tail apart.
+    pomdp = Tiger().pomdp()
+    endless = point_based(pomdp, None, 0.95, precision=1e-3, seconds=20)
+    found = truncated(endless, 90)
+    best = solve(pomdp, 90, 0.95).value
+    assert found.low <= best + 1e-9 <= found.high + 2e-9
+    assert found.high - found.low <= 1.1 * (endless.high - endless.low)
+    # Without time for that, the bounds hold too.
+    early = truncated(endless, 90, Deadline(0.0))
+    assert early.low <= found.low
+    assert found.high <= early.high
+    assert early.plan is None
+
+
+def test_a_forgotten_plan_is_compared_no_more():
+    plans = Vectors(np.array([[0.0, 1.0], [1.0, 0.0], [0.6, 0.6]]), np.array([0, 1, 2]))
+    plans.keep(np.array([0, 2]))
+    np.testing.assert_array_equal(plans.best(np.eye(2))[0], [2, 0])
+    plans.add(np.array([0.0, 2.0]), 1)
+    np.testing.assert_array_equal(plans.useful, [2, 3])
+    np.testing.assert_array_equal(plans.best(np.eye(2))[0], [2, 3])
 
 
 def test_a_steady_mixture_hedges():

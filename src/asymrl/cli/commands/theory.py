@@ -93,7 +93,7 @@ class Theory:
             pomdp = as_pomdp(world_named(self.world)) if audit is None else audit.analysis.pomdp
             horizon = self._steps(pomdp.time_limit) if audit is None else audit.analysis.horizon
             deadline = Deadline(self.seconds, listener=progress_line)
-            whole = solve(pomdp, horizon, deadline=deadline.part(0.8))
+            whole = solve(pomdp, horizon, deadline=deadline.part(0.85))
             try:
                 analysis, best = (
                     self._analysis(pomdp, horizon, whole, deadline) if audit is None else (audit.analysis, whole)

@@ -7,7 +7,7 @@ newer ones are compared with it. This makes it cheap to improve the upper bounds
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from scipy import sparse
 
 from asymrl.solvers.belief_mdp import BeliefModel
@@ -15,7 +15,7 @@ from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.point_based.value_bounds import Growing, Sawtooth, Vectors
 from asymrl.worlds.pomdp import Pomdp
 
-BLOCK = 64  # beliefs whose successors are compared with plans together
+BLOCK = 16  # beliefs whose successors are compared together
 SWEEPS = 20  # of all visited beliefs after a trial, at most
 EDGE = np.dtype(
     [
@@ -42,6 +42,10 @@ class Backups:
             chosen = goes_on & (action == a)
             parts = state[chosen], pomdp.observation[chosen], pomdp.next_state[chosen], pomdp.probability[chosen]
             self._outcomes.append(parts)
+
+    def outcomes(self, action: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """State, observation, next state and probability of all outcomes of an action that go on."""
+        return self._outcomes[action]
 
     def vector(self, action: int, alpha: Float64[np.ndarray, "O S"]) -> Float64[np.ndarray, "S"]:
         """The value in each state of an action, if `alpha[o]` are the values after observation o."""
@@ -76,7 +80,8 @@ class BeliefLayer:
         none = np.zeros((0, backups.pomdp.actions))
         self._plain, self._point, self._share = Growing(none), Growing(none.astype(int)), Growing(none)
         self._rewards = Growing(np.zeros((0, backups.pomdp.actions)))
-        self._compared = Growing(np.zeros((0, 2), int))  # how many points and plans the successors know
+        # Up to when the successors of each action know the points, and how many plans they know.
+        self._compared = Growing(np.zeros((0, backups.pomdp.actions + 1), int))
 
     def __len__(self) -> int:
         return len(self._number)
@@ -86,12 +91,15 @@ class BeliefLayer:
         """How many numbers the successors take."""
         return self._successors.size * self.backups.pomdp.states
 
+    def find(self, belief: Float64[np.ndarray, "S"]) -> int | None:
+        """The number of a belief, if it was visited."""
+        return self._number.get(_key(belief))
+
     def visit(self, belief: Float64[np.ndarray, "S"]) -> int:
         """The number of a belief; a new one gets its successors."""
-        key = np.round(belief, 12).tobytes()
-        if key in self._number:
-            return self._number[key]
-        node = self._number[key] = len(self)
+        if (known := self.find(belief)) is not None:
+            return known
+        node = self._number[_key(belief)] = len(self)
         row = sparse.csr_array(belief[None])
         after = self.backups.model.successors(row)
         beliefs = after.beliefs.toarray()
@@ -108,7 +116,7 @@ class BeliefLayer:
         self._successors.append(beliefs)
         self._first.append(np.array([self._edges.size]))
         self._rewards.append(self.backups.model.rewards(row))
-        self._compared.append(np.zeros((1, 2), int))
+        self._compared.append(np.zeros((1, self.backups.pomdp.actions + 1), int))
         self.sawtooth.add(belief, self.sawtooth.corners @ belief)
         return node
 
@@ -121,36 +129,64 @@ class BeliefLayer:
     def _range(self, node: int) -> slice:
         return slice(*self._first.rows[node : node + 2])
 
-    def refresh(self, node: int) -> None:
-        """Compares the successors of a belief with the points and plans that they do not know yet."""
-        below, edges, beliefs = self.below, self.edges_of(node), self.successors_of(node)
-        assert below is not None
-        points, plans = self._compared.rows[node]
-        self._compare_plans(slice(node, node + 1), plans)
-        if points < below.sawtooth.now and len(beliefs):
-            here, among = self._range(node), below.sawtooth.changed(points)
-            point, share = self._point.rows[here], self._share.rows[here]
-            # An action that is worse than the best plan needs no lower bound.
-            matters = self._over(here) >= edges["lower"][:, None]
-            least = np.where(matters, self.notable / 4, np.inf)
-            point[:], share[:] = below.sawtooth.best(beliefs, among, point, share, least)
-        self._compared.rows[node] = below.sawtooth.now, len(below.vectors)
+    def _edges_of_all(self, nodes: Int[np.ndarray, "k"]) -> Int[np.ndarray, "E"]:
+        first = self._first.rows[nodes]
+        count = self._first.rows[nodes + 1] - first
+        return np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
 
-    def _compare_plans(self, nodes: slice, since: int) -> None:
-        """Compares the successors of beliefs with the plans that were added `since`."""
+    def refresh(self, nodes: Int[np.ndarray, "k"], every_action: bool = False) -> None:
+        """Compares the successors of beliefs with the points and plans that they do not know yet.
+
+        Points are compared until the action with the largest upper bound knows them all, since it alone decides the
+        bound of a belief; with `every_action`, for all of them.
+        """
         assert self.below is not None
+        compared, now, A = self._compared.rows, self.below.sawtooth.now, self.backups.pomdp.actions
+        self._compare_plans(nodes)
+        edges = self._edges_of_all(nodes)
+        place = np.repeat(np.arange(nodes.size), self._first.rows[nodes + 1] - self._first.rows[nodes])
+        action = self._edges.rows["action"][edges]
+        pair, probability = place * A + action, self._edges.rows["probability"][edges]
+        while True:
+            stale = compared[nodes, :A] < now
+            if not every_action:
+                ahead = np.bincount(pair, probability * self._over(edges).max(1), minlength=nodes.size * A)
+                q = self._rewards.rows[nodes] + self.backups.discount * ahead.reshape(-1, A)
+                stale &= np.arange(A) == q.argmax(1)[:, None]
+            if not stale.any():
+                return
+            rows, actions = np.nonzero(stale)
+            self._compare_points(edges[stale[place, action]], int(compared[nodes[rows], actions].min()))
+            compared[nodes[rows], actions] = now
+
+    def _compare_points(self, edges: Int[np.ndarray, "k"], since: int) -> None:
+        """Compares successors with the points that changed `since`."""
+        assert self.below is not None
+        tooth = self.below.sawtooth
+        # An action that is worse than the best plan needs no upper bound.
+        matters = self._over(edges) >= self._edges.rows["lower"][edges, None]
+        least = np.where(matters, self.notable / 4, np.inf)
+        known = self._point.rows[edges], self._share.rows[edges]
+        best = tooth.best(self._successors.rows[edges], tooth.changed(since), *known, least)
+        self._point.rows[edges], self._share.rows[edges] = best
+
+    def _compare_plans(self, nodes: Int[np.ndarray, "k"]) -> None:
+        """Compares the successors of beliefs with the plans that they do not know yet."""
+        assert self.below is not None
+        since = int(self._compared.rows[nodes, -1].min())
         if since < len(self.below.vectors):
-            here = slice(self._first.rows[nodes.start], self._first.rows[nodes.stop])
-            edges = self._edges.rows[here]
+            here = self._edges_of_all(nodes)
             plan, value = self.below.vectors.best(self._successors.rows[here], since)
-            better = value > edges["lower"]
-            edges["plan"][better], edges["lower"][better] = plan[better], value[better]
+            better = value > self._edges.rows["lower"][here]
+            here = here[better]
+            self._edges.rows["plan"][here], self._edges.rows["lower"][here] = plan[better], value[better]
+            self._compared.rows[nodes, -1] = len(self.below.vectors)
 
     def over(self, here: slice) -> Float64[np.ndarray, "E"]:
         """The upper bounds of successors."""
         return self._over(here).max(1)
 
-    def _over(self, here: slice) -> Float64[np.ndarray, "E A"]:
+    def _over(self, here: slice | Int[np.ndarray, "E"]) -> Float64[np.ndarray, "E A"]:
         assert self.below is not None
         drops, plain = self.below.sawtooth.drops, self._plain.rows[here]
         if not drops.size:
@@ -175,7 +211,7 @@ class BeliefLayer:
 
     def improve(self, node: int) -> None:
         """Lowers the point of a belief and, if it is an improvement, adds a plan."""
-        self.refresh(node)
+        self.refresh(np.array([node]))
         self.sawtooth.lower(np.array([node]), self.q(node, self.over_of(node))[None], self.notable)
         self._add_plan(node)
 
@@ -191,7 +227,7 @@ class BeliefLayer:
         alpha = self.backups.vector(action, self.below.vectors.alpha[then])
         belief = self.sawtooth.points[node]
         if float(belief @ alpha) > float(self.vectors.at(belief[None])[0]) + 1e-12:
-            self.vectors.add(alpha, action)
+            self.vectors.add(alpha, action, then)
 
     def sweep(self) -> None:
         """Lowers the points of all visited beliefs, with the points that their successors know to be best."""
@@ -205,10 +241,10 @@ class BeliefLayer:
 
     def refresh_all(self, deadline: Deadline) -> None:
         """Lowers the points of all visited beliefs, after comparing their successors with new points."""
-        for node in range(len(self)):
+        for start in range(0, len(self), BLOCK):
             if deadline.is_over:
                 return
-            self.refresh(node)
+            self.refresh(np.arange(start, min(start + BLOCK, len(self))))
         self.sweep()
 
     def raise_plans(self, deadline: Deadline) -> None:
@@ -217,9 +253,7 @@ class BeliefLayer:
         for start in range(0, len(self), BLOCK):
             if deadline.is_over:
                 return
-            nodes = slice(start, min(start + BLOCK, len(self)))
-            self._compare_plans(nodes, int(self._compared.rows[nodes, 1].min()))
-            self._compared.rows[nodes, 1] = len(self.below.vectors)
+            self._compare_plans(np.arange(start, min(start + BLOCK, len(self))))
         points, known = self.sawtooth.points, len(self.vectors)
         values = self._q_of_all(self._edges.rows["lower"]).max(1)
         rise = values - self.vectors.at(points)
@@ -229,15 +263,58 @@ class BeliefLayer:
             # A plan that was added for another belief may do as well here.
             if self.vectors.best(points[node : node + 1], since=known)[1][0] < values[node] - self.notable / 2:
                 self._add_plan(node)
+        if self.below is self:
+            # A plan that is the best one nowhere is hardly ever missed.
+            self.vectors.keep(np.union1d(self._edges.rows["plan"], self.vectors.best(points)[0]))
 
     def lower_corners(self, deadline: Deadline) -> None:
         """Improves the bound where the state is known, and with it the planes through the corners."""
-        corners = []
-        for belief in np.eye(self.backups.pomdp.states):
+        corners = self._visit_corners(deadline)
+        for start in range(0, corners.size, BLOCK):
             if deadline.is_over:
                 return
-            corners.append(self.visit(belief))
-            self.improve(corners[-1])
+            self.refresh(corners[start : start + BLOCK], every_action=True)
+        for node in corners:
+            if deadline.is_over:
+                return
+            self._add_plan(node)
         self.sweep()
-        self.sawtooth.lower_corners(self.sawtooth.values[corners].T)
-        self._plain.rows[:] = self._successors.rows @ self.sawtooth.corners.T
+        if corners.size == self.backups.pomdp.states:
+            self.sawtooth.lower_corners(self.sawtooth.values[corners].T)
+            self._plain.rows[:] = self._successors.rows @ self.sawtooth.corners.T
+
+    def _visit_corners(self, deadline: Deadline) -> Int[np.ndarray, "k"]:
+        """The beliefs in which the state is known; fewer if the time is over."""
+        nodes, belief = [], np.zeros(self.backups.pomdp.states)
+        for state in range(belief.size):
+            if deadline.is_over:
+                break
+            belief[state] = 1.0
+            nodes.append(self.visit(belief))
+            belief[state] = 0.0
+        return np.array(nodes, int)
+
+    def upper_with_steps(
+        self, quick: Float64[np.ndarray, "K A S"], deadline: Deadline
+    ) -> Float64[np.ndarray, "N A"] | None:
+        """Upper bounds on Q in the visited beliefs with K - 1 steps to go; None if there is not enough time for all.
+
+        For each number of steps, the sawtooth goes through the same points, and its corners are at most `quick`.
+        """
+        states, points, planes = np.eye(quick.shape[2]), self.sawtooth.points, quick[0]
+        nodes = np.array([-1 if (node := self.find(state)) is None else node for state in states])
+        known, actions = np.flatnonzero(nodes >= 0), np.arange(quick.shape[1])
+        values, begun = points @ planes.T, deadline.left
+        for step, bound in enumerate(quick[1:], start=1):
+            drops = np.minimum(values - points @ planes.T, 0.0)
+            over = self._successors.rows @ planes.T + self._share.rows * drops[self._point.rows, actions]
+            values, planes = self._q_of_all(over.max(1)), bound.copy()
+            planes[:, known] = np.minimum(planes[:, known], values[nodes[known]].T)
+            values = np.minimum(values, points @ planes.T)
+            if (begun - deadline.left) * (len(quick) - 1) > begun * step:
+                return None
+        return values
+
+
+def _key(belief: Float64[np.ndarray, "S"]) -> bytes:
+    return np.round(belief, 12).tobytes()

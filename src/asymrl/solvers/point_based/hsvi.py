@@ -83,7 +83,7 @@ def point_based(
     backups = Backups(pomdp, discount)
     layers = []
     for alpha, beta in zip(below.vectors, above.vectors, strict=True):
-        vectors, sawtooth = Vectors(alpha, np.arange(pomdp.actions)), Sawtooth(beta)
+        vectors, sawtooth = Vectors(alpha, np.arange(pomdp.actions), pomdp.observations), Sawtooth(beta)
         layers.append(BeliefLayer(backups, vectors, sawtooth, layers[-1] if layers else None))
     if horizon is None:
         layers[0].below = layers[0]
@@ -128,7 +128,7 @@ def _trial(belief: Float64[np.ndarray, "S"], layer: BeliefLayer, allowed: float,
     while layer.below is not None and len(path) < DEEPEST and not deadline.is_over:
         node = layer.visit(belief)
         path.append((layer, node))
-        layer.refresh(node)
+        layer.refresh(np.array([node]))
         allowed = allowed / discount if discount else np.inf
         edges, over = layer.edges_of(node), layer.over_of(node)
         action = int(layer.q(node, over).argmax())

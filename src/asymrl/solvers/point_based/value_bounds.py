@@ -8,10 +8,13 @@ convex, so that no mixture of beliefs is worth more than the mixture of their va
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Float32, Float64, Int
 
 HEAVIEST = 4  # states of a point that are compared first
 TINY = 1e-300  # added to probabilities, so that zero times the inverse of zero is one
+SMALLEST = 1e-30  # probability that is distinguished from zero in half the precision
+ROUNDING = 1e-5  # of a product in half the precision, relative to the deepest point
+DOMINATED = 0.25  # the share of dominated plans at which they are left out
 _PAIRS = 512  # of a belief and a point, compared together
 
 
@@ -36,13 +39,22 @@ class Growing:
 
 
 class Vectors:
-    """A lower bound: max over plans of b . alpha, and the first action of each plan.
+    """A lower bound: max over plans of b . alpha. A plan is an action, and a plan to follow after each observation.
 
-    Plans keep their numbers: one that others dominate is marked, and compared no more.
+    Plans keep their numbers: one that is dominated or forgotten is compared no more.
+
+    Args:
+        alpha: the value of each plan in each state.
+        action: the first action of each plan.
+        observations: how many there are. At first each plan is followed by itself.
     """
 
-    def __init__(self, alpha: Float64[np.ndarray, "n S"], action: Int[np.ndarray, "n"]):
-        self._alpha, self._action, self._useful = Growing(alpha), Growing(action), Growing(np.ones(len(alpha), bool))
+    def __init__(self, alpha: Float64[np.ndarray, "n S"], action: Int[np.ndarray, "n"], observations: int = 0):
+        self._alpha, self._action = Growing(alpha), Growing(action)
+        self._then = Growing(np.repeat(np.arange(len(alpha))[:, None], observations, 1))
+        # Those that are compared, without gaps; some of them may be dominated.
+        self._numbers, self._compared = Growing(np.arange(len(alpha))), Growing(alpha)
+        self._dominated = Growing(np.zeros(len(alpha), bool))
 
     def __len__(self) -> int:
         return self._alpha.size
@@ -56,9 +68,14 @@ class Vectors:
         return self._action.rows
 
     @property
+    def then(self) -> Int[np.ndarray, "n O"]:
+        """The plan after each observation: a number in the layer below."""
+        return self._then.rows
+
+    @property
     def useful(self) -> Int[np.ndarray, "m"]:
-        """The numbers of the plans that no other one dominates."""
-        return np.flatnonzero(self._useful.rows)
+        """The numbers of the plans that are neither dominated nor forgotten."""
+        return self._numbers.rows[~self._dominated.rows]
 
     def at(self, beliefs: Float64[np.ndarray, "N S"]) -> Float64[np.ndarray, "N"]:
         return self.best(beliefs)[1]
@@ -67,21 +84,32 @@ class Vectors:
         self, beliefs: Float64[np.ndarray, "N S"], since: int = 0
     ) -> tuple[Int[np.ndarray, "N"], Float64[np.ndarray, "N"]]:
         """The number of the best plan in each belief, among those added `since`, and its value."""
-        numbers = self.useful
-        numbers = numbers[np.searchsorted(numbers, since) :]
-        if not numbers.size:
+        first = np.searchsorted(self._numbers.rows, since)
+        if first == self._numbers.size:
             return np.zeros(len(beliefs), int), np.full(len(beliefs), -np.inf)
-        values = beliefs @ self.alpha[numbers].T
+        values = beliefs @ self._compared.rows[first:].T
         best = values.argmax(1)
-        return numbers[best], values[np.arange(len(beliefs)), best]
+        return self._numbers.rows[first + best], values[np.arange(len(beliefs)), best]
 
-    def add(self, alpha: Float64[np.ndarray, "S"], action: int) -> None:
+    def add(self, alpha: Float64[np.ndarray, "S"], action: int, then: Int[np.ndarray, "O"] | None = None) -> None:
         """Adds a plan, and marks those that it dominates."""
-        useful = self.useful
-        self._useful.rows[useful[(self.alpha[useful] <= alpha).all(1)]] = False
+        compared, lowest = self._compared.rows, int(alpha.argmin())
+        candidates = np.flatnonzero(compared[:, lowest] <= alpha[lowest])
+        self._dominated.rows[candidates[(compared[candidates] <= alpha).all(1)]] = True
+        self._numbers.append(np.array([len(self)]))
+        self._compared.append(alpha[None])
+        self._dominated.append(np.zeros(1, bool))
         self._alpha.append(alpha[None])
         self._action.append(np.array([action]))
-        self._useful.append(np.ones(1, bool))
+        self._then.append(np.zeros((1, self._then.rows.shape[1]), int) if then is None else then[None])
+        if np.count_nonzero(self._dominated.rows) > self._numbers.size * DOMINATED:
+            self.keep(self.useful)
+
+    def keep(self, numbers: Int[np.ndarray, "m"]) -> None:
+        """Forgets all other plans."""
+        kept = np.isin(self._numbers.rows, numbers) & ~self._dominated.rows
+        self._numbers, self._compared = Growing(self._numbers.rows[kept]), Growing(self._compared.rows[kept])
+        self._dominated = Growing(np.zeros(self._numbers.size, bool))
 
 
 class Sawtooth:
@@ -97,6 +125,7 @@ class Sawtooth:
         self._values, self._drops = Growing(np.zeros((0, actions))), Growing(np.zeros((0, actions)))
         self._noted, self._changed = Growing(np.zeros((0, actions))), Growing(np.zeros(0, int))
         self._heaviest = Growing(np.zeros((0, min(HEAVIEST, states)), int))
+        self._weights = Growing(np.zeros((0, min(HEAVIEST, states)), np.float32))  # their inverse probabilities
         self._inverse = Growing(np.zeros((0, states)))
         self.now = 0
         """A count of the changes so far."""
@@ -144,12 +173,17 @@ class Sawtooth:
         The share is min_s b(s) / b_i(s), so that b is this share of b_i and otherwise corners. Points of `among` are
         compared with the best ones so far, which are given; what improves the bound by less than `least` is left out.
         """
-        among = among[(self.drops[among] < 0).any(1)]
+        if not len(self) or not len(beliefs):
+            return point, share
+        lowest = share * self.drops[point, np.arange(point.shape[1])]
+        limit = lowest - least
+        # A cone is at most as deep as its point, and not deep enough for some actions.
+        drops, reach = self.drops[among], limit.max(0)
+        among = among[(drops < reach).any(1)]
+        actions = np.flatnonzero((drops < reach).any(0))
         if not among.size:
             return point, share
         point, share, drops = point.copy(), share.copy(), self.drops[among]
-        lowest = share * self.drops[point, np.arange(point.shape[1])]
-        limit = lowest - least
 
         def compare(row: np.ndarray, place: np.ndarray) -> None:
             """Compares pairs of a belief and a point, sorted by belief."""
@@ -161,24 +195,27 @@ class Sawtooth:
             at = row[pair]
             point[at, a], share[at, a], lowest[at, a] = among[place[pair]], exact[pair], cones[pair, a]
 
-        # A belief's share of a point is at most that in the point's heaviest states, which rules out most pairs.
-        most = self._share_at_most(beliefs, among)
+        # A belief's share of a point is at most that in the point's heaviest states, which rules out most pairs. Half
+        # the precision is enough for that, if what is nearly ruled out is compared.
+        most, sinks = self._share_at_most(beliefs, among), drops.astype(np.float32)
+        nearly = ROUNDING * float(-sinks.min())
 
-        def gains(rows: np.ndarray) -> np.ndarray:
+        def gains(rows: np.ndarray | slice) -> np.ndarray:
             """How far the cones are below the limits, at most."""
-            gain = most[rows] * drops[:, 0] - limit[rows, 0, None]
-            for a in range(1, point.shape[1]):
-                np.minimum(gain, most[rows] * drops[:, a] - limit[rows, a, None], out=gain)
+            shares, limits = most[rows], limit[rows].astype(np.float32)
+            gain = shares * sinks[:, actions[0]] - limits[:, actions[0], None]
+            for a in actions[1:]:
+                np.minimum(gain, shares * sinks[:, a] - limits[:, a, None], out=gain)
             return gain
 
-        gain = gains(np.arange(len(beliefs)))
+        gain = gains(slice(None))
         nearest = gain.argmin(1)
-        rows = np.flatnonzero(gain.min(1) < 0)
+        rows = np.flatnonzero(gain[np.arange(len(beliefs)), nearest] < nearly)
         if not rows.size:
             return point, share
         compare(rows, nearest[rows])
         np.minimum(limit, lowest - least, out=limit)
-        row, place = np.nonzero(gains(rows) < 0)
+        row, place = np.nonzero(gains(rows) < nearly)
         row = rows[row]
         for start in range(0, row.size, _PAIRS):
             part = slice(start, start + _PAIRS)
@@ -187,11 +224,11 @@ class Sawtooth:
 
     def _share_at_most(
         self, beliefs: Float64[np.ndarray, "N S"], among: Int[np.ndarray, "m"]
-    ) -> Float64[np.ndarray, "N m"]:
-        heaviest = self._heaviest.rows[among]
-        most = np.full((len(beliefs), among.size), 1.0)
-        for state in heaviest.T:
-            np.minimum(most, beliefs[:, state] * self._inverse.rows[among, state], out=most)
+    ) -> Float32[np.ndarray, "N m"]:
+        rounded, heaviest, inverse = beliefs.astype(np.float32), self._heaviest.rows[among], self._weights.rows[among]
+        most = np.full((len(beliefs), among.size), 1.0, np.float32)
+        for place, state in enumerate(heaviest.T):
+            np.minimum(most, rounded[:, state] * inverse[:, place], out=most)
         return most
 
     def share(
@@ -209,7 +246,9 @@ class Sawtooth:
         self._drops.append(np.minimum(values - self.corners @ belief, 0.0)[None])
         self._changed.append(np.array([self.now]))
         heavy = np.argsort(-belief)[: self._heaviest.rows.shape[1]]
-        self._heaviest.append(np.where(belief[heavy] > 0, heavy, heavy[0])[None])
+        heavy = np.where(belief[heavy] > 0, heavy, heavy[0])
+        self._heaviest.append(heavy[None])
+        self._weights.append(1 / np.maximum(belief[heavy], SMALLEST)[None].astype(np.float32))
         self._inverse.append(np.where(belief > 0, 1 / np.maximum(belief, TINY**0.5), 1 / TINY)[None])
         return len(self) - 1
 
