@@ -123,7 +123,7 @@ def test_gymnax_arguments():
         ("lamps.py:Base:label=9", 'the argument label is 9, expected text or none; write label="9"'),
         ("lamps.py:Lamps:bulbs=many", "the argument bulbs is 'many', expected a number, as its default 1"),
         ("lamps.py:Lamps:bulb=2", "no argument 'bulb'; did you mean 'bulbs'"),
-        ("lamps.py:row", "its constructor needs count; give it behind the name, as count=VALUE"),
+        ("lamps.py:row", "its constructor needs count; write lamps.py:row:count=VALUE"),
         (
             "lamps.py:Base:discount=0.5",
             "discount is an option of asymrl and an argument of the constructor; write env.d",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,10 +12,11 @@ import pytest
 from gymnasium.envs import registration
 
 from asymrl.adapters import register, user_code
+from asymrl.adapters.surroundings import surroundings_of
 from asymrl.api.wanted import known_by_name, world_names
 from asymrl.worlds.builtin.finite_worlds import Tiger
 from asymrl.worlds.registry import make, source_of, split_options
-from asymrl.worlds.stepped_world import SteppedWorld
+from asymrl.worlds.stepped_world import SteppedWorld, UserCodeError
 
 OWN = """
 from asymrl.worlds import Tiger
@@ -26,6 +29,21 @@ class Loud(Tiger):
 
 quiet = Tiger(time_limit=7)
 number = 3
+"""
+
+TINY_PROBLEM = """discount: 0.95
+states: left right
+actions: listen open
+observations: quiet
+T: * identity
+O: * uniform
+R: open : left : * : * 1
+"""
+ON_ANOTHER_MACHINE = """
+import pickle, sys, asymrl
+pickle.load(sys.stdin.buffer).set_up()
+own, problem = (asymrl.make(name, trust=False) for name in sys.argv[1:])
+print(own.name, problem.latent_space.n)
 """
 
 
@@ -113,11 +131,49 @@ def test_processes_find_the_users_files(coin: str):
         ("{file}:quiet:episodic=true", "is already built; it cannot take the options episodic"),
         ("nowhere_at_all:World", "nowhere_at_all cannot be imported"),
         ("missing.py:World", "there is no file missing.py"),
+        ("{file}", r"is a file; name the class or function in it that makes the environment: .*own_worlds.py:Loud"),
+        ("missing.py", "missing.py cannot be read: .*No such file"),
     ],
 )
 def test_what_is_wrong_is_named(file: str, name: str, message: str):
     with pytest.raises(ValueError, match=message):
         make(name.format(file=file))
+
+
+@pytest.mark.parametrize(
+    ("code", "cause", "last"),
+    [
+        (
+            "import nothing_at_all",
+            "own_worlds.py:1: ModuleNotFoundError: No module named",
+            "No module named 'nothing_at",
+        ),
+        ("class Loud(:", "own_worlds.py:1: invalid syntax", "SyntaxError: invalid syntax"),
+        ("1 / 0", "own_worlds.py:1: ZeroDivisionError: division by zero", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_file_that_fails_shows_the_users_own_lines(file: str, code: str, cause: str, last: str):
+    Path(file).write_text(code)
+    with pytest.raises(UserCodeError, match=cause) as caught:
+        make(f"{file}:Loud")
+    assert "\n" not in str(caught.value)
+    assert code in caught.value.traceback
+    assert last in caught.value.traceback.splitlines()[-1]
+    assert "asymrl" not in caught.value.traceback.replace(file, "")
+
+
+def test_another_machine_gets_the_files_that_names_refer_to(file: str, tmp_path: Path):
+    problem = tmp_path / "tiger.pomdp"
+    problem.write_text(TINY_PROBLEM)
+    names = [f"{file}:Loud", str(problem)]
+    for name in names:
+        make(name)
+    sent = surroundings_of(names)
+    Path(file).write_text("raise RuntimeError('another file of the same name')")
+    problem.unlink()
+    line = [sys.executable, "-c", ON_ANOTHER_MACHINE, *names]
+    done = subprocess.run(line, input=pickle.dumps(sent), capture_output=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, [b"tiger", b"2"]), done.stderr.decode()
 
 
 def test_a_world_from_python_is_known_by_its_name():

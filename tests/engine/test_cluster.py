@@ -1,7 +1,8 @@
-"""A real Ray cluster of two worker nodes, one of which is killed."""
+"""A real Ray cluster of two worker nodes, one of which is killed; environments and listeners of the user's own."""
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -9,19 +10,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
+import asymrl
 from asymrl.engine.cluster import Leg
 from asymrl.engine.driver import train_store
 from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
 from asymrl.engine.floor import Floor
 from asymrl.engine.lanes import Assignment
+from asymrl.engine.monitoring.listeners import Silent, StopRuns
 from asymrl.engine.placement import Pace, Placement
+from asymrl.settings import Settings
+from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 from asymrl.stores.tables import RunResult
 from tests.engine.conftest import PACE, WORLD, Commands, Recorder, assert_same_curves, curves, random_saved, tiny
 
+MAZES = Path(__file__).parents[2] / "examples" / "t_maze.py"
 LONG = tiny(steps=100_000, log_points=20)
 RUNS = [Run(replace(LONG, actor_rate=rate), seed) for rate in (1e-3, 3e-4) for seed in range(2)]
 
@@ -103,3 +110,41 @@ def test_a_cluster_for_the_occasion(asymrl: Commands, tmp_path: Path):
     status, _, err = asymrl(*command, "--set", *settings, "--out", str(tmp_path))
     assert status == 0, err
     assert len(curves(tmp_path)) == 2
+
+
+class StopsEarly(Silent):
+    """Stops all runs at the first point."""
+
+    def __init__(self) -> None:
+        self.compiled: list[str] = []
+
+    def compiling(self, shape: Settings, lanes: int) -> None:
+        self.compiled.append(shape.world)
+
+    def points(self, run: int, table: Any) -> None:
+        raise StopRuns
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.filterwarnings("ignore")
+def test_environments_and_listeners_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASYMRL_STATE", str(tmp_path / "state"))
+    shutil.copy(MAZES, tmp_path / "mazes.py")
+    small: dict[str, Any] = {"memory_size": 4, "hidden": (4,), "time_limit": 5, "log_points": 20, "steps": 400}
+    how = {"seeds": 1, "listener": Silent(), "placement": Placement(engine="ray"), **small}
+    lengths = 2  # in a closure, so that the world has no name that could be imported
+    made = asymrl.from_gymnasium(lambda: gymnasium.make("CartPole-v1", max_episode_steps=lengths), name="short-cart")
+    for world in ("mazes.py:TMaze:length=2", "mazes.py:TMaze:length=2,stepping=processes", made):
+        runs = asymrl.train(world, "a2c", out=tmp_path / "runs" / str(world)[:40], **how)
+        assert runs.table["status"].to_list() == ["complete"]
+    (tmp_path / "mazes.py").write_text((tmp_path / "mazes.py").read_text() + "\n# changed\n")
+    listener = StopsEarly()
+    pace = Pace(refresh_seconds=0.1, checkpoint_seconds=1.0)
+    how |= {"seeds": 2, "steps": 10**7, "log_points": 5000, "listeners": [listener], "pace": pace}
+    runs = asymrl.train("mazes.py:TMaze:length=2", "a2c", out=tmp_path / "stopped", **how)
+    assert runs.table["status"].to_list() == ["stopped", "stopped"]
+    assert set(listener.compiled) == {"mazes.py:TMaze:length=2"}
+    with pytest.raises(RunError, match=r"step\(\) in episode 3, step 2 .*faulty_envs.py:\d+: KeyError"):
+        asymrl.train("tests.adapters.gym.faulty_envs:RaisesInStep", "a2c", out=tmp_path / "failed", **how)

@@ -31,6 +31,12 @@ def become_child() -> None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True, name="parent").start()
 
 
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether an error comes from Ctrl-C; in other threads and in children, KeyboardInterrupt was raised by code."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return isinstance(error, KeyboardInterrupt) and is_main and signal.getsignal(signal.SIGINT) != signal.SIG_IGN
+
+
 def _end_with(sentinel: Any) -> None:
     multiprocessing.connection.wait([sentinel])
     os._exit(1)

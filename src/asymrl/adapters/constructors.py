@@ -67,8 +67,9 @@ def checked_arguments(
     empty = inspect.Parameter.empty
     missing = [n for n, p in known.items() if p.default is empty and n not in checked and n not in (given or {})]
     if missing:
-        how = f"give it behind the name, as {missing[0]}=VALUE, or in env_kwargs"
-        raise ValueError(f"{title}: its constructor needs {missing[0]}; {how}")
+        given_as = ",".join(f"{name}=VALUE" for name in missing)
+        how = f"write {title}:{given_as}, or use --env-args (env_kwargs in Python)"
+        raise ValueError(f"{title}: its constructor needs {' and '.join(missing)}; {how}")
     return checked
 
 

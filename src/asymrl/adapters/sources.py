@@ -10,7 +10,16 @@ import re
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
-from asymrl.adapters.user_code import described, file_version, load_attribute, locate, location_of, user_path
+from asymrl.adapters.user_code import (
+    described,
+    file_version,
+    load_attribute,
+    locate,
+    location_of,
+    own_traceback,
+    public_names,
+    user_path,
+)
 from asymrl.worlds.registry import NamedOptions, Source, check_options, is_built_in, options_of, split_options
 
 if TYPE_CHECKING:
@@ -177,6 +186,17 @@ def _build_user_class(name: str, options: NamedOptions) -> World:
     return made.with_time_limit(ours["time_limit"]) if "time_limit" in ours else made
 
 
+def _refuse_file(name: str, options: NamedOptions) -> World:
+    base, _ = split_options(name)
+    try:
+        names = public_names(base)
+    except (OSError, SyntaxError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else described(error)
+        raise ValueError(f"world {base!r}: {base} cannot be read: {cause}") from error
+    which = ", ".join(f"{base}:{each}" for each in names) or f"{base}:CLASS"
+    raise ValueError(f"world {base!r} is a file; name the class or function in it that makes the environment: {which}")
+
+
 def check_written(base: str, build: Callable[..., Any], options: NamedOptions, ours: frozenset[str]) -> None:
     """Raises ValueError if an option in the name could be one of asymrl or an argument of the constructor."""
     from asymrl.adapters.constructors import parameters_of
@@ -196,7 +216,9 @@ def _called(base: str, make: Callable[..., Any], arguments: dict[str, Any]) -> A
     except ValueError:
         raise
     except Exception as error:
-        raise ValueError(f"world {base!r} cannot be made: {described(error)}") from error
+        from asymrl.worlds.stepped_world import UserCodeError
+
+        raise UserCodeError(f"world {base!r} cannot be made: {described(error)}", own_traceback(error)) from error
 
 
 def _build_gymnasium(name: str, options: NamedOptions) -> World:
@@ -234,6 +256,7 @@ SOURCES = (
         locate=_locate_files,
         version=_version,
     ),
+    Source("", lambda name: name.endswith(".py") and ":" not in name, _refuse_file),
     Source("", lambda name: name in _REGISTERED, _build_registered, version=_version),
     Source(
         "gymnax:NAME",

@@ -1,15 +1,41 @@
-"""What other processes need to make the same worlds: where files are, what may run, and worlds made in Python."""
+"""What other processes need to make the same worlds: files, what may run, and worlds made in Python."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
+import os
 import sys
+import tempfile
 from collections.abc import Collection
+from pathlib import Path
 from typing import NamedTuple
 
-from asymrl.adapters.sources import is_registered, register, registered
+from asymrl.adapters.sources import is_registered, pomdp_path, register, registered
 from asymrl.adapters.user_code import Location, import_folders, locate, locations
+from asymrl.reading import UnreadableError, read_regular
 from asymrl.worlds.allowed_code import allow, allowed_names
 from asymrl.worlds.registry import split_options
+
+LARGEST_FILE = 16 * 2**20  # bytes of a file that is sent along
+
+
+class SentFile(NamedTuple):
+    """A file that names refer to, for a process that may be on a machine without it."""
+
+    source: str
+    """Its path as names have it."""
+    location: Location
+    contents: bytes | None = None
+    """None: it was not there, or is too large."""
+
+    def set_up(self) -> None:
+        """Notes where the file is: where it was, or if it is not there or different, in a copy."""
+        location = self.location
+        if self.contents is not None and not _holds(location.path, self.contents):
+            location = location._replace(copy=_copy(os.path.basename(location.path), self.contents))
+        locate(self.source, location)
 
 
 class Surroundings(NamedTuple):
@@ -17,7 +43,7 @@ class Surroundings(NamedTuple):
 
     allowed: tuple[str, ...] = ()
     """Names of code that may run."""
-    files: tuple[tuple[str, Location], ...] = ()
+    files: tuple[SentFile, ...] = ()
     worlds: tuple[tuple[str, bytes], ...] = ()
     """Worlds made in Python, by name."""
     folders: tuple[str, ...] = ()
@@ -29,8 +55,8 @@ class Surroundings(NamedTuple):
 
         allow(*self.allowed)
         sys.path[:0] = [folder for folder in self.folders if folder not in sys.path]
-        for source, location in self.files:
-            locate(source, location)
+        for file in self.files:
+            file.set_up()
         for name, data in self.worlds:
             if not is_registered(name):
                 register(name, cloudpickle.loads(data))
@@ -53,5 +79,45 @@ def surroundings_of(worlds: Collection[str]) -> Surroundings:
                 f"{name} was made in Python and cannot be sent to other processes ({type(error).__name__}: {error}); "
                 "train it without --processes and Ray, or by a name that they can import, FILE.py:CLASS"
             ) from error
+    files = tuple(_sent(source, location) for source, location in locations().items())
     folders = import_folders() if sent else []
-    return Surroundings(allowed_names(), tuple(locations().items()), tuple(sorted(sent.items())), tuple(folders))
+    return Surroundings(allowed_names(), files, tuple(sorted(sent.items())), tuple(folders))
+
+
+def _sent(source: str, location: Location) -> SentFile:
+    for path in filter(None, (location.path, location.copy)):
+        with contextlib.suppress(OSError, UnreadableError):
+            contents = read_regular(Path(path), LARGEST_FILE)
+            digest = _checksum(source, path, contents)
+            if location.sha256 in (None, digest):
+                return SentFile(source, location._replace(sha256=digest), contents)
+    return SentFile(source, location)
+
+
+def _checksum(source: str, path: str, contents: bytes) -> str:
+    if pomdp_path(source) is not None:
+        from asymrl.adapters.pomdp_files.reader import checksum
+
+        return checksum(path)  # of what is in it, if it is compressed
+    return hashlib.sha256(contents).hexdigest()
+
+
+def _holds(path: str, contents: bytes) -> bool:
+    try:
+        return read_regular(Path(path), len(contents)) == contents
+    except (OSError, UnreadableError):
+        return False
+
+
+@functools.cache
+def _copy(name: str, contents: bytes) -> str:
+    """The path of a file with these contents, which is there as long as this process."""
+    folder = Path(_copies().name) / hashlib.sha256(contents).hexdigest()[:16]
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(contents)
+    return str(folder / name)
+
+
+@functools.cache
+def _copies() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="asymrl-files-", ignore_cleanup_errors=True)

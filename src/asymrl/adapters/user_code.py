@@ -10,10 +10,14 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from asymrl.reading import read_regular
 from asymrl.worlds.allowed_code import check_allowed
+
+LARGEST_SOURCE = 2**20  # bytes of a file that is looked at without running it
 
 
 class Location(NamedTuple):
@@ -92,23 +96,29 @@ def load_module(what: str, source: str) -> ModuleType:
     try:
         with user_path():
             return _load_file(source) if source.endswith(".py") else importlib.import_module(source)
-    except (ImportError, OSError) as error:
-        raise ValueError(f"{what}: {source} cannot be imported: {error}") from error
     except Exception as error:
-        raise ValueError(f"{what}: {source} cannot be imported: {described(error)}") from error
+        from asymrl.worlds.stepped_world import UserCodeError
+
+        is_theirs = isinstance(error, SyntaxError) or bool(_users_frames(error))
+        cause = described(error) if is_theirs or not isinstance(error, ImportError | OSError) else str(error)
+        raise UserCodeError(f"{what}: {source} cannot be imported: {cause}", own_traceback(error)) from error
 
 
 def described(error: BaseException) -> str:
     """An error of the user's code in a line, with its last place there: `light.py:12: KeyError: 'a'`."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{os.path.basename(error.filename)}:{error.lineno}: {error.msg}"
-    own = [each for each in traceback.extract_tb(error.__traceback__) if _is_users(each.filename)]
+    own = _users_frames(error)
     place = f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}: " if own else ""
     return f"{place}{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
 
 
+def _users_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    return [each for each in traceback.extract_tb(error.__traceback__) if _is_users(each.filename)]
+
+
 def own_traceback(error: BaseException) -> str:
-    """The traceback of an error from where it enters the user's code; empty if it does not."""
+    """The traceback of an error from where it enters the user's code, without our lines; empty if it does not."""
     shown = traceback.TracebackException.from_exception(error)
     if isinstance(error, SyntaxError):
         shown.stack.clear()
@@ -118,16 +128,20 @@ def own_traceback(error: BaseException) -> str:
     part: traceback.TracebackException | None = shown
     while part is not None:
         first = next((i for i, frame in enumerate(part.stack) if _is_users(frame.filename)), 0)
-        del part.stack[:first]
+        part.stack[:] = [frame for frame in part.stack[first:] if not _is_ours(frame.filename)]
         part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
     return "".join(shown.format()).rstrip()
 
 
 def _is_users(filename: str) -> bool:
     """Whether this is a file of the user, rather than of this package or of Gymnasium, whose wrappers call it."""
+    wrappers = os.path.dirname(importlib.util.find_spec("gymnasium").origin)  # pyright: ignore
+    return os.path.isfile(filename) and not (_is_ours(filename) or os.path.abspath(filename).startswith(wrappers))
+
+
+def _is_ours(filename: str) -> bool:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    others = (package, os.path.dirname(importlib.util.find_spec("gymnasium").origin))  # pyright: ignore
-    return os.path.isfile(filename) and not os.path.abspath(filename).startswith(others)
+    return os.path.abspath(filename).startswith(package + os.sep)
 
 
 def _load_file(source: str) -> ModuleType:
@@ -188,6 +202,21 @@ def importable_name(attribute: Any) -> str | None:
         return f"{os.path.abspath(file)}:{name}" if file and file.endswith(".py") and _is_guarded(file) else None
     file = next((path for path, loaded in _FILES.items() if loaded.module is holder), None)
     return f"{file or module}:{name}"
+
+
+def public_names(file: str) -> list[str]:
+    """The classes and functions that a Python file defines, read without running it.
+
+    Raises:
+        OSError: if it is no regular file.
+        SyntaxError, ValueError: if it is not Python.
+    """
+    try:
+        tree = ast.parse(read_regular(Path(file), LARGEST_SOURCE), file)
+    except (RecursionError, MemoryError) as error:
+        raise ValueError("nested too deeply") from error
+    defined = [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    return [name for name in defined if not name.startswith("_")]
 
 
 def _is_guarded(file: str) -> bool:

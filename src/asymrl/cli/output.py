@@ -56,12 +56,14 @@ def progress_line(what: str) -> None:
 @contextlib.contextmanager
 def busy(with_what: str) -> Iterator[None]:
     """Shows what is being done: as a line that moves and then goes away on a terminal, as a plain line elsewhere."""
-    from rich.console import Console
+    from rich.text import Text
 
-    console = Console(highlight=False)
+    from asymrl.engine.monitoring.display import plain_console
+
+    console = plain_console()
     if not console.is_terminal:
-        console.print(f"{with_what} ...", soft_wrap=True, markup=False)
+        console.print(f"{with_what} ...", soft_wrap=True)
         yield
         return
-    with console.status(with_what):
+    with console.status(Text(with_what)):
         yield

@@ -270,8 +270,9 @@ def print_findings(made: Findings, out: Path) -> None:
 
 def print_table(table: pl.DataFrame) -> None:
     """A table on the terminal; a number is shown with its bounds, `NAME_low` and `NAME_high`."""
-    from rich.console import Console
     from rich.table import Table
+
+    from asymrl.engine.monitoring.display import plain_console
 
     shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     own = [name for name in table.columns if not name.endswith(("_low", "_high"))]
@@ -280,7 +281,9 @@ def print_table(table: pl.DataFrame) -> None:
         shown.add_column(name.replace("_", " "), justify="right" if is_number else "left")
     for row in table.to_dicts():
         shown.add_row(*(_shown(row, name) for name in own))
-    Console(width=200, highlight=False).print(shown)
+    console = plain_console()
+    console.width = 200
+    console.print(shown)
 
 
 def _shown(row: dict[str, object], name: str) -> str:

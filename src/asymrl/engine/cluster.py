@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-from asymrl.engine.events import Advanced, Checkpointed, Event, Failed, Retired, Stopped
+from asymrl.engine.events import Advanced, Checkpointed, Event, Failed, Opened, Retired, Stopped
 from asymrl.engine.floor import Floor, LocalDesk, Order, is_out_of_memory, open_pool, reason_of
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
@@ -115,6 +115,7 @@ class RayWorkers:
         seconds = LEG_SECONDS if self.pace.checkpoint_seconds is None else max(self.pace.checkpoint_seconds, 0.1)
         while (order := desk.pick()) is not None:
             held: dict[int, Assignment] = {}
+            desk.report(Opened(order.shape, order.lanes))
             while not desk.is_stopped():
                 held |= {each.number: each for each in desk.take(order.lanes - len(held))}
                 if unwanted := tuple(number for number in held if number in desk.unwanted()):

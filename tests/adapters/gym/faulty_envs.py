@@ -60,6 +60,14 @@ class Exits(Sound):
         return sys.exit("enough") if self.is_time else moment
 
 
+class InterruptsItself(Sound):
+    def step(self, action: int) -> Any:
+        moment = super().step(action)
+        if self.is_time:
+            raise KeyboardInterrupt
+        return moment
+
+
 class WrongShape(Sound):
     def step(self, action: int) -> Any:
         seen, *rest = super().step(action)
@@ -125,6 +133,12 @@ class RewardIsText(Sound):
         return seen, "much" if self.is_time else reward, *rest
 
 
+class NoInfo(Sound):
+    def step(self, action: int) -> Any:
+        *rest, info = super().step(action)
+        return *rest, None if self.is_time else info
+
+
 class OldStep(Sound):
     def step(self, action: int) -> Any:
         seen, reward, terminated, _, info = super().step(action)
@@ -136,9 +150,20 @@ class OldReset(Sound):
         return super().reset(seed=seed)[0]
 
 
+class ResetWithoutSeed(Sound):
+    def reset(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return super().reset()
+
+
 class WantsArguments(Sound):
-    def __init__(self, size: int):
+    def __init__(self, size: int, *, colour: str):
         super().__init__()
+
+
+class HasSequence(Sound):
+    """What it returns does not fit what it declares, which cannot be read in the first place."""
+
+    observation_space = spaces.Dict({"words": spaces.Sequence(spaces.Discrete(3))})
 
 
 class NoSpaces(gymnasium.Env):

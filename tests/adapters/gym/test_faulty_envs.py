@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ MISTAKES = [
     (faulty.NoState, "info['state'] is missing; it was there when the environment was first reset"),
     (faulty.LongerState, "the state cannot be read: info['state'] has 3 numbers but had 2 before"),
     (faulty.UnknownSymbol, "the observation is -1, outside 0..3"),
+    (faulty.NoInfo, "info is None, expected a dictionary"),
     (faulty.RewardIsText, "the reward is a str, expected a number"),
 ]
 
@@ -82,10 +84,31 @@ def test_old_interfaces_are_named():
     assert "step() in episode 1, step 1 (reset with seed 10): it returned a tuple of 4" in str(
         mistake_of(faulty.OldStep)
     )
+    with pytest.raises(
+        UserCodeError, match=r"unexpected keyword argument 'seed'; the old interface of Gym has no seed"
+    ):
+        from_gymnasium(faulty.ResetWithoutSeed)
+
+
+def test_a_space_that_cannot_be_read_is_named_before_its_values():
+    with pytest.raises(ValueError, match="'words' is a Sequence space"):
+        from_gymnasium(faulty.HasSequence)
+
+
+def test_an_interrupt_of_the_users_own_is_a_mistake():
+    """In a thread nobody else can raise it, and the thread would end without a word."""
+    with ThreadPoolExecutor(1) as thread:
+        mistake = thread.submit(mistake_of, faulty.InterruptsItself).result()
+    assert str(mistake).startswith(AT_STEP)
+    assert str(mistake).endswith("KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        play(from_gymnasium(faulty.InterruptsItself).open(2))
 
 
 def test_an_environment_that_cannot_be_made():
-    with pytest.raises(ValueError, match=r"^WantsArguments: its constructor needs size; give it behind the name"):
+    with pytest.raises(
+        ValueError, match=r"^WantsArguments: its constructor needs size and colour; write .*:size=VALUE,colour"
+    ):
         from_gymnasium(faulty.WantsArguments, name="faulty")
     with pytest.raises(ValueError, match=r"^faulty has no observation_space; set it to a space of Gymnasium$"):
         from_gymnasium(faulty.NoSpaces, name="faulty")

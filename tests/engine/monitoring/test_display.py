@@ -10,7 +10,16 @@ import pytest
 from rich.console import Console
 
 from asymrl.engine.lanes import Lane, Snapshot
-from asymrl.engine.monitoring.display import LivePanel, PlainLines, display, line, percent, sparkline, title
+from asymrl.engine.monitoring.display import (
+    LivePanel,
+    PlainLines,
+    display,
+    line,
+    percent,
+    plain_console,
+    sparkline,
+    title,
+)
 from asymrl.engine.monitoring.progress import Clock, Compilation, Compilations, Progress
 from asymrl.learning.state import METRICS, RECENT
 from asymrl.settings import new_settings
@@ -104,15 +113,17 @@ def test_lost_steps_are_no_speed():
 
 def test_plain_lines_tell_everything_and_not_too_often():
     out = io.StringIO()
-    lines = PlainLines(Console(file=out, width=60))
+    console = plain_console()
+    console.file, console.width = out, 60
+    lines = PlainLines(console)
     assert isinstance(display(Console(file=out)), PlainLines)
     lines.begin(RUNS)
-    lines.say("[something] happened")
+    lines.say("[red] happened in bad.py:Four: step()")
     for _ in range(3):
         lines.progress(progress(speed=1234.5))
     heading, said, *rows = out.getvalue().splitlines()
     assert heading == "tiger:episodic=true · a2c-asym-s · seeds 3, 5 · 12 000 steps each"
-    assert said == "[something] happened"
+    assert said == "[red] happened in bad.py:Four: step()"
     assert len(rows) == 1
     assert rows[0].split("  ") == [
         *([" 50%"]),
@@ -183,7 +194,7 @@ def test_each_program_has_its_line():
 
 def test_the_live_panel_tells_the_same():
     out = io.StringIO()
-    console = Console(file=out, width=120, force_terminal=True, color_system=None)
+    console = Console(file=out, width=120, force_terminal=True, color_system=None, markup=False, emoji=False)
     panel = display(console)
     assert isinstance(panel, LivePanel)
     panel.begin(RUNS)

@@ -171,6 +171,11 @@ def test_the_command(capsys: pytest.CaptureFixture[str]):
     assert answer["facts"]["actions"] == "one of 2"
     assert len(answer["problems"]) == 1
     assert printed.err.splitlines()[-1] == f"asymrl: {answer['problems'][0]}"
+    assert main(["check", f"{__name__}:Late"]) == 1
+    problem, *traceback = capsys.readouterr().err.splitlines()
+    assert problem.startswith(f"asymrl: {__name__}:Late: step() in episode 17, step 3")
+    assert traceback[0] == "Traceback (most recent call last):"
+    assert not any("src/asymrl" in line for line in traceback)
     assert main(["check", "tiger", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["facts"]["lowest_reward"], answer["states"], answer["problems"]) == (-100, 2, [])

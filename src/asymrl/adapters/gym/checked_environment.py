@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
+from asymrl.adapters.child_processes import is_ctrl_c
 from asymrl.adapters.gym.gymnasium_spaces import Encoding
 from asymrl.adapters.gym.returned_values import ReturnedValueError, check_finite, check_value, reset_values, step_values
 from asymrl.adapters.user_code import described, own_traceback
@@ -106,21 +107,27 @@ def mistakes_named(title: str, position: Position, method: str) -> Iterator[None
     """Turns what the user's code raises in a call of `method` into UserCodeError."""
     try:
         yield
-    except (KeyboardInterrupt, UserCodeError):
+    except UserCodeError:
         raise
     except ReturnedValueError as error:
         raise position.mistake(title, method, str(error)) from None
     except BaseException as error:  # also SystemExit, which would end a thread without a word
-        raise position.mistake(title, method, described(error), own_traceback(error)) from None
+        if is_ctrl_c(error):
+            raise
+        old = method == "reset" and isinstance(error, TypeError) and "'seed'" in str(error)
+        hint = "; the old interface of Gym has no seed: write reset(self, *, seed=None, options=None)" if old else ""
+        raise position.mistake(title, method, f"{described(error)}{hint}", own_traceback(error)) from None
 
 
 def make_environment(title: str, make: Callable[[], gymnasium.Env]) -> gymnasium.Env:
     """A copy of the user's environment. Raises UserCodeError if it cannot be made."""
     try:
         return make()
-    except (KeyboardInterrupt, UserCodeError):
+    except UserCodeError:
         raise
     except BaseException as error:
+        if is_ctrl_c(error):
+            raise
         raise UserCodeError(f"{title} cannot be made: {described(error)}", own_traceback(error)) from None
 
 

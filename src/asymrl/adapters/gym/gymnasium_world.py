@@ -89,17 +89,16 @@ def from_gymnasium(
         for which in ("observation_space", "action_space"):
             if not isinstance(getattr(probe, which, None), gymnasium.Space):
                 raise ValueError(f"{title} has no {which}; set it to a space of Gymnasium")
-        first = Position().reset(0)
-        with mistakes_named(title, first, "reset"):
-            seen, info = reset_values(probe.reset(seed=first.seed))
-            check_value(probe.observation_space, seen, "the observation")
         symbols = _is_minigrid(probe) and not _has_pixels(probe.observation_space)
         observation = encoding_of_space(probe.observation_space, f"{title}: the observation", pictures=not symbols)
         if observation is None:
             raise ValueError(f"{title}: the observation has nothing but a text, which networks here cannot read")
-        with mistakes_named(title, first, "reset"):
-            latent_state = find_latent(probe, info, function)
         actions, act = action_encoding(probe.action_space, f"{title}: the action space")
+        first = Position().reset(0)
+        with mistakes_named(title, first, "reset"):
+            seen, info = reset_values(probe.reset(seed=first.seed))
+            check_value(probe.observation_space, seen, "the observation")
+            latent_state = find_latent(probe, info, function)
         limit = own_limit(probe)
         interface = Interface(title, make, probe.observation_space, observation, latent_state, act)
     finally:

@@ -16,17 +16,18 @@ class ReturnedValueError(Exception):
 
 def reset_values(returned: Any) -> tuple[Any, dict[str, Any]]:
     """Observation and info, as `reset` returned them. Raises ReturnedValueError if it did not."""
-    if not isinstance(returned, tuple) or len(returned) != 2 or not isinstance(returned[1], dict):
+    if not isinstance(returned, tuple) or len(returned) != 2:
         raise ReturnedValueError(
-            f"it returned {_kind(returned)}, expected (observation, info) with a dictionary info; an environment with "
-            "the old interface of Gym returns the observation only"
+            f"it returned {_kind(returned)}, expected (observation, info); an environment with the old interface of "
+            "Gym returns the observation only"
         )
+    _check_info(returned[1])
     return returned
 
 
 def step_values(returned: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
     """Observation, reward, both ends and info, as `step` returned them. Raises ReturnedValueError if it did not."""
-    if not isinstance(returned, tuple) or len(returned) != 5 or not isinstance(returned[4], dict):
+    if not isinstance(returned, tuple) or len(returned) != 5:
         old = isinstance(returned, tuple) and len(returned) == 4
         raise ReturnedValueError(
             f"it returned {_kind(returned)}, expected (observation, reward, terminated, truncated, info)"
@@ -42,7 +43,13 @@ def step_values(returned: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
     for name, end in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(end, bool | np.bool_ | int | np.integer):
             raise ReturnedValueError(f"{name} is {_kind(end)}, expected True or False")
+    _check_info(info)
     return observation, number, bool(terminated), bool(truncated), info
+
+
+def _check_info(info: Any) -> None:
+    if not isinstance(info, dict):
+        raise ReturnedValueError(f"info is {_kind(info)}, expected a dictionary")
 
 
 def check_value(space: spaces.Space[Any], value: Any, what: str) -> None:

@@ -47,9 +47,9 @@ class Envs:
         if self.json:
             print_json(worlds)
             return 0
-        from rich.console import Console
+        from asymrl.engine.monitoring.display import plain_console
 
-        console = Console(highlight=False)
+        console = plain_console()
         console.width = max(console.width, NARROWEST)  # a number cut short would be a wrong number
         console.print(_table(worlds, wide=console.width >= WIDE))
         for world in worlds if self.worlds else ():
@@ -82,6 +82,8 @@ class Check:
             print_json(answer)
         for problem in answer["problems"]:
             print(f"asymrl: {problem}", file=sys.stderr)
+        if answer["traceback"]:
+            print(answer["traceback"], file=sys.stderr)
         return 1 if answer["problems"] else 0
 
     def _answer(self) -> dict[str, Any]:
@@ -91,6 +93,7 @@ class Check:
 
         env = world_named(full_world(self.world, self.env_args))
         found: dict[str, Any] = {"world": env.name, "facts": None, "passed": [], "notes": [], "problems": []}
+        found["traceback"] = ""
         try:
             if not isinstance(env, SteppedWorld):
                 report = check(env, seed=self.seed)
@@ -100,13 +103,15 @@ class Check:
                 return found | {"states": report.states, "pairs": report.pairs}
             checked = check_environment(env, seed=self.seed)
         except (CheckError, UserCodeError) as error:
-            return found | {"problems": [_about(env, str(error))]}
+            traceback = error.traceback if isinstance(error, UserCodeError) else ""
+            return found | {"problems": [_about(env, str(error))], "traceback": traceback}
         print(f"{env.name}: {checked.steps} steps in {checked.episodes} episodes examined")
         print(*(f"  ok  {rule}" for rule in checked.passed), *checked.facts.lines(), sep="\n")
         print(*(f"note: {note}" for note in checked.notes), sep="\n", end="\n" if checked.notes else "")
         found |= {"facts": checked.facts._asdict(), "passed": list(checked.passed), "notes": list(checked.notes)}
         problems = [_about(env, each) for each in checked.problems]
-        return found | {"problems": problems, "steps": checked.steps, "episodes": checked.episodes}
+        found |= {"problems": problems, "traceback": checked.traceback}
+        return found | {"steps": checked.steps, "episodes": checked.episodes}
 
 
 def _about(env: World, problem: str) -> str:
@@ -167,6 +172,7 @@ def _observations(env: World) -> Any:
 def _table(worlds: list[dict[str, Any]], *, wide: bool) -> Table:
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if wide else 0, 0, 0), show_edge=False)
     table.add_column("world", no_wrap=True, style="bold")
@@ -180,7 +186,7 @@ def _table(worlds: list[dict[str, Any]], *, wide: bool) -> Table:
         if heading != group:
             if group is not None:
                 table.add_row()
-            table.add_row(f"[italic]{heading}[/italic]", style="dim")
+            table.add_row(Text(heading, style="italic"), style="dim")
             group = heading
         cells = [world["name"], _short(world["states"]), _short(world["actions"]), _short(world["observations"])]
         cells += [f"{world['discount']:g}", str(world["time_limit"])]

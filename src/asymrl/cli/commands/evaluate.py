@@ -92,11 +92,10 @@ class Evaluate:
     def _print(
         self, trained: TrainedRuns, reference: Yardstick | None, each: list[Evaluation], overall: Evaluation
     ) -> None:
-        from rich.console import Console
-
         from asymrl.agents.evaluation import Estimate
+        from asymrl.engine.monitoring.display import plain_console
 
-        console = Console(highlight=False)
+        console = plain_console()
         console.width = max(console.width, NARROWEST)  # a number cut short would be a wrong number
         settings = trained.settings[0]
         how = "the most likely actions" if self.greedy else "sampled actions"

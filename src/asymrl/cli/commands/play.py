@@ -110,15 +110,16 @@ def _agent_named(name: str) -> str:
 
 def _show(frames: Iterator[str], seconds: float | None) -> None:
     """Prints frames in the same place for so many seconds each, or without seconds one below the other."""
-    from rich.console import Console
     from rich.live import Live
     from rich.text import Text
+
+    from asymrl.engine.monitoring.display import plain_console
 
     if seconds is None:
         for frame in frames:
             print(frame)
         return
-    with Live(console=Console(highlight=False), auto_refresh=False) as live:
+    with Live(console=plain_console(), auto_refresh=False) as live:
         for frame in frames:
             live.update(Text(frame.strip("\n")), refresh=True)
             time.sleep(seconds)
@@ -144,10 +145,10 @@ def _described(name: str, chosen: TrainedRun) -> str:
 
 def _print_agents() -> int:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     from asymrl.agents.evaluation import yardstick
+    from asymrl.engine.monitoring.display import plain_console
     from asymrl.stores.wording import estimate, thousands
     from asymrl.zoo import load, names
 
@@ -161,7 +162,7 @@ def _print_agents() -> int:
         best = f"{reference.best:.4g}" if reference else ""
         means = estimate(card.greedy_returns, card.greedy_error), estimate(card.returns, card.error)
         table.add_row(name, settings.method, *means, best, thousands(settings.steps))
-    console = Console(highlight=False)
+    console = plain_console()
     console.width = max(console.width, 80)
     console.print(table)
     notes = (

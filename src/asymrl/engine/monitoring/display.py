@@ -25,9 +25,14 @@ RETURN = 3  # the column of a curve
 MOST_SHOWN = 12
 
 
+def plain_console() -> Console:
+    """A console that prints text as it is: names of worlds may hold `:four:` or `[red]`."""
+    return Console(highlight=False, markup=False, emoji=False)
+
+
 def display(console: Console | None = None) -> Listener:
     """The display that suits where the output goes."""
-    console = console or Console(highlight=False)
+    console = console or plain_console()
     return LivePanel(console) if console.is_terminal else PlainLines(console)
 
 
@@ -51,7 +56,7 @@ class PlainLines(Silent):
             self.console.print(line(progress), soft_wrap=True)
 
     def say(self, message: str) -> None:
-        self.console.print(message, soft_wrap=True, markup=False)
+        self.console.print(message, soft_wrap=True)
 
 
 class LivePanel(Silent):
@@ -70,7 +75,7 @@ class LivePanel(Silent):
         self.live.update(panel(progress), refresh=True)
 
     def say(self, message: str) -> None:
-        self.console.print(message, style="yellow", markup=False)
+        self.console.print(message, style="yellow")
 
     def end(self) -> None:
         self.live.stop()

@@ -61,6 +61,8 @@ class EnvironmentCheck(NamedTuple):
     passed: tuple[str, ...]
     notes: tuple[str, ...]
     problems: tuple[str, ...]
+    traceback: str = ""
+    """Of the user's own code, if the first problem is that it failed."""
 
 
 def check_environment(env: SteppedWorld, *, steps: int = 2000, seed: int = 0) -> EnvironmentCheck:
@@ -75,6 +77,7 @@ def check_environment(env: SteppedWorld, *, steps: int = 2000, seed: int = 0) ->
         UserCodeError: if the environment fails before a single episode is over.
     """
     problems: list[str] = []
+    traceback = ""
     generator, sampled, taken = np.random.default_rng(seed), [], 0
     stepper = env.open(1)
     begin = time.perf_counter()
@@ -88,6 +91,7 @@ def check_environment(env: SteppedWorld, *, steps: int = 2000, seed: int = 0) ->
             raise
         per_second = taken / (time.perf_counter() - begin)
         problems.append(str(error))
+        traceback = error.traceback
     finally:
         stepper.close()
     passed = [] if problems else [IN_SPACES]
@@ -115,7 +119,7 @@ def check_environment(env: SteppedWorld, *, steps: int = 2000, seed: int = 0) ->
     is_good = finding.startswith("the state seems to determine")
     notes = () if is_good else (finding,)
     return EnvironmentCheck(
-        facts, taken, len(sampled), (*passed, *([finding] if is_good else [])), notes, tuple(problems)
+        facts, taken, len(sampled), (*passed, *([finding] if is_good else [])), notes, tuple(problems), traceback
     )
 
 

@@ -67,7 +67,7 @@ def space_text(space: Space) -> str:
     if isinstance(space, Box):
         low, high = (float(end) for end in (np.min(space.bounds()[0]), np.max(space.bounds()[1])))
         is_bounded = max(abs(low), abs(high)) < LARGEST_BOUND
-        return f"{shape} numbers" + (f" from {low:g} to {high:g}" if is_bounded else "")
+        return f"{shape} number{'s' * (shape != '1')}" + (f" from {low:g} to {high:g}" if is_bounded else "")
     if isinstance(space, Image):
         height, width, channels = space.shape
         colours = f"{channels} channel{'s' if channels > 1 else ''}"
