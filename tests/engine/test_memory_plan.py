@@ -11,6 +11,7 @@ from asymrl.engine.floor import Floor, Order, OutOfMemoryError, open_pool
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.memory_plan import COPIES, MEMORY_SHARE, MemoryPlan, bytes_of_run, free_memory
 from asymrl.engine.placement import Pace
+from asymrl.engine.workers import ProcessWorkers
 from asymrl.settings import A2CSettings, DQNSettings
 from asymrl.stores.runs import Run
 from asymrl.stores.wording import size_text
@@ -121,3 +122,20 @@ def test_free_memory_is_what_machine_and_container_leave(tmp_path: Path):
 )
 def test_sizes_to_read(size: int, text: str):
     assert size_text(size) == text
+
+
+def test_processes_share_the_memory_of_their_device():
+    """Two processes on each of two devices: those with even numbers are on the first."""
+    workers = ProcessWorkers(4, pace=Pace(), devices=2, platform="gpu", memory=int(1.5 * EACH / MEMORY_SHARE))
+    shared = floor(10, workers.plan)
+    assert workers.plan.pools == 2
+    assert shared.pick("process 0", ("process", 0)) == Order(SHAPE, 3)  # an accelerator holds two copies of a run
+    assert shared.pick("process 1", ("process", 1)) == Order(SHAPE, 3)
+    shared.take("process 0", 3)
+    shared.take("process 1", 3)
+    shared.stop()  # or the others would wait for room
+    assert shared.pick("process 2", ("process", 2)) is None
+    assert shared.pick("process 3", ("process", 3)) is None
+    on_cpu = ProcessWorkers(3, pace=Pace(), platform="cpu", memory=int(1.5 * EACH / MEMORY_SHARE)).plan
+    assert (on_cpu.lanes(SHAPE), on_cpu.pools) == (1, 3)
+    assert on_cpu.memory_at(("process", 0)) == on_cpu.memory_at(("process", 1))

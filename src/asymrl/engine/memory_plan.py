@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,21 @@ LARGE_LAYER = 4096  # units; a memory of that size has 200 MB of weights
 class MemoryPlan:
     """What the runs of a training may take of one memory, or of one for each place."""
 
-    def __init__(self, platform: str, there: int | None, *, is_shared: bool, pools: int = 1):
+    def __init__(
+        self,
+        platform: str,
+        there: int | None,
+        *,
+        is_shared: bool,
+        pools: int = 1,
+        device_of: Callable[[Any], Hashable] = lambda place: place,
+    ):
         """`there`: bytes, None if that is not known; `is_shared`: whether all places share them.
 
-        `pools`: how many may serve one shape there.
+        `pools`: how many may serve one shape there; `device_of`: the device of a place, if several places share one.
         """
         self._platform, self._there, self._is_shared, self.pools = platform, there, is_shared, pools
+        self._device_of = device_of
 
     def bytes_of(self, shape: Settings) -> int:
         """What a run of this shape takes, with the copies that are made of it; 0 where that is little.
@@ -45,7 +54,7 @@ class MemoryPlan:
 
     def memory_at(self, place: Hashable) -> Hashable:
         """Which memory the pools of a place use."""
-        return None if self._is_shared else place
+        return None if self._is_shared else self._device_of(place)
 
     def lanes(self, shape: Settings, used: int = 0) -> int | None:
         """Runs of a shape that fit besides what is used; None if that is not known."""

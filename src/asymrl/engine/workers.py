@@ -188,13 +188,21 @@ class ProcessWorkers:
         pace: Pace,
         devices: int = 1,
         platform: str | None = None,
+        memory: int | None = None,
     ):
-        """`processes`: at a time, on all `devices` together; `platform`: what kind these are."""
+        """`processes`: at a time, on all `devices` together; `platform`: their kind; `memory`: bytes of each."""
         if processes < 1:
             raise ValueError(f"{processes} processes: at least one is needed")
         self.processes, self.pace, self.devices = processes, pace, devices
         self.platform, self.places = platform or "cpu", processes
-        self.plan = None  # each process looks at what its device has left
+        is_cpu = self.platform == "cpu"
+        self.plan = MemoryPlan(
+            self.platform,
+            memory,
+            is_shared=is_cpu,
+            pools=processes if is_cpu else -(-processes // devices),
+            device_of=lambda place: place[1] % devices,
+        )
         self.layout: DeviceLayout | None = None
         self._platform = platform
         self._keepers: list[_Keeper] = []
@@ -291,7 +299,8 @@ def local_workers(pace: Pace, *, workers: int | None, processes: int | None) -> 
     devices = list(jax.local_devices())
     platform = devices[0].platform
     if processes is not None:
-        apart = ProcessWorkers(processes, pace=pace, devices=len(devices), platform=platform)
+        memory = memory_of(devices[0])
+        apart = ProcessWorkers(processes, pace=pace, devices=len(devices), platform=platform, memory=memory)
         apart.layout = layout_of(devices)
         return apart
     if platform == "cpu":

@@ -22,6 +22,7 @@ from asymrl.reading import UnreadableError, read_json, read_regular
 from asymrl.settings import SETTINGS
 from asymrl.stores import runs as run_lists
 from asymrl.stores.files import RunError, write_whole
+from asymrl.stores.replay_tails import with_tail, without_tail
 from asymrl.stores.runs import MAY_GROW, Run
 
 FORMAT, READABLE = 2, (1, 2)  # in format 1 every checkpoint held all runs of its folder, under other array names
@@ -134,7 +135,8 @@ class Checkpoints:
         """
         import safetensors.numpy
 
-        data = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in saved.arrays.items()})
+        written = {name: np.ascontiguousarray(without_tail(name, array)) for name, array in saved.arrays.items()}
+        data = safetensors.numpy.save(written)
         number = max((number for number, _ in manifests(self.folder)), default=0) + 1
         file = self.folder / f"{number:06d}.safetensors"
         manifest = {
@@ -326,6 +328,10 @@ def _read_arrays(path: Path, manifest: Mapping[str, Any]) -> dict[str, np.ndarra
         arrays = safetensors.numpy.load(data)
     except Exception as error:  # whatever the library raises about a file that was made to do harm
         raise DamagedError(f"{file}: damaged: {' '.join(str(error).split())}") from error
+    try:
+        arrays = {name: with_tail(name, array, manifest["arrays"].get(name)) for name, array in arrays.items()}
+    except (ValueError, TypeError, KeyError, MemoryError) as error:
+        raise DamagedError(f"{path}: damaged: it does not describe its arrays") from error
     if problem := _arrays_problem(arrays, len(manifest["runs"])):
         raise DamagedError(f"{file}: damaged: {problem}")
     return arrays
