@@ -26,7 +26,9 @@ from asymrl.paper.parts import GRID_STEPS, grid_runs
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.settings.methods import METHODS
 from asymrl.stores.runs import Run
-from asymrl.stores.store import METRICS_FILE, RUNS_FILE, SETTINGS_FILE, Store
+from asymrl.stores.description import SETTINGS_FILE
+from asymrl.stores.result_files import METRICS_FILE, RUNS_FILE
+from asymrl.stores.store import Store
 from asymrl.stores.tables import COMPLETE, RunResult
 
 GRID = 45  # settings per world and method

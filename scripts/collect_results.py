@@ -16,7 +16,8 @@ from pathlib import Path
 
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import MAY_GROW, Run
-from asymrl.stores.store import PROBES_FILE, Store, read_table
+from asymrl.stores.result_files import PROBES_FILE, read_table
+from asymrl.stores.store import Store
 from asymrl.stores.tables import RunResult
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from asymrl.api.wanted import take_store
-from asymrl.engine import floor as floor_module
+from asymrl.engine import floor as floor_module, serving
 from asymrl.engine.driver import Outcome, _Driver, train_store
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.monitoring.listeners import Everyone, StopRuns
@@ -72,7 +72,7 @@ def test_a_pool_that_does_not_fit_is_halved_and_a_broken_shape_is_recorded(
     undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with monkeypatch.context() as patch:
-        patch.setattr(floor_module, "program", Narrow)
+        patch.setattr(serving, "program", Narrow)
         recorder = Recorder()
         outcome = train(tmp_path, [BROKEN, *RUNS], recorder, placement=Placement(lanes=3, workers=1))
     assert (outcome.over, outcome.runs, outcome.is_out_of_time, outcome.is_complete) == (4, 5, False, False)
@@ -178,7 +178,7 @@ def test_a_device_that_is_gone_breaks_what_it_would_have_trained(tmp_path: Path,
     def fault(*_: Any) -> None:
         raise RuntimeError("INTERNAL: CUDA error: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure")
 
-    monkeypatch.setattr(floor_module, "open_pool", fault)
+    monkeypatch.setattr(serving, "open_pool", fault)
     outcome = train(tmp_path, [*RUNS, BROKEN])
     assert (outcome.over, outcome.is_out_of_time) == (0, False)
     assert len(outcome.failures) == 5

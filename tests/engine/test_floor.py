@@ -12,19 +12,12 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from asymrl.engine import driver, floor as floor_module
+from asymrl.engine import driver, floor as floor_module, serving
 from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Retired
-from asymrl.engine.floor import (
-    Floor,
-    OutOfMemoryError,
-    Told,
-    is_device_lost,
-    is_out_of_memory,
-    open_pool,
-    reason_of,
-)
+from asymrl.engine.floor import Floor, Told
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.placement import Pace
+from asymrl.engine.serving import OutOfMemoryError, is_device_lost, is_out_of_memory, open_pool, reason_of
 from asymrl.settings import Settings
 from asymrl.stores.checkpoint import SavedRuns
 from asymrl.stores.runs import Run
@@ -359,8 +352,8 @@ def test_a_pool_that_needs_more_than_there_is_is_not_begun(monkeypatch: pytest.M
             return {"bytes_limit": 10 * 2**30}
 
     closed: list[int] = []
-    monkeypatch.setattr(floor_module, "Pool", FakePool)
-    monkeypatch.setattr(floor_module, "program", lambda shape: None)
+    monkeypatch.setattr(serving, "Pool", FakePool)
+    monkeypatch.setattr(serving, "program", lambda shape: None)
     order = floor_module.Order(SHAPES[0].shape(), 8)
     assert open_pool(order, Device(), Pace()).lanes == 8  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(OutOfMemoryError, match=r"9 lanes need 9.66 GB of 10.7 GB"):

@@ -40,12 +40,12 @@ from tests.engine.test_placements import GUESS, SMALL
 
 assert jax.local_device_count() == 2
 devices = set()
-from asymrl.engine import floor
-make = floor.Pool
+from asymrl.engine import serving
+make = serving.Pool
 def watched(program, lanes, device, *more):
     devices.add(device.id)
     return make(program, lanes, device, *more)
-floor.Pool = watched
+serving.Pool = watched
 asymrl.train(tiny(), seeds=2, out=sys.argv[1], listener=Silent())
 assert devices == {0, 1}, devices
 devices.clear()

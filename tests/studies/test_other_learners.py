@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from asymrl.stores.description import is_store
 from asymrl.stores.reuse import reuse
-from asymrl.stores.store import Store, is_store
+from asymrl.stores.store import Store
 from asymrl.stores.wording import estimate
 from asymrl.studies.answers import answer
 from asymrl.studies.other_learners import STUDY

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from asymrl.api.wanted import take_store
 from asymrl.engine.placement import Pace, Placement
 from asymrl.stores.files import RunError, StorageError
+from asymrl.stores.result_files import RUNS_FILE, read_table
 from asymrl.stores.runs import Run
-from asymrl.stores.store import RUNS_FILE, Store, read_table
+from asymrl.stores.store import Store
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,10 +15,11 @@ from asymrl.adapters.user_code import locate_class
 from asymrl.settings import Settings, new_settings, own_values
 from asymrl.settings.hyperparameters import tuned
 from asymrl.settings.methods import DQN_METHODS, PAPER_METHODS, PPO_METHODS, method
+from asymrl.stores.description import is_store
 from asymrl.stores.files import RunError
 from asymrl.stores.options import method_of, resolve
 from asymrl.stores.runs import Run, product
-from asymrl.stores.store import Store, free_folder, is_store
+from asymrl.stores.store import Store, free_folder
 from asymrl.worlds.allowed_code import allow
 from asymrl.worlds.name_options import PREFIX
 from asymrl.worlds.registry import full_name, source_of

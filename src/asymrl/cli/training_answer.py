@@ -44,7 +44,7 @@ def training_answer(store: Store, status: int, page: Path) -> dict[str, Any]:
     `page`: where the page about the runs is, if it was written.
     """
     from asymrl.api import Runs
-    from asymrl.stores.store import METRICS_FILE
+    from asymrl.stores.result_files import METRICS_FILE
 
     runs = Runs(store.path)
     files = {"metrics": store.path / METRICS_FILE, "curve": store.path / CURVE_FILE, "report": page}

@@ -12,10 +12,11 @@ import time
 from typing import Any
 
 from asymrl.engine.events import Advanced, Checkpointed, Event, Failed, Opened, Retired, Stopped
-from asymrl.engine.floor import Floor, LocalDesk, Order, is_out_of_memory, open_pool, reason_of
+from asymrl.engine.floor import Floor, Order
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
 from asymrl.engine.placement import Pace
+from asymrl.engine.serving import LocalDesk, is_out_of_memory, open_pool, reason_of
 from asymrl.stores.files import RunError
 
 LEG_SECONDS = 120.0  # of training in one leg, if no checkpoints are wanted

@@ -21,11 +21,12 @@ from typing import Any, NamedTuple, Protocol
 
 from asymrl.adapters.child_processes import become_child, start_child
 from asymrl.engine.events import Event
-from asymrl.engine.floor import MOST_LOSSES, Floor, LocalDesk, Order, reason_of, serve
+from asymrl.engine.floor import MOST_LOSSES, Floor, Order
 from asymrl.engine.interrupts import POOL_THREAD
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.memory_plan import MemoryPlan, memory_of
 from asymrl.engine.placement import Pace
+from asymrl.engine.serving import LocalDesk, reason_of, serve
 from asymrl.stores.checkpoint import DeviceLayout
 
 MPS_CONTROL = "nvidia-cuda-mps-control"

@@ -19,7 +19,8 @@ from asymrl.pages.run_groups import RunGroup, group_colours, groups_of
 from asymrl.report.curves import MEANINGS, SERIES, curves
 from asymrl.report.summary import comparable
 from asymrl.settings import Settings
-from asymrl.stores.store import RUNS_FILE, Store, read_table
+from asymrl.stores.result_files import RUNS_FILE, read_table
+from asymrl.stores.store import Store
 
 DIGITS = 4
 MOST_POINTS = 450_000  # numbers of single runs on a page, about seven bytes each

@@ -15,8 +15,10 @@ from typing import NamedTuple
 from asymrl.pages.page import Section, page_of
 from asymrl.pages.page_server import Document
 from asymrl.pages.store_report import report_sections, report_subtitle
+from asymrl.stores.description import SETTINGS_FILE
 from asymrl.stores.files import RunError
-from asymrl.stores.store import METRICS_FILE, RUNS_FILE, SETTINGS_FILE, Store
+from asymrl.stores.result_files import METRICS_FILE, RUNS_FILE
+from asymrl.stores.store import Store
 
 SECONDS = 2.0  # between two questions of the page
 SHARE = 0.2  # of the time at most that making the report may take, as the training needs the cores

@@ -13,10 +13,12 @@ from asymrl.pages.run_groups import RunGroup
 from asymrl.reading import read_json
 from asymrl.report.markup import details_html, escape, facts_html, setting_text, table_html
 from asymrl.report.summary import ranking_of
+from asymrl.stores.description import SETTINGS_FILE
 from asymrl.stores.files import RunError
+from asymrl.stores.result_files import RUNS_FILE, read_table
 from asymrl.stores.runs import differing_by_choice, to_json
 from asymrl.stores.sessions import sessions
-from asymrl.stores.store import RUNS_FILE, SETTINGS_FILE, Store, read_table
+from asymrl.stores.store import Store
 from asymrl.stores.wording import duration, listed, plural, thousands
 
 MANIFEST = "manifest.json"

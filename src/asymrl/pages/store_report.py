@@ -15,7 +15,8 @@ from asymrl.pages.run_facts import settings_section, subtitle, training_section
 from asymrl.pages.run_groups import groups_of
 from asymrl.report.markup import escape
 from asymrl.stores.files import RunError, write_whole
-from asymrl.stores.store import RUNS_FILE, Store, read_table
+from asymrl.stores.result_files import RUNS_FILE, read_table
+from asymrl.stores.store import Store
 
 CONTROLS = """<p class="hint">Move over a chart for values; drag to zoom, double-click to go back.</p>
 <div class="controls"></div>

@@ -16,8 +16,8 @@ from asymrl.report.intervals import Interval, bootstrap, difference_interval, me
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.files import RunError
+from asymrl.stores.result_files import METRICS_FILE, PROBES_FILE
 from asymrl.stores.statistics import final_returns, run_columns, tenth_means
-from asymrl.stores.store import METRICS_FILE, PROBES_FILE
 from asymrl.worlds.reference_scores import scores
 
 STEP_COST, EXIT_REWARD = 0.05, 5.0  # of the memory rooms: what a step costs, and what the good exit gives

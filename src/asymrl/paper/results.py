@@ -15,8 +15,8 @@ from asymrl.report.score_rows import improvement_row, score_row
 from asymrl.settings.hyperparameters import PAPER_WORLDS, tuned
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.files import RunError
+from asymrl.stores.result_files import METRICS_FILE, PROBES_FILE, read_table
 from asymrl.stores.statistics import final_points, final_returns, run_columns
-from asymrl.stores.store import METRICS_FILE, PROBES_FILE, read_table
 from asymrl.stores.wording import thousands
 
 

@@ -7,45 +7,22 @@ still to do.
 
 from __future__ import annotations
 
-import io
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from asymrl.adapters.sources import pomdp_path
-from asymrl.reading import UnreadableError, read_json, read_regular
 from asymrl.stores import runs as run_lists
 from asymrl.stores.checkpoint import Checkpoints, SavedRuns, manifests
+from asymrl.stores.description import SETTINGS_FILE, is_store, read_description, write_description
 from asymrl.stores.files import UNFINISHED, Lock, RunError, write_whole
+from asymrl.stores.result_files import METRICS_FILE, read_results, read_table, reopened, write_results
 from asymrl.stores.runs import Run
-from asymrl.stores.tables import (
-    COMPLETE,
-    STOPPED,
-    WAITING,
-    RunResult,
-    metrics_table,
-    probes_table,
-    runs_table,
-    shown_settings,
-    to_parquet,
-)
-from asymrl.stores.world_sources import POMDP, Sources, WorldSource, make_ready, remember_sources, sources_of
+from asymrl.stores.tables import RunResult
+from asymrl.stores.world_sources import Sources, make_ready, remember_sources, sources_of
 
 if TYPE_CHECKING:
     import polars as pl
-
-FORMAT, READABLE = 2, (1, 2)
-MOST_TABLE_BYTES, MOST_ROWS = 2**32, 10**8  # of a table; 36 000 runs with 200 points have 7 million rows
-SETTINGS_FILE, METRICS_FILE, RUNS_FILE, PROBES_FILE = (
-    "settings.json",
-    "metrics.parquet",
-    "runs.parquet",
-    "probes.parquet",
-)
 
 
 class Store:
@@ -119,15 +96,15 @@ class Store:
 
         `trust`: whether the user trusts the code that its settings name.
         """
-        return cls(path, **_read_settings(path), trust=trust)
+        return cls(path, **read_description(path), trust=trust)
 
     @classmethod
     def take(cls, path: Path, *, trust: bool = False) -> Store:
         """The store in this folder, to go on with it. Raises RunError, also if another process has it."""
-        _read_settings(path)
+        read_description(path)
         lock = Lock(path)
         try:
-            store = cls(path, **_read_settings(path), lock=lock, trust=trust)
+            store = cls(path, **read_description(path), lock=lock, trust=trust)
             store.checkpoints.folder.mkdir(exist_ok=True)
             store._remove_unfinished()
             store._recover_results()
@@ -213,7 +190,7 @@ class Store:
                     f"file as it was then"
                 )
         self.runs, self.sources = tuple(runs), {**new, **self.sources}
-        self._results = {n: _reopened(result, runs[n], before[n]) for n, result in results.items()}
+        self._results = {n: reopened(result, runs[n], before[n]) for n, result in results.items()}
         self._keep(copies)
         self._write_settings()
 
@@ -230,7 +207,7 @@ class Store:
     def results(self) -> dict[int, RunResult]:
         """What is known of each run, by number. Runs that have not begun are not in it."""
         if self._results is None:
-            self._results = self._read_results()
+            self._results = read_results(self.path, self.runs)
         return self._results
 
     def forget_lost_networks(self) -> None:
@@ -289,15 +266,9 @@ class Store:
         return read_table(self.path, METRICS_FILE)
 
     def write_tables(self, results: Mapping[int, RunResult], probe_names: Sequence[str] = ()) -> None:
-        """Writes what the runs have reached. `runs.parquet` comes last: it says which runs are over."""
+        """Writes what the runs have reached."""
         self._results = {**self.results(), **results}
-        runs, shown = dict(enumerate(self.runs)), shown_settings(self.runs)
-        curves = {n: result.curve for n, result in self._results.items() if result.curve is not None}
-        write_whole(self.path / METRICS_FILE, to_parquet(metrics_table(runs, curves, shown)))
-        if probe_names:
-            table = probes_table(runs, self._results, probe_names, shown)
-            write_whole(self.path / PROBES_FILE, to_parquet(table))
-        write_whole(self.path / RUNS_FILE, to_parquet(runs_table(runs, self._results, shown)))
+        write_results(self.path, self.runs, self._results, probe_names)
 
     def save(self, saved: SavedRuns, pool: str) -> None:
         """Writes a checkpoint of some runs, and removes those that it makes superfluous."""
@@ -305,100 +276,16 @@ class Store:
         over = [self.runs[n].key for n, result in self.results().items() if result.is_over]
         self.checkpoints.remove_superseded(() if self.keeps_networks else over)
 
-    def _read_results(self) -> dict[int, RunResult]:
-        import polars as pl
-
-        from asymrl.learning.state import METRICS
-
-        if not (self.path / RUNS_FILE).exists() or not (self.path / METRICS_FILE).exists():
-            return {}
-        runs, metrics = read_table(self.path, RUNS_FILE), read_table(self.path, METRICS_FILE)
-        if "run" not in metrics.columns:
-            return {}
-        metrics = metrics.with_columns(
-            [pl.lit(np.nan, pl.Float32).alias(name) for name in METRICS if name not in metrics.columns]
-        )
-        values = metrics.select(pl.col(METRICS).cast(pl.Float32).fill_null(np.nan)).to_numpy()
-        numbers = metrics["run"].to_numpy()
-        cuts = np.flatnonzero(np.diff(numbers)) + 1
-        curves = dict(zip(numbers[[0, *cuts]].tolist() if len(numbers) else [], np.split(values, cuts), strict=False))
-        probes = self._read_probes()
-        results = {}
-        for row in runs.to_dicts():
-            number = row["run"]
-            if number >= len(self.runs) or row["status"] == WAITING:
-                continue
-            times, measured = probes.get(number, (None, None))
-            result = RunResult(
-                **{name: row[name] for name in ("status", "timesteps", "episodes", "updates", "failure", "device")},
-                recent_return=np.nan if row["recent_return"] is None else row["recent_return"],
-                recent_length=np.nan if row["recent_length"] is None else row["recent_length"],
-                seconds=row["seconds"],
-                curve=curves.get(number),
-                probe_timesteps=times,
-                probe_values=measured,
-            )
-            results[number] = _reopened(result, self.runs[number])
-        return results
-
-    def _read_probes(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        if not (self.path / PROBES_FILE).exists():
-            return {}
-        table = read_table(self.path, PROBES_FILE)
-        if "run" not in table.columns:
-            return {}
-        found = {}
-        for (number,), rows in table.group_by("run", maintain_order=True):
-            width = rows["probe"].n_unique()
-            found[number] = rows["timestep"].to_numpy()[::width], rows["value"].to_numpy().reshape(-1, width)
-        return found
-
     def _write_settings(self) -> None:
-        import jax
-
-        from asymrl import __version__
-
-        description = {
-            "format": FORMAT,
-            "versions": {"asymrl": __version__, "jax": jax.__version__},
-            "keeps_networks": self.keeps_networks,
-            **run_lists.to_json(self.runs),
-        }
-        if self.sources:
-            description["sources"] = {name: each.to_json() for name, each in self.sources.items()}
-        if self.probes:
-            description["probes"] = self.probes
-        write_whole(self.path / SETTINGS_FILE, (json.dumps(description, indent=1) + "\n").encode())
+        write_description(
+            self.path, self.runs, keeps_networks=self.keeps_networks, sources=self.sources, probes=self.probes
+        )
 
     def _remove_unfinished(self) -> None:
         """Clears away what a process that was killed left half written."""
         for folder in (self.path, self.checkpoints.folder):
             for path in folder.glob(f"*{UNFINISHED}"):
                 path.unlink(missing_ok=True)
-
-
-def is_store(path: Path) -> bool:
-    """Whether this folder holds runs."""
-    return (path / SETTINGS_FILE).is_file()
-
-
-def read_table(folder: Path, name: str) -> pl.DataFrame:
-    """A table of a store. Raises RunError if it is not there or damaged."""
-    import polars as pl
-
-    path = folder / name
-    if not folder.is_dir():
-        raise RunError(f"{folder}: there is no such folder")
-    if not path.is_file():
-        raise RunError(f"{path}: not there yet; have the runs begun?")
-    try:
-        file = io.BytesIO(read_regular(path, MOST_TABLE_BYTES))
-        if (rows := pl.scan_parquet(file).select(pl.len()).collect().item()) > MOST_ROWS:
-            raise UnreadableError(f"{rows} rows")
-        return pl.read_parquet(file)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise RunError(f"{path}: damaged ({reason}); `asymrl resume {folder}` writes it anew") from error
 
 
 def free_folder(world: str, method: str, base: Path = Path("runs")) -> Path:
@@ -409,50 +296,6 @@ def free_folder(world: str, method: str, base: Path = Path("runs")) -> Path:
         number += 1
         path = base / f"{name}-{number}"
     return path
-
-
-def _reopened(result: RunResult, run: Run, before: Run | None = None) -> RunResult:
-    """A result of a run that was made longer: complete no more, or if it was shorter `before`, stopped no more."""
-    is_longer = before is not None and before.settings.steps < run.settings.steps
-    is_open = result.status == COMPLETE or (result.status == STOPPED and is_longer)
-    if is_open and result.timesteps < run.settings.steps:
-        return result._replace(status="training")
-    return result
-
-
-def _read_settings(path: Path) -> dict[str, Any]:
-    """What is trained in a folder, as arguments of `Store`."""
-    file = path / SETTINGS_FILE
-    if not file.is_file():
-        what = "there is no such folder" if not path.is_dir() else f"there is no {file.name} in it"
-        raise RunError(f"{path}: no runs here: {what}")
-    try:
-        data: dict[str, Any] = read_json(file)
-        version = data["format"]
-        sources = {str(name): WorldSource.from_json(each) for name, each in data.get("sources", {}).items()}
-        # Versions before 0.2 kept checksums of .pomdp files: format 1 of one, format 2 by the names of worlds.
-        files = dict(data.get("world_files", {}))
-        if version == 1 and (checksum := data.get("world_file", {}).get("sha256")):
-            files = {data["settings"]["world"]: checksum}
-        for world, checksum in files.items():
-            if (problem := pomdp_path(world)) is not None:
-                sources.setdefault(problem, WorldSource(POMDP, sha256=checksum))
-    except UnreadableError as error:
-        raise RunError(str(error).replace(": ", ": damaged: ", 1)) from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{file}: damaged: {error}") from error
-    if version not in READABLE:
-        raise RunError(
-            f"{file}: a store of format {version}, but this version of asymrl reads format {FORMAT}; "
-            "use the version that wrote it"
-        )
-    runs = run_lists.from_json(data, str(file))
-    return {
-        "runs": runs,
-        "keeps_networks": bool(data.get("keeps_networks", True)),
-        "sources": sources,
-        "probes": data.get("probes"),
-    }
 
 
 def _code_names(runs: Iterable[Run]) -> dict[str, None]:

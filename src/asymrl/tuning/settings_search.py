@@ -17,10 +17,11 @@ from asymrl.engine.driver import Outcome, train_store
 from asymrl.engine.monitoring.listeners import Everyone, Listener, Silent, StopRuns
 from asymrl.engine.placement import Pace, Placement
 from asymrl.settings import Settings, new_settings
+from asymrl.stores.description import is_store
 from asymrl.stores.files import Lock, RunError
 from asymrl.stores.runs import Run
 from asymrl.stores.statistics import final_returns
-from asymrl.stores.store import Store, is_store
+from asymrl.stores.store import Store
 from asymrl.tuning.search_space import Space
 from asymrl.tuning.study_file import STUDY_FILE, distributions, open_study, unlisted
 

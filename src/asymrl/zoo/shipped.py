@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from asymrl.api.loaded import Runs
 from asymrl.reading import read_json
+from asymrl.stores.description import is_store
 from asymrl.stores.files import RunError
-from asymrl.stores.store import is_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,84 @@
+"""`settings.json`: what is trained in a store, and where its worlds come from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from asymrl.adapters.sources import pomdp_path
+from asymrl.reading import UnreadableError, read_json
+from asymrl.stores import runs as run_lists
+from asymrl.stores.files import RunError, write_whole
+from asymrl.stores.runs import Run
+from asymrl.stores.world_sources import POMDP, WorldSource
+
+FORMAT, READABLE = 2, (1, 2)
+SETTINGS_FILE = "settings.json"
+
+
+def is_store(path: Path) -> bool:
+    """Whether this folder holds runs."""
+    return (path / SETTINGS_FILE).is_file()
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """What is trained in a folder, as arguments of `Store`."""
+    file = path / SETTINGS_FILE
+    if not file.is_file():
+        what = "there is no such folder" if not path.is_dir() else f"there is no {file.name} in it"
+        raise RunError(f"{path}: no runs here: {what}")
+    try:
+        data: dict[str, Any] = read_json(file)
+        version = data["format"]
+        sources = {str(name): WorldSource.from_json(each) for name, each in data.get("sources", {}).items()}
+        # Versions before 0.2 kept checksums of .pomdp files: format 1 of one, format 2 by the names of worlds.
+        files = dict(data.get("world_files", {}))
+        if version == 1 and (checksum := data.get("world_file", {}).get("sha256")):
+            files = {data["settings"]["world"]: checksum}
+        for world, checksum in files.items():
+            if (problem := pomdp_path(world)) is not None:
+                sources.setdefault(problem, WorldSource(POMDP, sha256=checksum))
+    except UnreadableError as error:
+        raise RunError(str(error).replace(": ", ": damaged: ", 1)) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{file}: damaged: {error}") from error
+    if version not in READABLE:
+        raise RunError(
+            f"{file}: a store of format {version}, but this version of asymrl reads format {FORMAT}; "
+            "use the version that wrote it"
+        )
+    runs = run_lists.from_json(data, str(file))
+    return {
+        "runs": runs,
+        "keeps_networks": bool(data.get("keeps_networks", True)),
+        "sources": sources,
+        "probes": data.get("probes"),
+    }
+
+
+def write_description(
+    path: Path,
+    run_list: Sequence[Run],
+    *,
+    keeps_networks: bool,
+    sources: Mapping[str, WorldSource],
+    probes: Mapping[str, Any],
+) -> None:
+    """Writes what is trained in a folder."""
+    import jax
+
+    from asymrl import __version__
+
+    description = {
+        "format": FORMAT,
+        "versions": {"asymrl": __version__, "jax": jax.__version__},
+        "keeps_networks": keeps_networks,
+        **run_lists.to_json(run_list),
+    }
+    if sources:
+        description["sources"] = {name: each.to_json() for name, each in sources.items()}
+    if probes:
+        description["probes"] = probes
+    write_whole(path / SETTINGS_FILE, (json.dumps(description, indent=1) + "\n").encode())
