@@ -25,9 +25,9 @@ from asymrl.learning.state import METRICS
 from asymrl.paper.parts import GRID_STEPS, grid_runs
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.settings.methods import METHODS
-from asymrl.stores.runs import Run
 from asymrl.stores.description import SETTINGS_FILE
 from asymrl.stores.result_files import METRICS_FILE, RUNS_FILE
+from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 from asymrl.stores.tables import COMPLETE, RunResult
 

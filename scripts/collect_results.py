@@ -15,8 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from asymrl.stores.files import RunError
-from asymrl.stores.runs import MAY_GROW, Run
 from asymrl.stores.result_files import PROBES_FILE, read_table
+from asymrl.stores.runs import MAY_GROW, Run
 from asymrl.stores.store import Store
 from asymrl.stores.tables import RunResult
 
