@@ -84,15 +84,14 @@ def arms(candidates: Path | None) -> dict[str, Arm]:
 
 
 class Plan:
-    """Which job comes next: the search among candidates, RecurrentPPO, then the best candidate of each preset.
+    """Which job comes next: the search among candidates, the longest task, then all others, one seed after the other.
 
-    Jobs go one seed after the other, so that what is there when the time is over is balanced; long tasks first.
+    So what is there when the time is over is balanced.
     """
 
     def __init__(self, options: Options):
         self.out, self.known, self.lock = options.out, arms(options.candidates), threading.Lock()
-        tasks = [name for name in options.tasks or TASKS]
-        self.tasks = sorted(tasks, key=lambda name: -TASKS[name].steps)
+        self.tasks = list(options.tasks or TASKS)
         rivals = {task: self.rivals(task) for task in self.tasks}
         self.search = [
             Job(task, arm, "ppo", seed)
@@ -123,19 +122,33 @@ class Plan:
     def wanted(self) -> Iterator[Job]:
         """Those that can be begun now, the most important first."""
         few, more = self.options.seeds[:3], self.options.seeds[3:]
-        theirs = self.tasks if self.options.others else []
-        yield from (Job(task, OTHER, "ppo", seed) for seed in few for task in theirs if TASKS[task].others_first)
+        first = [task for task in self.tasks if TASKS[task].others_first]
+        rest = [task for task in self.tasks if task not in first]
         yield from self.search
-        yield from (Job(task, OTHER, "ppo", seed) for seed in few for task in theirs)
-        for seeds in (few, more):
-            for seed in seeds:
-                for task in self.tasks:
-                    if (best := self.winner(TASKS[task].preset)) is not None:
-                        yield from (Job(task, best, method, seed) for method in TASKS[task].methods)
-        for name, tasks in ALSO.items():
-            for task in [each for each in tasks if each in self.tasks]:
-                yield from (Job(task, name, m, seed) for seed in few for m in ("a2c", "a2c-asym-hs"))
-        yield from (Job(task, OTHER, "ppo", seed) for seed in more for task in theirs)
+        for seed in few[:2]:
+            yield from self.theirs(first, seed)
+            yield from self.ours(first, seed)
+        for seed in few:
+            yield from self.ours(rest, seed)
+            yield from self.theirs(rest, seed)
+            for name, tasks in ALSO.items():
+                also = [task for task in tasks if task in self.tasks]
+                yield from (Job(task, name, method, seed) for task in also for method in ("a2c", "a2c-asym-hs"))
+            yield from self.ours(first, seed)
+            yield from self.theirs(first, seed)
+        for seed in more:
+            yield from self.ours(self.tasks, seed)
+        for seed in more:
+            yield from self.theirs(self.tasks, seed)
+
+    def ours(self, tasks: list[str], seed: int) -> Iterator[Job]:
+        """The best candidate of each task's preset, as soon as it is known."""
+        for task in tasks:
+            if (best := self.winner(TASKS[task].preset)) is not None:
+                yield from (Job(task, best, method, seed) for method in TASKS[task].methods)
+
+    def theirs(self, tasks: list[str], seed: int) -> Iterator[Job]:
+        return (Job(task, OTHER, "ppo", seed) for task in tasks if self.options.others)
 
     def take(self) -> Job | None:
         """The next job; None if there is none left. Waits for the end of the search if that decides what is next."""

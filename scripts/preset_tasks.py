@@ -2,7 +2,8 @@
 
 Where RL Zoo has settings of RecurrentPPO for a task (CartPole and Pendulum without velocities), it gets those;
 elsewhere the preset's, in its own words. It reads the same observations, as one vector or one image: indices are
-one-hot. What it does not get is the previous action, which our memories always read, and the state.
+one-hot, and normalised where the preset normalises them. What it does not get is the previous action, which our
+memories always read, and the state.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _flat(name: str) -> Callable[[], gymnasium.Env]:
 
 TASKS = {
     "minigrid-memory": Task(
-        "minigrid:MiniGrid-MemoryS7-v0", _of_minigrid, 400_000, "ppo-memory", "MiniGrid MemoryS7",
+        "minigrid:MiniGrid-MemoryS7-v0", _of_minigrid, 500_000, "ppo-grid", "MiniGrid MemoryS7",
         random=0.25, best=0.97, others_first=True,
     ),
     "pixels": Task(
@@ -103,11 +104,11 @@ TASKS = {
         "POPGym AutoencodeEasy", random=-0.5, best=1.0, asymmetric=False,
     ),
     "repeat-first": Task(
-        "popgym:popgym-RepeatFirstEasy-v0", _flat("popgym-RepeatFirstEasy-v0"), 200_000, "ppo-memory",
+        "popgym:popgym-RepeatFirstEasy-v0", _flat("popgym-RepeatFirstEasy-v0"), 100_000, "ppo-memory",
         "POPGym RepeatFirstEasy", random=-0.5, best=1.0, asymmetric=False,
     ),
     "t-maze": Task(
-        "t-maze-10", _flat("asymrl/TMaze-10-v0"), 200_000, "ppo-memory", "T-maze, corridor of 10", random=-4.7, best=4.0
+        "t-maze-10", _flat("asymrl/TMaze-10-v0"), 100_000, "ppo-memory", "T-maze, corridor of 10", random=-4.7, best=4.0
     ),
     "cart-pole": Task(
         **_example("cart_pole"), steps=100_000, preset="ppo-small", title="CartPole without velocities",
@@ -143,7 +144,7 @@ def settings_of_theirs(task: Task, settings: Any) -> dict[str, Any]:
         "learning_rate": f"lin_{settings.learning_rate}", "gamma": settings.discount,
         "gae_lambda": settings.gae_lambda, "clip_range": settings.clip_ratio, "ent_coef": settings.entropy_weight,
         "max_grad_norm": settings.clip_norm, "lstm_hidden_size": settings.memory_size,
-        "net_arch": list(settings.hidden or ()),
+        "net_arch": list(settings.hidden or ()), "normalise": settings.normalise_observations,
     }  # fmt: skip
 
 
@@ -152,12 +153,14 @@ def recurrent_ppo(task: Task, given: dict[str, Any], seed: int) -> Any:
     import torch  # pyright: ignore[reportMissingImports]
     from sb3_contrib import RecurrentPPO  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.monitor import Monitor  # pyright: ignore[reportMissingImports]
-    from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # pyright: ignore[reportMissingImports]
 
     torch.set_num_threads(1)
     options = {name: _schedule(value) for name, value in given.items()}
     networks = {name: options.pop(name) for name in ("lstm_hidden_size", "net_arch") if name in options}
     envs = DummyVecEnv([lambda: Monitor(task.make())] * options.pop("n_envs"))
+    if options.pop("normalise", False):
+        envs = VecNormalize(envs, norm_reward=False)
     kind = "CnnLstmPolicy" if len(envs.observation_space.shape or ()) == 3 else "MlpLstmPolicy"
     return RecurrentPPO(kind, envs, device="cpu", seed=seed, policy_kwargs=networks, **options)
 
@@ -174,7 +177,7 @@ def play_recurrent_ppo(task: Task, model: Any, seed: int, episodes: int = EPISOD
     """The mean return of whole episodes with sampled actions."""
     from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
 
-    count = min(episodes, 25)
+    count, normalised = min(episodes, 25), model.get_vec_normalize_env()
     envs = DummyVecEnv([task.make] * count)
     totals: list[float] = []
     while len(totals) < episodes:
@@ -182,6 +185,8 @@ def play_recurrent_ppo(task: Task, model: Any, seed: int, episodes: int = EPISOD
         observation, memory, first = envs.reset(), None, np.ones(count, bool)
         total, running = np.zeros(count), np.ones(count, bool)
         while running.any():
+            if normalised is not None:
+                observation = normalised.normalize_obs(observation)
             action, memory = model.predict(observation, state=memory, episode_start=first, deterministic=False)
             observation, reward, first, _ = envs.step(action)
             total += reward * running

@@ -94,8 +94,9 @@ def cell(runs: list[dict[str, Any]]) -> str:
 
 
 def of(runs: list[dict[str, Any]], task: str, arm: str, method: str) -> list[dict[str, Any]]:
-    """The runs of an arm; those of the search only if there are no others."""
+    """The runs of an arm with the steps of the task; those of the search only if there are no others."""
     own = [run for run in runs if (run["task"], run["arm"], run["method"]) == (task, arm, method)]
+    own = [run for run in own if run["steps"] == TASKS[task].steps]
     return [run for run in own if run["seed"] != SEARCH_SEED] or own
 
 
@@ -129,14 +130,14 @@ def reached_table(runs: list[dict[str, Any]]) -> list[str]:
 
 def search_table(runs: list[dict[str, Any]]) -> list[str]:
     """What the candidates reached, one run each."""
-    lines = ["| task | candidates, best first |", "|---|---|"]
+    lines = ["| task | steps | candidates, best first |", "|---|---:|---|"]
     for name, task in TASKS.items():
         tried = [run for run in runs if run["task"] == name and run["seed"] == SEARCH_SEED]
-        tried = sorted((run for run in tried if run["steps"] == task.steps), key=lambda run: -run["return"])
-        if tried:
-            names = [f"`{run['arm']}`" if run["arm"] in PRESETS else run["arm"] for run in tried]
-            words = [f"{name} {run['return']:.4g}" for name, run in zip(names, tried, strict=True)]
-            lines.append(f"| {task.title} | {', '.join(words)} |")
+        for steps in sorted({run["steps"] for run in tried}):
+            ranked = sorted((run for run in tried if run["steps"] == steps), key=lambda run: -run["return"])
+            names = [f"`{run['arm']}`" if run["arm"] in PRESETS else run["arm"] for run in ranked]
+            words = [f"{name} {run['return']:.4g}" for name, run in zip(names, ranked, strict=True)]
+            lines.append(f"| {task.title} | {thousands(steps)} | {', '.join(words)} |")
     return lines
 
 

@@ -18,6 +18,8 @@ from asymrl.export.policy_files import actions_of
 from asymrl.export.saving import largest_difference
 from asymrl.models.agent import Actor, Architecture
 from asymrl.models.distributions import Greedy
+from asymrl.models.normalised import Moments, normalised_by, normalised_parts
+from asymrl.models.symbols import NormalisedSymbols
 from asymrl.worlds import World, make
 from asymrl.worlds.stepped_world import SteppedWorld
 from tests.adapters.gym.foreign_envs import Aim, Console, Guess, Keys, Medley, Switches
@@ -63,6 +65,21 @@ def foreign(name: str) -> SteppedWorld:
 # Vectors, indices that begin elsewhere than at 0, a tuple, a dictionary with symbols and pictures, and everything else.
 FOREIGN = ["aim", "guess", "medley", "switches", "keys", "console", "CartPole-v1", "Pendulum-v1", "Blackjack-v1"]
 FOREIGN += ["minigrid:MiniGrid-MemoryS7-v0"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_normalised_symbols(tmp_path: Path, ending: str):
+    """They are one-hot in the file, with the moments that were measured."""
+    env = foreign("medley")
+    shape = Architecture(memory_size=8, hidden=(8,), normalise_observations=True)
+    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shape, TIME_LIMIT + 1)
+    assert any(isinstance(part, NormalisedSymbols) for part in normalised_parts(actor))
+    size = sum(part.size for part in normalised_parts(actor))
+    chances = jnp.linspace(0.1, 0.9, size)
+    known = normalised_by(actor, Moments(jnp.float32(9), chances, chances * (1 - chances)))
+    assert largest_difference(ActorPolicy(env, known), exported(env, actor, tmp_path / "other.npz"), episodes=2) > 1e-4
+    twin = exported(env, known, tmp_path / f"policy{ending}")
+    assert largest_difference(ActorPolicy(env, known), twin, episodes=2) <= 1e-5
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -33,6 +33,7 @@ from asymrl.models.memories.compound import Stack, Window
 from asymrl.models.memories.memory import Feedforward, Gru, Lstm, Memory, Rnn
 from asymrl.models.normalised import LARGEST, Normalised
 from asymrl.models.pictures import PictureFeatures
+from asymrl.models.symbols import SymbolFeatures
 from asymrl.models.user_modules import UserFeatures, UserMemory
 
 Carry = Any  # names of values, nested as in the memory's own carry
@@ -161,7 +162,20 @@ def _(phi: Flat, graph: OperatorGraph, path: tuple[str, ...]) -> str:
 @_observed.register
 def _(phi: Normalised, graph: OperatorGraph, path: tuple[str, ...]) -> str:
     part = graph.part(path, phi.shape, "float32")
-    centred = graph.apply("Sub", graph.reshape(part, 0, phi.size), graph.weight(f"{part}/mean", phi.mean))
+    return _normalised(graph, phi, part, graph.reshape(part, 0, phi.size))
+
+
+@_observed.register
+def _(phi: SymbolFeatures, graph: OperatorGraph, path: tuple[str, ...]) -> str:
+    part = graph.part(path, phi.symbols.shape, "int64")
+    table = graph.weight(f"{part}/one_hot", np.eye(phi.symbols.n, dtype=np.float32))
+    one_hot = graph.reshape(graph.apply("Gather", table, part, axis=0), 0, phi.symbols.size)
+    normalised = _normalised(graph, phi.symbols, part, one_hot)
+    return graph.apply("Relu", _linear(graph, f"{part}/layer", phi.layer, normalised))
+
+
+def _normalised(graph: OperatorGraph, phi: Normalised, part: str, numbers: str) -> str:
+    centred = graph.apply("Sub", numbers, graph.weight(f"{part}/mean", phi.mean))
     scaled = graph.apply("Mul", centred, graph.weight(f"{part}/scale", phi.scale))
     ends = graph.weight("smallest_input", np.float32(-LARGEST)), graph.weight("largest_input", np.float32(LARGEST))
     return graph.apply("Clip", scaled, *ends)

@@ -22,6 +22,7 @@ from asymrl.models.grid_windows import Convolutions, layer
 from asymrl.models.layers import Embedding, Features, look_up, product
 from asymrl.models.normalised import Normalised
 from asymrl.models.pictures import PictureFeatures
+from asymrl.models.symbols import SymbolFeatures
 from asymrl.worlds.spaces import (
     Box,
     Discrete,
@@ -319,7 +320,8 @@ def observation_features(key: PRNGKeyArray, space: Space, *, normalise: bool = F
 def state_features(key: PRNGKeyArray, space: Space, *, normalise: bool = False) -> Features:
     """phi(s), also for privileged signals other than the whole state.
 
-    `normalise`: whether numbers have mean 0 and spread 1, as far as they were measured; see `Normalised`.
+    `normalise`: whether numbers and one-hot symbols have mean 0 and spread 1, as far as they were measured; see
+    `Normalised` and `SymbolFeatures`.
     """
     if isinstance(space, Discrete):
         return Embedding.new(key, space.n, EMBEDDING_SIZE, blank=space.blank)
@@ -333,7 +335,7 @@ def state_features(key: PRNGKeyArray, space: Space, *, normalise: bool = False) 
     if isinstance(space, Image):
         return PictureFeatures(key, space)
     if isinstance(space, Indices):
-        return Indexed(key, space)
+        return SymbolFeatures(key, space) if normalise and SymbolFeatures.can_read(space) else Indexed(key, space)
     if {"grid", "agent", "agent_id_grid"} <= set(dict(space.items())):
         return GridState(key, space)
     keys = jax.random.split(key, len(space.fields))

@@ -50,6 +50,15 @@ PRESETS: dict[str, Preset] = {
         "symbols to remember over many steps: T-maze, POPGym",
         {**_PPO, **{"rollout": 128, "epochs": 8, "minibatches": 8, "learning_rate": 1e-3, "entropy_weight": 0.01}},
     ),
+    "ppo-grid": Preset(
+        "ppo",
+        "grids of symbols to explore and to remember: MiniGrid",
+        {
+            **_PPO,
+            **{"streams": 64, "rollout": 32, "hidden": (128,), "learning_rate": 1e-3, "entropy_weight": 0.03},
+            **{"normalise_observations": True},
+        },
+    ),
     "ppo-image": Preset(
         "ppo", "small images, discrete actions", {**_PPO, "learning_rate": 1e-3, "entropy_weight": 0.01}
     ),

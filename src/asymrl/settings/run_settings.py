@@ -54,7 +54,8 @@ class Settings:
     bootstrap_truncated: bool = False
     """Whether to bootstrap at the end of a truncated episode; the paper does not."""
     normalise_observations: bool = False
-    """Whether to normalise numbers in observations and states by their running mean and standard deviation."""
+    """Whether to normalise numbers and arrays of symbols in observations and states by their running mean and standard
+    deviation."""
     adam_eps: float = number(1e-4)
     """Epsilon of the Adam optimisers."""
     adam_beta2: float = number(0.999)

@@ -181,6 +181,14 @@ def test_minigrids_own_limit_is_used():
     assert settings_for("minigrid:MiniGrid-MemoryS7-v0", "a2c").time_limit == 5 * 7**2
 
 
+def test_minigrids_cells_show_as_many_symbols_as_it_has():
+    minigrid = pytest.importorskip("minigrid")
+    count = max(len(table) for table in (minigrid.core.constants.OBJECT_TO_IDX, minigrid.core.constants.COLOR_TO_IDX))
+    world = make("minigrid:MiniGrid-MemoryS7-v0")
+    assert world.observation_space["image"] == Indices(count, (7 * 7 * 3,))  # pyright: ignore[reportIndexIssue]
+    assert world.latent_space["cells"] == Indices(count, (7 * 7 * 3,))  # pyright: ignore[reportIndexIssue]
+
+
 def test_a_longer_time_limit_takes_the_place_of_the_ids():
     """Always pushing to the side, MountainCar goes on until it is cut off: after 200 steps, says its id."""
     for given, lasts in ((None, 200), (10, 200), (250, 250)):

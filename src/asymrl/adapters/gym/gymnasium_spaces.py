@@ -75,13 +75,13 @@ class Encoding(NamedTuple):
     """The same as data, if the environment declares a space."""
 
 
-def encoding_of_space(space: gymnasium.Space[Any], where: str, *, pictures: bool = True) -> Encoding | None:
+def encoding_of_space(space: gymnasium.Space[Any], where: str, *, symbols: int | None = None) -> Encoding | None:
     """How to encode the values of a Gymnasium space, or None for the texts of MiniGrid, which are left out.
 
     Args:
         space: of observations or latent states.
         where: its name in errors.
-        pictures: whether arrays of bytes that look like pictures are pictures, not symbols.
+        symbols: how many there are, if arrays of bytes are symbols even where they look like pictures.
 
     Raises:
         ValueError: if the space is not supported.
@@ -100,11 +100,11 @@ def encoding_of_space(space: gymnasium.Space[Any], where: str, *, pictures: bool
         case spaces.MultiDiscrete():
             return _several_indices(space)
         case spaces.Box():
-            return _picture(space) if pictures and _picture_axes(space) else _box(space)
+            return _picture(space) if symbols is None and _picture_axes(space) else _box(space, symbols)
         case spaces.Dict():
-            return _record([(str(name), name, part) for name, part in space.spaces.items()], where, pictures)
+            return _record([(str(name), name, part) for name, part in space.spaces.items()], where, symbols)
         case spaces.Tuple():
-            return _record([(str(i), i, part) for i, part in enumerate(space.spaces)], where, pictures)
+            return _record([(str(i), i, part) for i, part in enumerate(space.spaces)], where, symbols)
     if type(space).__name__ == "MissionSpace":  # MiniGrid's
         return None
     kind = type(space).__name__
@@ -151,13 +151,13 @@ def _picture(space: spaces.Box) -> Encoding:
     return Encoding(Image(shape=shape), read, (Conversion(axes=own),))
 
 
-def _box(space: spaces.Box) -> Encoding:
+def _box(space: spaces.Box, symbols: int | None) -> Encoding:
     size = math.prod(space.shape)
     if np.issubdtype(space.dtype, np.integer):
         low, high = int(space.low.min()), int(space.high.max())
         if size <= MOST_SYMBOLS and high - low < 256:
             return Encoding(
-                Indices(high - low + 1, (size,)),
+                Indices(min(high - low + 1, symbols or LARGEST_RANGE), (size,)),
                 lambda value: (np.asarray(value, np.int64).ravel() - low).astype(np.uint8),
                 (Conversion(first=low),),
             )
@@ -174,9 +174,9 @@ def _box(space: spaces.Box) -> Encoding:
     return Encoding(Box((size,), *bounds), lambda value: np.asarray(value, np.float32).reshape(size), (Conversion(),))
 
 
-def _record(parts: list[tuple[str, Any, gymnasium.Space[Any]]], where: str, pictures: bool) -> Encoding | None:
+def _record(parts: list[tuple[str, Any, gymnasium.Space[Any]]], where: str, symbols: int | None) -> Encoding | None:
     encodings = [
-        (name, key, encoding_of_space(part, f"{where} {name!r}", pictures=pictures)) for name, key, part in parts
+        (name, key, encoding_of_space(part, f"{where} {name!r}", symbols=symbols)) for name, key, part in parts
     ]
     kept = [(name, key, how) for name, key, how in encodings if how is not None]
     if not kept:

@@ -89,8 +89,8 @@ def from_gymnasium(
         for which in ("observation_space", "action_space"):
             if not isinstance(getattr(probe, which, None), gymnasium.Space):
                 raise ValueError(f"{title} has no {which}; set it to a space of Gymnasium")
-        symbols = _is_minigrid(probe) and not _has_pixels(probe.observation_space)
-        observation = encoding_of_space(probe.observation_space, f"{title}: the observation", pictures=not symbols)
+        symbols = minigrid_symbols() if _is_minigrid(probe) and not _has_pixels(probe.observation_space) else None
+        observation = encoding_of_space(probe.observation_space, f"{title}: the observation", symbols=symbols)
         if observation is None:
             raise ValueError(f"{title}: the observation has nothing but a text, which networks here cannot read")
         actions, act = action_encoding(probe.action_space, f"{title}: the action space")
@@ -280,6 +280,15 @@ def _declared_state(
     return LatentState(find, encoding_of_value(value, where), where)
 
 
+def minigrid_symbols() -> int:
+    """How many kinds of objects, or of colours or states if there are more of those, a cell of MiniGrid can show."""
+    try:
+        from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX, STATE_TO_IDX
+    except ImportError:  # an environment of its own that looks like MiniGrid's
+        return 256
+    return 1 + max(index for table in (OBJECT_TO_IDX, COLOR_TO_IDX, STATE_TO_IDX) for index in table.values())
+
+
 def minigrid_state(inner: Any) -> dict[str, Any]:
     """Every cell of a MiniGrid environment, and the agent's position and heading."""
     place = np.asarray(inner.agent_pos, np.float32) / np.asarray([inner.width, inner.height], np.float32)
@@ -291,7 +300,7 @@ def _minigrid_encoding(inner: Any) -> Encoding:
     grid = encoding_of_space(
         spaces.Dict({"cells": cells, "agent": spaces.Box(0.0, 1.0, (2,)), "heading": spaces.Discrete(4)}),
         "the grid",
-        pictures=False,
+        symbols=minigrid_symbols(),
     )
     assert grid is not None
     return grid
