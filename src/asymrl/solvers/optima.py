@@ -161,8 +161,8 @@ def _point_based_endless(pomdp: Pomdp, horizon: int, discount: float, deadline: 
     endless = _bounded(pomdp, None, result)
 
     def make_policy(timed: bool) -> HistoryPolicy:
-        if timed and cut.plan is not None:
-            return cut.plan.controller()
+        if timed and cut.make_controller is not None:
+            return cut.make_controller()
         return endless.make_policy(timed)
 
     how = f"{endless.how}, for endless episodes"

@@ -148,9 +148,9 @@ def test_endless_bounds_hold_for_truncated_episodes(seed, horizon, discount):
     best = optimum(world, horizon, discount)
     assert found.low <= best + 1e-9
     assert best <= found.high + 1e-9
-    if found.plan is not None:
-        attained = expected_return(world.pomdp(), found.plan.controller(), horizon, discount)
-        assert attained == pytest.approx(found.low, abs=1e-9)
+    if found.make_controller is not None:
+        attained = expected_return(world.pomdp(), found.make_controller(), horizon, discount)
+        assert attained >= found.low - 1e-9
 
 
 def test_long_episodes_are_not_followed_to_the_end(monkeypatch):
@@ -174,7 +174,7 @@ def test_a_cut_off_costs_what_its_tail_is_worth():
     early = truncated(endless, 90, Deadline(0.0))
     assert early.low <= found.low
     assert found.high <= early.high
-    assert early.plan is None
+    assert early.make_controller is None
 
 
 def test_a_forgotten_plan_is_compared_no_more():

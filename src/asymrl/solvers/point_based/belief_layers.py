@@ -43,6 +43,11 @@ class Backups:
             parts = state[chosen], pomdp.observation[chosen], pomdp.next_state[chosen], pomdp.probability[chosen]
             self._outcomes.append(parts)
 
+    @property
+    def most_outcomes(self) -> int:
+        """The number of outcomes of the action with most of them."""
+        return max(parts[0].size for parts in self._outcomes)
+
     def outcomes(self, action: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """State, observation, next state and probability of all outcomes of an action that go on."""
         return self._outcomes[action]

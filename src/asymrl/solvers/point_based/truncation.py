@@ -4,38 +4,39 @@ A plan for endless episodes loses g^h E[V(b_h)] when it is cut off. The best pla
 other, which would add at least g^h E[V(b_h)]. In both cases the expectation is bounded by letting somebody who sees the
 state choose the actions: to reach the best states for the lower bound, the worst ones for the upper one.
 
-Where there is time, both bounds are computed step by step instead: the value of the endless plans when they are cut
-off, and the sawtooth through the same points for each number of steps to go.
+Where there is time, both are computed step by step: what the plans of the lower bound expect after h actions, and
+the sawtooth through the same points for each number of steps to go.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int
-from scipy import sparse
+from jaxtyping import Float64
 
 from asymrl.solvers.bounds import fib, transition
 from asymrl.solvers.deadline import Deadline
 from asymrl.solvers.dynamic_programming import Plan, first_nodes
-from asymrl.solvers.point_based.belief_layers import Backups
 from asymrl.solvers.point_based.hsvi import PointBased
-from asymrl.solvers.point_based.value_bounds import Vectors
+from asymrl.theory.policies import Controller
 from asymrl.worlds.pomdp import Pomdp
 
 WORK = 100_000_000  # probabilities, after which actions are no longer followed: about a second
-ENTRIES = 20_000_000  # probabilities that are kept to cut off plans
+FOLLOWED = 8_000_000  # outcomes of plans at each step, beyond which the less likely plans are not followed
+UNLIKELY = 1e-7  # probability of a plan that is not followed
 MIXED = 300  # plans of a mixture
 
 
 @dataclass(frozen=True)
 class Truncated:
-    """Bounds on the optimal return of a number of actions; `plan` attains the lower one (None: any endless one)."""
+    """Bounds on the optimal return of a number of actions."""
 
     low: float
     high: float
-    plan: Plan | None = None
+    make_controller: Callable[[], Controller] | None = None
+    """A policy that attains the lower bound; None: any for endless episodes does."""
 
 
 def truncated(endless: PointBased, horizon: int, deadline: Deadline | None = None) -> Truncated:
@@ -46,9 +47,9 @@ def truncated(endless: PointBased, horizon: int, deadline: Deadline | None = Non
     below = steady_mixture(layer.vectors.alpha[layer.vectors.useful])
     low = endless.low - tail * _expected(pomdp, above, horizon, np.maximum)
     high = endless.high - tail * _expected(pomdp, below, horizon, np.minimum)
-    attained, plan = _cut_off(endless, horizon, deadline)
+    attained = endless.low - tail * _worth_after(endless, horizon, deadline)
     high = min(high, _stepwise_upper(endless, horizon, deadline))
-    return Truncated(attained, high, plan) if attained > low else Truncated(low, high)
+    return Truncated(low, high) if low >= attained else Truncated(attained, high, lambda: _controller(endless))
 
 
 def steady_mixture(alpha: Float64[np.ndarray, "n S"], rounds: int = MIXED) -> Float64[np.ndarray, "S"]:
@@ -69,51 +70,52 @@ def _expected(pomdp: Pomdp, values: Float64[np.ndarray, "S"], steps: int, extrem
     return float(pomdp.start @ values if followed == steps else extreme(extreme.reduce(values), 0.0))
 
 
-def _cut_off(endless: PointBased, horizon: int, deadline: Deadline) -> tuple[float, Plan | None]:
-    """The return of the best plans at the start when they are cut off; minus infinity if they are too many."""
-    pomdp, backups, plans = endless.pomdp, endless.layers[0].backups, endless.layers[0].vectors
-    first = backups.model.first()
-    roots = plans.best(first.beliefs.toarray())[0]
-    numbers = _followed(plans, roots)
-    action, then = plans.action[numbers], np.searchsorted(numbers, plans.then[numbers])
-    size = sum(backups.outcomes(a)[0].size * np.count_nonzero(action == a) for a in range(pomdp.actions))
-    if size > ENTRIES or size * horizon > 20 * WORK:
-        return -np.inf, None
-    chain = _plan_chain(backups, action, then)
-    rewards, values = backups.R.T[action].ravel(), np.zeros(numbers.size * pomdp.states)
-    for _ in range(horizon):
+def _worth_after(endless: PointBased, steps: int, deadline: Deadline) -> float:
+    """What the plans for endless episodes expect after some steps, at most; infinite if there is not enough time.
+
+    The probabilities of plans and states are followed. Of unlikely plans only the states' best values are known.
+    """
+    backups, plans = endless.layers[0].backups, endless.layers[0].vectors
+    first, S = backups.model.first(), endless.pomdp.states
+    most = max(float(endless.layers[0].sawtooth.corners.max()), 0.0)
+    joint = first.probability[:, None] * first.beliefs.toarray()
+    numbers, place = np.unique(plans.best(joint)[0], return_inverse=True)
+    mass, lost = np.zeros((numbers.size, S)), 0.0
+    np.add.at(mass, place, joint)
+    for _ in range(steps):
         if deadline.is_over:
-            return -np.inf, None
-        values = rewards + endless.discount * (chain @ values)
-    node = np.searchsorted(numbers, roots)
-    attained = (first.beliefs.toarray() * values.reshape(-1, pomdp.states)[node]).sum(1)
-    columns = np.arange(numbers.size)[:, None], action[:, None], np.arange(pomdp.observations), then
-    edges = np.stack(np.broadcast_arrays(*columns), -1).reshape(-1, 4)
-    plan = Plan(action, first_nodes(pomdp, first.observation, node), edges, pomdp.actions)
-    return float(first.probability @ attained), plan
+            return np.inf
+        following = np.unique(plans.then[numbers])
+        after = np.zeros(following.size * S)
+        for a in np.unique(plans.action[numbers]):
+            state, observation, next_state, probability = backups.outcomes(a)
+            some = plans.action[numbers] == a
+            plan = np.searchsorted(following, plans.then[numbers[some]])[:, observation]
+            weights = mass[some][:, state] * probability
+            after += np.bincount((plan * S + next_state).ravel(), weights.ravel(), minlength=after.size)
+        mass, total = after.reshape(-1, S), after.reshape(-1, S).sum(1)
+        likely = np.argsort(-total)[: max(FOLLOWED // max(backups.most_outcomes, 1), 1)]
+        likely = np.sort(likely[total[likely] > UNLIKELY])
+        lost += float(total.sum() - total[likely].sum())
+        numbers, mass = following[likely], mass[likely]
+    return float((mass * plans.alpha[numbers]).sum()) + lost * most
 
 
-def _followed(plans: Vectors, numbers: Int[np.ndarray, "k"]) -> Int[np.ndarray, "n"]:
-    """Some plans and all those that may follow them, sorted."""
-    reached, new = np.zeros(len(plans), bool), numbers
+def _controller(endless: PointBased) -> Controller:
+    """The best plans at the start as a policy."""
+    pomdp, plans, first = endless.pomdp, endless.layers[0].vectors, endless.layers[0].backups.model.first()
+    roots = plans.best(first.beliefs.toarray())[0]
+    reached, new = np.zeros(len(plans), bool), roots
     while new.size:
         reached[new] = True
         following = np.unique(plans.then[new])
         new = following[~reached[following]]
-    return np.flatnonzero(reached)
-
-
-def _plan_chain(backups: Backups, action: Int[np.ndarray, "n"], then: Int[np.ndarray, "n O"]) -> sparse.csr_array:
-    """The probabilities of the next plan and state: rows and columns are `plan * S + state`."""
-    S, rows, columns, probabilities = backups.pomdp.states, [], [], []
-    for a in range(backups.pomdp.actions):
-        state, observation, next_state, probability = backups.outcomes(a)
-        plan = np.flatnonzero(action == a)[:, None]
-        rows.append((plan * S + state).ravel())
-        columns.append((then[plan, observation] * S + next_state).ravel())
-        probabilities.append(np.tile(probability, len(plan)))
-    entries = np.concatenate(probabilities), (np.concatenate(rows), np.concatenate(columns))
-    return sparse.csr_array(entries, shape=(action.size * S, action.size * S))
+    numbers = np.flatnonzero(reached)
+    action, then = plans.action[numbers], np.searchsorted(numbers, plans.then[numbers])
+    columns = np.arange(numbers.size)[:, None], action[:, None], np.arange(pomdp.observations), then
+    edges = np.stack(np.broadcast_arrays(*columns), -1).reshape(-1, 4)
+    nodes = first_nodes(pomdp, first.observation, np.searchsorted(numbers, roots))
+    return Plan(action, nodes, edges, pomdp.actions).controller()
 
 
 def _stepwise_upper(endless: PointBased, horizon: int, deadline: Deadline) -> float:
