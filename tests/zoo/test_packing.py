@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_best_finished_run_becomes_an_entry_with_the_same_networks_in_half_precision(folder: Path, tmp_path: Path):
+def test_the_best_finished_run_becomes_an_entry_with_the_same_networks_rounded(folder: Path, tmp_path: Path):
     cards = pack([folder], tmp_path, episodes=20)
     (name,) = cards
     agent = ShippedAgent(name, tmp_path / name)
@@ -52,8 +52,8 @@ def test_the_best_finished_run_becomes_an_entry_with_the_same_networks_in_half_p
     (kept,), (packed,) = load_trained(folder, [2]), load_trained(agent.folder)
     for part in ("actor", "critic"):
         one, other = (eqx.filter(getattr(each.states, part), eqx.is_array) for each in (kept, packed))
-        rounded = jax.tree.map(lambda leaf: np.asarray(leaf).astype(np.float16).astype(np.float32), one)
-        assert eqx.tree_equal(rounded, jax.tree.map(np.asarray, other))
+        for whole, rounded in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+            np.testing.assert_allclose(rounded, whole, atol=0.04 * float(np.abs(whole).max()))
     again = agent.evaluate(20, seed=agent.card.seed)
     assert again["return"].to_list() == [pytest.approx(agent.card.returns)]
     assert folder_size(agent.folder) < folder_size(folder) / 3

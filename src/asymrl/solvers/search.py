@@ -21,7 +21,7 @@ from asymrl.solvers.dynamic_programming import Plan, first_nodes, stacked_edges
 from asymrl.worlds.pomdp import Pomdp
 
 LIMIT = 100_000  # pairs of belief and time; about a gigabyte for beliefs over a thousand states
-BLOCK = 5_000  # beliefs that are expanded between two looks at the clock
+BLOCK = 1_000  # beliefs that are expanded between two looks at the clock
 TOLERANCE = 1e-12  # rounding, relative to the largest bound
 EMPTY = np.zeros(0, np.int64)
 

@@ -12,6 +12,7 @@ import numpy as np
 from asymrl.learning.programs.program import Program
 from asymrl.learning.state import RunState
 from asymrl.stores.checkpoint import SavedRuns, filled_up
+from asymrl.stores.rounded_networks import restored
 
 KEY = "key"  # the only leaf that is not an array of numbers
 
@@ -35,15 +36,6 @@ def without_training_state(saved: SavedRuns) -> SavedRuns:
     return saved._replace(arrays=kept)
 
 
-def in_half_precision(saved: SavedRuns) -> SavedRuns:
-    """Saved runs with actor and critic in float16, half the size; `from_saved` makes them float32 again to look at."""
-    rounded = {
-        name: array.astype(np.float16) if _is_network(name) and array.dtype == np.float32 else array
-        for name, array in saved.arrays.items()
-    }
-    return saved._replace(arrays=rounded)
-
-
 def from_saved(program: Program, saved: SavedRuns, *, to_train: bool = True) -> RunState:
     """The states that were saved, `[run, ...]`.
 
@@ -53,7 +45,7 @@ def from_saved(program: Program, saved: SavedRuns, *, to_train: bool = True) -> 
         program: of the runs.
         saved: their arrays.
         to_train: False where the runs are only looked at: then what `without_training_state` leaves out may be missing,
-            and its shapes stand in its place; networks may be in half precision.
+            and its shapes stand in its place; networks may be rounded.
 
     Raises:
         ValueError: naming the first array that is missing, superfluous or of another shape or type.
@@ -89,8 +81,7 @@ def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> di
     if left_out and not left_out & set(arrays):
         if to_train:
             raise ValueError("only its networks were kept, not the state of its optimisers, so it cannot be trained on")
-        arrays = {name: _in_full(name, array) for name, array in arrays.items()}
-        arrays = {**arrays, **{name: expected[name] for name in left_out}}
+        arrays = {**restored(arrays), **{name: expected[name] for name in left_out}}
     if odd := sorted(set(expected) ^ set(arrays)):
         raise ValueError(f"array {odd[0]} is {'missing' if odd[0] in expected else 'not one of these networks'}")
     arrays = _with_room(arrays, expected["curve"].shape[0])
@@ -120,14 +111,6 @@ def _with_room(arrays: dict[str, np.ndarray], points: int) -> dict[str, np.ndarr
     # A curve that had no room left has counted points that it could not keep.
     logged = np.minimum(arrays["logged"], curve.shape[1]).astype(arrays["logged"].dtype)
     return {**arrays, "curve": filled_up(curve, points), "logged": logged}
-
-
-def _is_network(name: str) -> bool:
-    return name.startswith(("actor.", "critic."))
-
-
-def _in_full(name: str, array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float32) if _is_network(name) and array.dtype == np.float16 else array
 
 
 def _is_for_training(name: str) -> bool:

@@ -4,7 +4,7 @@
     >>> agent.card.command
     >>> agent.evaluate()
 
-`names()` lists them. Each is a store with one finished run, in `agents/NAME`: actor and critic in half precision,
+`names()` lists them. Each is a store with one finished run, in `agents/NAME`: actor and critic in six bits a weight,
 learning curve and settings, but no state of the optimisers. `pack` makes an entry of a store with trained runs.
 """
 

@@ -13,9 +13,10 @@ from asymrl.agents.trained import load_trained
 from asymrl.api.wanted import settings_for
 from asymrl.settings import names_of
 from asymrl.stores.files import RunError, write_whole
+from asymrl.stores.rounded_networks import rounded_networks
 from asymrl.stores.runs import Run
 from asymrl.stores.sessions import sessions
-from asymrl.stores.states import in_half_precision, without_training_state
+from asymrl.stores.states import without_training_state
 from asymrl.stores.store import Store
 from asymrl.stores.tables import COMPLETE, SOLVED
 from asymrl.zoo.shipped import AGENTS, CARD_FILE, Card, card_json
@@ -61,7 +62,8 @@ def pack(
 ) -> dict[str, Card]:
     """Writes an entry for each world of some stores: the best finished run, without its training state.
 
-    The networks are rounded to half precision, and evaluated after that. An entry that is there already is replaced.
+    The networks are rounded to about six bits a weight, and evaluated after that. An entry that is there already is
+    replaced.
 
     Args:
         folders: of the stores, which have kept the networks of their runs.
@@ -124,7 +126,7 @@ def _written(chosen: Finalist, folder: Path) -> Store:
     entry = Store.create(folder, [chosen.run])
     try:
         entry.write_tables({0: result})
-        entry.save(in_half_precision(without_training_state(saved)), "zoo")
+        entry.save(rounded_networks(without_training_state(saved)), "zoo")
     finally:
         entry.release()
     (folder / ".lock").unlink()
