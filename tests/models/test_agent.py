@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic, History, follow_together
-from asymrl.models.features import GridState, observation_features
+from asymrl.models.features import observation_features
+from asymrl.models.grid_state import GridState
 from asymrl.models.layers import Embedding, Linear, Mlp
 from asymrl.models.memories.memory import Feedforward, Gru, Lstm
 from asymrl.worlds import Indices, Record, make

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.models.features import GridState
 from asymrl.models.grid_product import visits
+from asymrl.models.grid_state import GridState
 from asymrl.worlds.registry import make
 from asymrl.worlds.spaces import Record
 

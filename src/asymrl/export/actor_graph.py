@@ -11,8 +11,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array
 
+from asymrl.export.memory_graph import carry_slots, memory_step, unsupported
 from asymrl.export.operator_graph import (
     ACTION,
     INT64,
@@ -23,20 +23,15 @@ from asymrl.export.operator_graph import (
     SPREAD,
     VALUES,
     OperatorGraph,
+    linear_layer,
 )
 from asymrl.models.agent import Actor
 from asymrl.models.distributions import NO_ACTION, Categorical, Gaussian, Greedy, JointActions, MultiCategorical
 from asymrl.models.features import EntryFeatures, Flat, Indexed, MixedFeatures, OneHot, Parts
-from asymrl.models.layers import Embedding, Linear
-from asymrl.models.memories.attention import Attention
-from asymrl.models.memories.compound import Stack, Window
-from asymrl.models.memories.memory import Feedforward, Gru, Lstm, Memory, Rnn
+from asymrl.models.layers import Embedding
 from asymrl.models.normalised import LARGEST, Normalised
 from asymrl.models.pictures import PictureFeatures
 from asymrl.models.symbols import SymbolFeatures
-from asymrl.models.user_modules import UserFeatures, UserMemory
-
-Carry = Any  # names of values, nested as in the memory's own carry
 
 
 def build_graph(actor: Actor) -> OperatorGraph:
@@ -44,10 +39,10 @@ def build_graph(actor: Actor) -> OperatorGraph:
     graph = OperatorGraph()
     phi_a, phi_o, memory = actor.history.phi_a, actor.history.phi_o, actor.history.memory
     inputs = graph.apply("Concat", _previous_action(graph, phi_a), _observed(phi_o, graph, ()), axis=-1)
-    carry = _carried(memory, graph, "memory", phi_a.size + phi_o.size)
-    after, x = _step(memory, graph, "memory", carry, inputs)
+    carry = carry_slots(memory, graph, "memory", phi_a.size + phi_o.size)
+    after, x = memory_step(memory, graph, "memory", carry, inputs)
     for i, layer in enumerate(actor.head.layers):
-        x = _linear(graph, f"head/{i}", layer, x if i == 0 else graph.apply("Relu", x))
+        x = linear_layer(graph, f"head/{i}", layer, x if i == 0 else graph.apply("Relu", x))
     _policy(graph, actor, x)
     for slot, value in zip(graph.slots, jax.tree.leaves(after), strict=True):
         graph.name_output(value, slot.after)
@@ -101,11 +96,6 @@ def _numbers(graph: OperatorGraph, kind: Gaussian, actor: Actor, x: str) -> None
     graph.name_result(placed, ACTION, kind.size)
 
 
-def _linear(graph: OperatorGraph, name: str, layer: Linear, x: str) -> str:
-    product = graph.apply("MatMul", x, graph.weight(f"{name}/weight", layer.weight))
-    return graph.apply("Add", product, graph.weight(f"{name}/bias", layer.bias))
-
-
 def _previous_action(graph: OperatorGraph, phi: Any) -> str:
     """Features of the previous action. "No action" is the index -1, which reads the last row of the table: zeros.
 
@@ -138,7 +128,7 @@ def _index_taken(graph: OperatorGraph, phi: Any, index: str, name: str) -> str:
     elif isinstance(phi, Embedding):
         rows = np.asarray(phi.vectors())
     else:
-        raise _unknown(phi)
+        raise unsupported(phi)
     table = np.concatenate([rows, np.zeros_like(rows[:1])])
     return graph.apply("Gather", graph.weight(name, table), index, axis=0)
 
@@ -146,7 +136,7 @@ def _index_taken(graph: OperatorGraph, phi: Any, index: str, name: str) -> str:
 @functools.singledispatch
 def _observed(phi: Any, graph: OperatorGraph, path: tuple[str, ...]) -> str:
     """Features of the part of the observation at `path`."""
-    raise _unknown(phi)
+    raise unsupported(phi)
 
 
 @_observed.register
@@ -171,7 +161,7 @@ def _(phi: SymbolFeatures, graph: OperatorGraph, path: tuple[str, ...]) -> str:
     table = graph.weight(f"{part}/one_hot", np.eye(phi.symbols.n, dtype=np.float32))
     one_hot = graph.reshape(graph.apply("Gather", table, part, axis=0), 0, phi.symbols.size)
     normalised = _normalised(graph, phi.symbols, part, one_hot)
-    return graph.apply("Relu", _linear(graph, f"{part}/layer", phi.layer, normalised))
+    return graph.apply("Relu", linear_layer(graph, f"{part}/layer", phi.layer, normalised))
 
 
 def _normalised(graph: OperatorGraph, phi: Normalised, part: str, numbers: str) -> str:
@@ -208,7 +198,7 @@ def _(phi: EntryFeatures, graph: OperatorGraph, path: tuple[str, ...]) -> str:
     features = []
     for i, part in enumerate(phi.parts):
         if not isinstance(part, Embedding):
-            raise _unknown(part)
+            raise unsupported(part)
         table = graph.weight(f"{value}/{i}/table", part.vectors())
         features.append(graph.apply("Gather", table, graph.columns(value, f"{value}/{i}/place", i), axis=0))
     return graph.apply("Concat", *features, axis=-1)
@@ -226,141 +216,3 @@ def _(phi: Parts, graph: OperatorGraph, path: tuple[str, ...]) -> str:
 def _embedded(graph: OperatorGraph, embedding: Embedding, path: tuple[str, ...], shape: tuple[int, ...]) -> str:
     index = graph.part(path, shape, "int64")
     return graph.apply("Gather", graph.weight(f"{index}/table", embedding.vectors()), index, axis=0)
-
-
-def _carried(memory: Memory, graph: OperatorGraph, name: str, inputs: int) -> Carry:
-    """Inputs of the graph for what a memory of `inputs` numbers carries from the previous step."""
-    match memory:
-        case Gru() | Rnn():
-            return graph.slot(f"{name}/hidden", (memory.size,))
-        case Lstm():
-            return tuple(graph.slot(f"{name}/{part}", (memory.size,)) for part in ("hidden", "cell"))
-        case Attention():
-            return tuple(graph.slot(f"{name}/{part}", (0, memory.size), grows=True) for part in ("keys", "values"))
-        case Window():
-            return graph.slot(f"{name}/inputs", (memory.length - 1, inputs))
-        case Stack():
-            widths = [inputs, *(layer.size for layer in memory.layers)]
-            return tuple(_carried(layer, graph, f"{name}/{i}", widths[i]) for i, layer in enumerate(memory.layers))
-        case Feedforward():
-            return ()
-    raise _unknown(memory)
-
-
-def _empty_carry(memory: Memory, graph: OperatorGraph) -> Carry:
-    """What a memory carries before its first input, for one that starts empty within a step."""
-    match memory:
-        case Stack():
-            return tuple(_empty_carry(layer, graph) for layer in memory.layers)
-        case Attention():
-            return None
-        case Feedforward():
-            return ()
-        case Lstm():
-            return (_zeros(graph, memory.size),) * 2
-    return _zeros(graph, memory.size)
-
-
-def _zeros(graph: OperatorGraph, size: int) -> str:
-    return graph.weight(f"zeros_{size}", np.zeros((1, size), np.float32))
-
-
-@functools.singledispatch
-def _step(memory: Memory, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
-    """What a memory carries after one more input, and the features of the history then."""
-    raise _unknown(memory)
-
-
-@_step.register
-def _(memory: Gru, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
-    inputs = _product(graph, name, "input", memory.input_weight, memory.input_bias, x)
-    hidden = _product(graph, name, "hidden", memory.hidden_weight, memory.hidden_bias, carry)
-    i_r, i_z, i_n = graph.split(inputs, 3)
-    h_r, h_z, h_n = graph.split(hidden, 3)
-    r = graph.apply("Sigmoid", graph.apply("Add", i_r, h_r))
-    z = graph.apply("Sigmoid", graph.apply("Add", i_z, h_z))
-    n = graph.apply("Tanh", graph.apply("Add", i_n, graph.apply("Mul", r, h_n)))
-    # (1 - z) n + z h
-    h = graph.apply("Add", n, graph.apply("Mul", z, graph.apply("Sub", carry, n)))
-    return h, h
-
-
-@_step.register
-def _(memory: Rnn, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
-    h = graph.apply("Relu", _recurrent(graph, name, memory, carry, x))
-    return h, h
-
-
-@_step.register
-def _(memory: Feedforward, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
-    return carry, graph.apply("Relu", _product(graph, name, "input", memory.input_weight, memory.bias, x))
-
-
-@_step.register
-def _(memory: Lstm, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
-    h, c = carry
-    i, f, g, o = graph.split(_recurrent(graph, name, memory, h, x), 4)
-    kept = graph.apply("Mul", graph.apply("Sigmoid", f), c)
-    new = graph.apply("Mul", graph.apply("Sigmoid", i), graph.apply("Tanh", g))
-    c = graph.apply("Add", kept, new)
-    h = graph.apply("Mul", graph.apply("Sigmoid", o), graph.apply("Tanh", c))
-    return (h, c), h
-
-
-@_step.register
-def _(memory: Attention, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
-    """Keeps the keys and values of all inputs so far; their number is not limited."""
-    size, heads = memory.size, memory.heads
-    layers = {"keys": memory.keys, "values": memory.values}
-    new = [graph.reshape(_linear(graph, f"{name}/{n}", layer, x), 0, 1, size) for n, layer in layers.items()]
-    if carry is not None:
-        new = [graph.apply("Concat", past, now, axis=1) for past, now in zip(carry, new, strict=True)]
-    keys, values = (graph.reshape(past, 0, 0, heads, size // heads) for past in new)
-    queries = graph.reshape(_linear(graph, f"{name}/queries", memory.queries, x), 0, heads, 1, size // heads)
-    scores = graph.apply("MatMul", queries, graph.apply("Transpose", keys, perm=[0, 2, 3, 1]))
-    scale = graph.weight(f"{name}/scale", np.float32((size // heads) ** -0.5))
-    shares = graph.apply("Softmax", graph.apply("Mul", scores, scale), axis=-1)
-    attended = graph.reshape(
-        graph.apply("MatMul", shares, graph.apply("Transpose", values, perm=[0, 2, 1, 3])), 0, size
-    )
-    mixed = graph.apply("Relu", _linear(graph, f"{name}/mix", memory.mix, attended))
-    return tuple(new), graph.apply("Relu", _linear(graph, f"{name}/out", memory.out, mixed))
-
-
-@_step.register
-def _(memory: Window, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
-    """Keeps the inputs of the window; each step runs the inner memory over all of them, from an empty carry."""
-    window = graph.apply("Concat", carry, graph.reshape(x, 0, 1, -1), axis=1)
-    inner, features = _empty_carry(memory.inner, graph), x
-    for i in range(memory.length):
-        at = graph.weight(f"index_{i}", np.int64(i))
-        inner, features = _step(memory.inner, graph, name, inner, graph.apply("Gather", window, at, axis=1))
-    later = graph.weight(f"{name}/later", np.arange(1, memory.length, dtype=np.int64))
-    return graph.apply("Gather", window, later, axis=1), features
-
-
-@_step.register
-def _(memory: Stack, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
-    after = []
-    for i, (layer, part) in enumerate(zip(memory.layers, carry, strict=True)):
-        part, x = _step(layer, graph, f"{name}/{i}", part, x)
-        after.append(part)
-    return tuple(after), x
-
-
-def _product(graph: OperatorGraph, name: str, what: str, weight: Array, bias: Array, x: str) -> str:
-    product = graph.apply("MatMul", x, graph.weight(f"{name}/{what}_weight", weight))
-    return graph.apply("Add", product, graph.weight(f"{name}/{what}_bias", bias))
-
-
-def _recurrent(graph: OperatorGraph, name: str, memory: Rnn | Lstm, hidden: str, x: str) -> str:
-    """`x @ input_weight + hidden @ hidden_weight + bias`."""
-    from_hidden = graph.apply("MatMul", hidden, graph.weight(f"{name}/hidden_weight", memory.hidden_weight))
-    return graph.apply("Add", _product(graph, name, "input", memory.input_weight, memory.bias, x), from_hidden)
-
-
-def _unknown(part: Any) -> ValueError:
-    if isinstance(part, UserFeatures | UserMemory):
-        how = "only asymrl.Policy, which needs that file, can act with it"
-        return ValueError(f"a policy with {part.name}, a module of your own, cannot be exported; {how}")
-    return ValueError(f"a policy with {type(part).__name__} cannot be exported; add it to asymrl/export/actor_graph.py")

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asymrl.models.layers import Linear
+
 PREVIOUS_ACTION, LOGITS, PROBABILITIES = "previous_action", "logits", "probabilities"
 MEAN, SPREAD = "mean", "spread"  # of actions that are vectors of numbers, where -1 and 1 are the bounds
 ACTION = "action"  # the means in the units of the environment, within its bounds
@@ -113,3 +115,9 @@ class OperatorGraph:
         self._values += count
         self.nodes.append(Node(operator, inputs, outputs, attributes))
         return outputs
+
+
+def linear_layer(graph: OperatorGraph, name: str, layer: Linear, x: str) -> str:
+    """A linear layer, applied to the value `x`."""
+    product = graph.apply("MatMul", x, graph.weight(f"{name}/weight", layer.weight))
+    return graph.apply("Add", product, graph.weight(f"{name}/bias", layer.bias))

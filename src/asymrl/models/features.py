@@ -17,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from asymrl.models.grid_product import grid_product, visits
-from asymrl.models.grid_windows import Convolutions, layer
+from asymrl.models.grid_state import GridState
 from asymrl.models.layers import Embedding, Features, look_up, product
 from asymrl.models.normalised import Normalised
 from asymrl.models.pictures import PictureFeatures
@@ -29,7 +28,6 @@ from asymrl.worlds.spaces import (
     Image,
     Indices,
     MultiDiscrete,
-    Place,
     Record,
     Simplex,
     Space,
@@ -39,8 +37,6 @@ from asymrl.worlds.spaces import (
 
 EMBEDDING_SIZE = 64
 GRID_EMBEDDING_SIZE = 8
-CHANNELS = (32, 64, 64)  # of the three convolutions over a grid
-AGENT_SIZE = 6  # numbers for the agent's place and heading
 
 
 class OneHot(Features):
@@ -93,72 +89,6 @@ class Indexed(Features):
     def __call__(self, value: Int[Array, "..."]) -> Float[Array, "..."]:
         leading = value.shape[: value.ndim - len(self.shape)]
         return self.embedding(value.astype(jnp.int32)).reshape(*leading, self.size)
-
-
-class GridState(Features):
-    """A whole grid with the agent in it: three convolutions over the embedded grid, then the agent's place and heading.
-
-    One number per index, the same for types, states and colours, makes three planes; the agent's cell is a fourth.
-    """
-
-    embedding: Embedding
-    kernels: tuple[Float[Array, "_ _"], ...]  # [9 * inputs, outputs], the 3 x 3 neighbourhood first
-    biases: tuple[Float[Array, "_"], ...]
-    shape: tuple[int, int] = eqx.field(static=True)
-    place: Place | None = eqx.field(static=True)  # where the agent may be, if nothing else moves
-
-    def __init__(self, key: PRNGKeyArray, space: Record):
-        grid, place = space["grid"], space["agent_id_grid"]
-        assert isinstance(grid, Indices)
-        self.shape = (grid.shape[0], grid.shape[1])
-        self.place = place if isinstance(place, Place) and grid.fixed else None
-        embedding_key, *keys = jax.random.split(key, 1 + 2 * len(CHANNELS))
-        self.embedding = Embedding.new(embedding_key, grid.n, 1)
-        kernels, biases, inputs = [], [], 4
-        for i, outputs in enumerate(CHANNELS):
-            bound = (9 * inputs) ** -0.5  # the usual default of convolutions: uniform, by the number of inputs
-            kernels.append(jax.random.uniform(keys[2 * i], (9 * inputs, outputs), minval=-bound, maxval=bound))
-            biases.append(jax.random.uniform(keys[2 * i + 1], (outputs,), minval=-bound, maxval=bound))
-            inputs = outputs
-        self.kernels, self.biases = tuple(kernels), tuple(biases)
-
-    @property
-    def size(self) -> int:
-        return AGENT_SIZE + self.shape[0] * self.shape[1] * CHANNELS[-1]
-
-    def __call__(self, latent: dict[str, Any]) -> Float[Array, "*batch size"]:
-        return jnp.concatenate([latent["agent"], self.seen(latent["grid"], latent["agent_id_grid"])], axis=-1)
-
-    def seen(self, grid: Array, marked: Array) -> Float[Array, "*batch channels"]:
-        """What the convolutions make of a grid `[..., H, W, 3]` and the agent's cell in it, `[..., H, W]`."""
-        embedded = self.embedding(grid.astype(jnp.int32))[..., 0]
-        planes = jnp.concatenate([embedded, marked.astype(jnp.float32)[..., None]], axis=-1)
-        leading = planes.shape[:-3]
-        planes = planes.reshape(-1, *planes.shape[-3:])
-        for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            planes = jax.nn.relu(layer(planes, kernel, bias))
-        return planes.reshape(*leading, self.size - AGENT_SIZE)
-
-    def project_beside(
-        self,
-        others: Float[Array, "*batch others"] | None,
-        value: dict[str, Any],
-        weight: Float[Array, "inputs width"],
-        *,
-        whole_episodes: bool,
-    ) -> Float[Array, "*batch width"]:
-        """If only the agent moves, an episode has no more different grids than cells that were visited."""
-        marked = value["agent_id_grid"]
-        if self.place is None or marked.ndim != 4 or not whole_episodes:
-            return super().project_beside(others, value, weight, whole_episodes=whole_episodes)
-        T, E, H, W = marked.shape
-        inner = self.place.inner(marked).reshape(T, E, -1) > 0
-        cells = self.place.inner(np.arange(H * W).reshape(H, W)).reshape(-1)
-        grids = self.embedding(value["grid"][0].astype(jnp.int32))[..., 0]
-        beside = value["agent"] if others is None else jnp.concatenate([others, value["agent"]], axis=-1)
-        convolutions = Convolutions(self.kernels, self.biases)
-        read = grid_product(convolutions, weight, grids, beside.reshape(T * E, -1), visits(inner, cells))
-        return read.reshape(T, E, -1)
 
 
 class Expected(Features):

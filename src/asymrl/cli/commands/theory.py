@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from asymrl.cli.commands.report_command import check_page
+from asymrl.cli.commands.theory_text import WIDTH, horizon_note, optimum_text, verdict_lines
 from asymrl.cli.output import print_json, progress_line
 from asymrl.cli.usage import AsJson, UsageError, check_writable, select_run, user_errors, world_named
 
@@ -19,16 +20,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from asymrl.audit import Audit
-    from asymrl.solvers import Solution, Verdict
+    from asymrl.solvers import Solution
     from asymrl.solvers.deadline import Deadline
-    from asymrl.solvers.verdict import StateCritic, WorstHistory
     from asymrl.theory import Analysis, ReadingWorth
     from asymrl.worlds.pomdp import Pomdp
 
-WIDTH = 100
 Learner = Literal["a2c", "ppo", "dqn", "adqn", "adqn-vr", "adqn-state", "adqn-state-vr", "adqn-short", "adqn-short-vr"]
-TARGETS = {"td0": "TD(0)", "td-lambda": "TD(lambda)", "mc": "Monte-Carlo"}
-ACTORS = {"td0": "one step", "td-lambda": "TD(lambda)", "mc": "returns"}
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class Theory:
             returns = references_for(analysis.pomdp, analysis.horizon, best, deadline)
             verdict = examine(analysis, self.policy, returns, self.depth)
             told = self._told(analysis)
-            lines = list(_lines(verdict, told, meanings))
+            lines = list(verdict_lines(verdict, told, meanings))
             if self.output is not None:
                 self._save_figure(self.output, analysis)
             if self.report is not None:
@@ -119,8 +116,8 @@ class Theory:
 
             print(*good_bad_steps(analysis.pomdp.discount), "", sep="\n")
         if analysis.horizon < horizon:
-            print(_optimum(pomdp, horizon, whole))
-            print(_shortened(horizon, analysis.horizon))
+            print(optimum_text(pomdp, horizon, whole))
+            print(horizon_note(horizon, analysis.horizon))
         print("\n".join(lines))
         if audit is not None:
             print("", *audit.report(self.depth), sep="\n")
@@ -136,7 +133,7 @@ class Theory:
             known = {"world": pomdp.name, "horizon": horizon, "discount": pomdp.discount}
             print_json(known | {"returns": {name: asdict(each) for name, each in returns.items()}, "problem": why})
             return 1
-        print(_optimum(pomdp, horizon, best))
+        print(optimum_text(pomdp, horizon, best))
         print("Reference returns: " + ", ".join(f"{name} {value}" for name, value in returns.items()))
         print("", *textwrap.wrap(f"The policy {self.policy} could not be analysed. {why}.", WIDTH), sep="\n")
         return 1
@@ -165,7 +162,7 @@ class Theory:
             print_json(found.to_json())
             return 0
         if self.horizon is None and found.horizon < (limit := self._steps(pomdp.time_limit)):
-            print(_shortened(limit, found.horizon))
+            print(horizon_note(limit, found.horizon))
         print(*lines(found, WIDTH), sep="\n")
         return 0
 
@@ -246,78 +243,3 @@ class Theory:
         if not self.horizon >= 1 or (math.isfinite(self.horizon) and self.horizon != int(self.horizon)):
             raise UsageError(f"--horizon {self.horizon:g}: expected a whole number of at least 1, or inf")
         return self.horizon
-
-
-def _optimum(pomdp: Pomdp, horizon: float, best: Solution) -> str:
-    limit = "no time limit" if math.isinf(horizon) else f"{horizon:g} actions at most"
-    value = f"{best.low:.5g}" if best.kind == "exact" else f"between {best.low:.5g} and {best.high:.5g}"
-    return f"{pomdp.name}, {limit}, discount {pomdp.discount:g}\nOptimal return: {value}\nFound by {best.how}"
-
-
-def _shortened(limit: float, horizon: float) -> str:
-    episodes = "Episodes without a time limit" if math.isinf(limit) else f"Whole episodes of {limit:g} actions"
-    return f"{episodes} do not fit; this is about the first {horizon:g}. Choose another number with --horizon.\n"
-
-
-def _lines(verdict: Verdict, told: Sequence[ReadingWorth], meanings: dict[str, str]) -> Iterator[str]:
-    from asymrl.report.reading_table import reading_lines, remarks
-
-    limit = "no time limit" if verdict.horizon is None else f"{verdict.horizon} actions at most"
-    yield f"{verdict.world}, policy {verdict.policy}, {limit}, discount {verdict.discount:g}"
-    exact = f" ± {verdict.return_error:.2g}" if verdict.return_error > 1e-9 else ""
-    yield f"Expected return: {verdict.expected_return:.4f}{exact}" + (
-        f" (histories with {100 * verdict.followed:.1f} % of the probability followed)" if verdict.followed < 1 else ""
-    )
-    yield "Reference returns: " + ", ".join(f"{name} {value}" for name, value in verdict.returns.items())
-    yield ""
-    yield from textwrap.wrap(
-        f"Is V(s) defined? {'Yes.' if verdict.V_s_defined else 'No.'} {verdict.V_s_explanation}",
-        WIDTH,
-        break_on_hyphens=False,
-    )
-    yield ""
-    yield f"{'targets of V(s)':<18}{'actor uses':<16}{'value bias':>11}{'gradient error':>16}{'cosine':>9}"
-    for critic in verdict.critics:
-        yield _row(critic)
-    if any(critic.value_bias is None for critic in verdict.critics):
-        yield "Value biases (-) need a list of all beliefs, which are too many here; a smaller --horizon may have them."
-    yield ""
-    for critic in verdict.critics[:1]:
-        yield from _places(critic, endless=verdict.horizon is None)
-    if verdict.variance is not None:
-        v = verdict.variance
-        yield (
-            f"Variance of one episode's gradient estimate: V(h) {v.h:.4g}, V(h, s) {v.hs:.4g}, "
-            f"V(h, s) with s resampled {v.resampled:.4g}"
-        )
-        yield f"Mean variance of V(h, s) given h: {v.state_variance:.4g}"
-    yield ""
-    yield from reading_lines([*verdict.readings, *(each for each in told if each not in verdict.readings)])
-    for each in told:
-        yield from remarks(each)
-    yield from (f"{name}: {meaning}" for name, meaning in meanings.items())
-    yield ""
-    yield "Would a privileged critic help here, and which?"
-    yield from textwrap.wrap(verdict.advice, WIDTH, break_on_hyphens=False)
-
-
-def _row(critic: StateCritic) -> str:
-    from asymrl.report.reading_table import cosine, percent
-
-    bias = "-" if critic.value_bias is None else f"{critic.value_bias:.4g}"
-    error, angle = percent(critic.gradient_error), cosine(critic.gradient_cosine)
-    return f"{TARGETS[critic.targets]:<18}{ACTORS[critic.estimator]:<16}{bias:>11}{error:>16}{angle:>9}"
-
-
-def _places(critic: StateCritic, endless: bool) -> Iterator[str]:
-    # Without a horizon a belief may come back, and its weight is the expected number of visits, discounted.
-    weight = "discounted visits" if endless else "probability"
-
-    def words(worst: WorstHistory) -> str:
-        return f"after {worst.history} ({weight} {worst.probability:.3g})"
-
-    if (value := critic.worst_value) is not None:
-        yield f"TD(0) misjudges the value by {value.amount:+.4g} {words(value)}"
-    if (gradient := critic.worst_gradient) is not None:
-        verb = "favours" if gradient.amount > 0 else "discourages"
-        yield f"TD(0) {verb} {gradient.action} by {abs(gradient.amount):.4g} too much {words(gradient)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -23,13 +22,21 @@ from asymrl.worlds.checking.sampling import (
     trace_functions,
     walk_on_table,
 )
+from asymrl.worlds.checking.value_problems import (
+    at_index,
+    first_difference,
+    shape_problem,
+    shape_text,
+    stacked,
+    stacked_space,
+    state_problem,
+    value_text,
+)
 from asymrl.worlds.deterministic import deterministic_table
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import (
-    Box,
     Discrete,
     Indices,
-    MultiDiscrete,
     Record,
     Space,
     action_problem,
@@ -37,9 +44,6 @@ from asymrl.worlds.spaces import (
 )
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
-
-# Different compilations may round sums differently.
-TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -141,16 +145,16 @@ class _Checker:
             ("observe", env.observation_space, shapes.observation),
             ("latent", env.latent_space, shapes.latent),
         ):
-            if problem := _shape_problem(space, given):
+            if problem := shape_problem(space, given):
                 self.fail(f"the result of {what} {problem}, as its space declares")
         for what, expected, given in (
             ("reward", np.float32, shapes.step.reward),
             ("terminated", np.bool_, shapes.step.terminated),
         ):
             if given.shape != () or given.dtype != expected:
-                self.fail(f"step returns a {what} {_shown(given)}, expected {_shown(np.zeros((), expected))}")
+                self.fail(f"step returns a {what} {shape_text(given)}, expected {shape_text(np.zeros((), expected))}")
         for what, given in (("step", shapes.step.state), ("from_latent", shapes.state_from_latent)):
-            if problem := _state_problem(shapes.state, given):
+            if problem := state_problem(shapes.state, given):
                 self.fail(f"{what} returns a different kind of state than reset: {problem}")
 
     def check_spaces(self, samples: Samples) -> None:
@@ -164,19 +168,21 @@ class _Checker:
             values = to_numpy(self._call(f"the signal {name!r}", jax.vmap(signal.of), latents))
             self._check_space(f"signal {name!r}", signal.space, values, latents)
         for i in np.unique(samples.same_latent).tolist():
-            if problem := self._call("latent_problem", env.latent_problem, _at(latents, i)):
+            if problem := self._call("latent_problem", env.latent_problem, at_index(latents, i)):
                 self.fail(f"latent_problem refuses {self.describe(latents, i)}, which the world reached: {problem}")
 
     def _check_space(self, what: str, space: Space, values: Any, latents: Any, *, axes: int = 1) -> None:
         """Each value belongs to a state with its latent (1 axis), or to a state and an action (2 axes)."""
         lead = jax.tree.leaves(values)[0].shape[:axes]
-        if _stacked(space, lead).problem(values) is None:
+        if stacked_space(space, lead).problem(values) is None:
             return
         for index in np.ndindex(*lead):
-            value = _at(values, index)
+            value = at_index(values, index)
             if problem := space.problem(value):
                 where = self.describe(latents, *index)
-                self.fail(f"the {what} is outside its space in {where}: it {problem}; the whole value: {_short(value)}")
+                self.fail(
+                    f"the {what} is outside its space in {where}: it {problem}; the whole value: {value_text(value)}"
+                )
 
     def check_fixed(self, samples: Samples) -> None:
         space = self.env.latent_space
@@ -185,7 +191,7 @@ class _Checker:
                 continue
             after = samples.outcomes.latent[name]
             before = np.broadcast_to(samples.latents[name][:, None], after.shape)
-            if where := _difference(before, after, axes=2):
+            if where := first_difference(before, after, axes=2):
                 place = self.describe(samples.latents, *where)
                 self.fail(f"{name!r} is declared fixed during an episode, but changes in {place}")
 
@@ -199,41 +205,41 @@ class _Checker:
         env, size = self.env, len(samples.start_keys)
         begin_alone = quick_jit(lambda keys, i: begin(env, keys[i]))
         few = min(size, 8)
-        alone = _stack([begin_alone(samples.start_keys, i) for i in range(few)])
+        alone = stacked([begin_alone(samples.start_keys, i) for i in range(few)])
         together = samples.starts, samples.first_observations, samples.start_latents
         for name, one, other in zip(("reset", "first_observation", "latent"), alone, together, strict=True):
-            if where := _difference(one, _at(other, slice(few)), axes=1):
+            if where := first_difference(one, at_index(other, slice(few)), axes=1):
                 place = self.describe(samples.start_latents, *where)
                 self.fail(f"{name} gives different results with and without vmap for the same key in {place}")
 
         tried = [action_to_try(env, i) for i in range(action_count(env))]
-        act_alone = quick_jit(lambda keys, states, i, action: act(env, keys[i], _at(states, i), action))
+        act_alone = quick_jit(lambda keys, states, i, action: act(env, keys[i], at_index(states, i), action))
         different = np.unique(samples.same_latent)
         some = different[np.linspace(0, different.size - 1, 8).astype(int)].tolist()
         alone = []
         for batch, i in (divmod(k, size) for k in some):
             keys, states = samples.batch_keys[batch], samples.batches[batch]
-            alone.append(_stack([act_alone(keys, states, i, action) for action in tried]))
-        alone = _stack(alone)
-        together = _at(samples.outcomes, some)
+            alone.append(stacked([act_alone(keys, states, i, action) for action in tried]))
+        alone = stacked(alone)
+        together = at_index(samples.outcomes, some)
         for name, part in (("step", slice(0, 3)), ("observe", slice(3, 4)), ("latent", slice(4, 5))):
-            if where := _difference(alone[part], together[part], axes=2):
+            if where := first_difference(alone[part], together[part], axes=2):
                 place = self.describe(samples.latents, some[where[0]], where[1])
                 self.fail(f"{name} gives different results with and without vmap for the same key in {place}")
 
     def check_latents(self, samples: Samples) -> None:
         outcomes, leader = samples.outcomes[1:], samples.same_latent
         advice = "; make latent() include everything that matters"
-        if where := _difference(outcomes, _at(outcomes, leader), axes=2):
+        if where := first_difference(outcomes, at_index(outcomes, leader), axes=2):
             place = self.describe(samples.latents, *where)
             self.fail(
                 "the latent does not determine the future: the world reached two states with the same latent, but "
                 f"a different reward, end, observation or next latent in {place}{advice}"
             )
-        if where := _difference(samples.latents, samples.latents_again, axes=1):
-            place, again = self.describe(samples.latents, *where), _short(_at(samples.latents_again, where))
+        if where := first_difference(samples.latents, samples.latents_again, axes=1):
+            place, again = self.describe(samples.latents, *where), value_text(at_index(samples.latents_again, where))
             self.fail(f"from_latent does not undo latent in {place}; it gives {again}")
-        if where := _difference(outcomes, samples.outcomes_again[1:], axes=2):
+        if where := first_difference(outcomes, samples.outcomes_again[1:], axes=2):
             place = self.describe(samples.latents, *where)
             self.fail(
                 "the latent does not determine the future: the state made by from_latent has a different reward, "
@@ -245,101 +251,32 @@ class _Checker:
         table = self._call("deterministic_table", deterministic_table, self.env)
         if table is None:
             return False
-        start = jax.eval_shape(lambda starts: _at(starts, 0), samples.starts)
-        if problem := _state_problem(
+        start = jax.eval_shape(lambda starts: at_index(starts, 0), samples.starts)
+        if problem := state_problem(
             start, self._call("deterministic_table", jax.eval_shape, table.at, start, np.int32(0))
         ):
             self.fail(f"the function at of deterministic_table returns a different kind of state than reset: {problem}")
         walked = self._call("deterministic_table", walk_on_table, self.env, table, samples, steps, seed)
-        if where := _difference(walked.first_by_table, walked.first_by_world, axes=1):
+        if where := first_difference(walked.first_by_table, walked.first_by_world, axes=1):
             place = self.describe(samples.start_latents, *where)
             self.fail(f"deterministic_table says another first observation than first_observation in {place}")
         for name in ("latent", "reward", "terminated", "observation"):
             # What is seen after an end belongs to the next episode, and may be left to chance.
             matters = walked.valid & ~walked.by_world.terminated if name == "observation" else walked.valid
-            tabled, world = (_at(getattr(came, name), matters) for came in (walked.by_table, walked.by_world))
-            if where := _difference(tabled, world, axes=1):
+            tabled, world = (at_index(getattr(came, name), matters) for came in (walked.by_table, walked.by_world))
+            if where := first_difference(tabled, world, axes=1):
                 (i,) = where
-                place = self.describe(_at(walked.latents, matters), i, int(walked.actions[matters][i]))
+                place = self.describe(at_index(walked.latents, matters), i, int(walked.actions[matters][i]))
                 self.fail(f"deterministic_table says another {name} than step and observe in {place}")
         return True
 
     def describe(self, latents: Any, i: int, action: int | None = None) -> str:
-        env, latent = self.env, _at(latents, i)
+        env, latent = self.env, at_index(latents, i)
         if isinstance(env, FiniteWorld):
             shown = f"state {latent} ({env.state_names[latent]})"
         else:
-            shown = f"the state with latent {_short(latent)}"
+            shown = f"the state with latent {value_text(latent)}"
         if action is None:
             return shown
         text = env.action_text(action_to_try(env, action))
         return f"{shown}, action " + (f"{action} ({text})" if isinstance(env.action_space, Discrete) else text)
-
-
-def _shape_problem(space: Space, given: Any) -> str | None:
-    """Why an array of this shape and dtype cannot be in a space, or None."""
-    if isinstance(space, Record):
-        names = [name for name, _ in space.items()]
-        if not isinstance(given, dict) or set(given) != set(names):
-            return f"is {_shown(given)}, expected a dictionary with the keys {', '.join(names)}"
-        problems = ((name, _shape_problem(part, given[name])) for name, part in space.items())
-        return next((f"at {name!r} {problem}" for name, problem in problems if problem), None)
-    expected = jax.ShapeDtypeStruct(space.shape, space.dtype)
-    if getattr(given, "shape", None) != expected.shape or given.dtype != expected.dtype:
-        return f"is {_shown(given)}, expected {_shown(expected)}"
-    return None
-
-
-def _state_problem(expected: Any, given: Any) -> str | None:
-    if jax.tree.structure(expected) != jax.tree.structure(given):
-        return f"{jax.tree.structure(given)}, expected {jax.tree.structure(expected)}"
-    pairs = zip(jax.tree.leaves_with_path(expected), jax.tree.leaves(given), strict=True)
-    for (path, one), other in pairs:
-        if (one.shape, one.dtype) != (other.shape, other.dtype):
-            name = jax.tree_util.keystr(path) or "it"
-            return f"{name} is {_shown(other)}, expected {_shown(one)}"
-    return None
-
-
-def _stacked(space: Space, lead: tuple[int, ...]) -> Space:
-    """The space of arrays of values, with these leading axes."""
-    if isinstance(space, Record):
-        return Record(tuple((name, _stacked(part, lead)) for name, part in space.items()))
-    if isinstance(space, Box):
-        return Box((*lead, *space.shape), space.low, space.high)
-    if isinstance(space, Indices):
-        return dataclasses.replace(space, shape=(*lead, *space.shape))
-    if isinstance(space, MultiDiscrete):  # dtypes have been checked before
-        return Box((*lead, *space.shape), 0.0, tuple(size - 1.0 for size in space.sizes))
-    return Indices(space.n, lead)
-
-
-def _difference(one: Any, other: Any, *, axes: int) -> tuple[int, ...] | None:
-    """The first index, counting `axes` axes, at which two trees of arrays differ, or None."""
-    for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        if np.array_equal(left, right):
-            continue
-        apart = ~np.isclose(left.astype(float), right.astype(float), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
-        apart = apart.reshape(*apart.shape[:axes], -1).any(-1)
-        if apart.any():
-            return tuple(int(i) for i in np.argwhere(apart)[0])
-    return None
-
-
-def _stack(results: list[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *map(to_numpy, results))
-
-
-def _at(tree: Any, index: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf[index], tree)
-
-
-def _shown(value: Any) -> str:
-    if hasattr(value, "dtype"):
-        return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
-    return f"a {type(value).__name__}"
-
-
-def _short(value: Any) -> str:
-    with np.printoptions(precision=4, threshold=32, edgeitems=4):
-        return " ".join(str(value).split())
