@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import random
 from typing import Any
 
 import gymnasium
@@ -59,9 +59,13 @@ class Timed(Cups):
 
 
 class Unseeded(Cups):
+    """Draws without its seed; in turns, as two draws of a generator may be equal."""
+
+    draws = itertools.cycle((0, 1))
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         super().reset(seed=seed)
-        self.cup = random.randrange(2)
+        self.cup = next(self.draws)
         return self.cup, self.told()
 
 
