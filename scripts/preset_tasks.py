@@ -96,7 +96,7 @@ TASKS = {
         random=0.25, best=0.97, others_first=True,
     ),
     "pixels": Task(
-        **_example("pixels"), steps=40_000, preset="ppo-image", title="MiniGrid Empty-Random-5x5 in pixels",
+        **_example("pixels"), steps=30_000, preset="ppo-image", title="MiniGrid Empty-Random-5x5 in pixels",
         random=0.31, best=0.96,
     ),
     "autoencode": Task(

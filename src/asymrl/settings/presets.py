@@ -60,7 +60,9 @@ PRESETS: dict[str, Preset] = {
         },
     ),
     "ppo-image": Preset(
-        "ppo", "small images, discrete actions", {**_PPO, "learning_rate": 1e-3, "entropy_weight": 0.01}
+        "ppo",
+        "small images, discrete actions: MiniGrid in pixels",
+        {**_PPO, "learning_rate": 1e-3, "entropy_weight": 0.01, "shared_memory": True},
     ),
     "a2c-short": Preset(
         "a2c",
