@@ -31,7 +31,11 @@ NEEDED = ("task", "arm", "method", "seed", "steps", "return", "seconds", "settin
 
 
 def collect(folder: Path, record: Path = RECORD) -> None:
-    """Adds the results in a folder to the record; a run that is there already is replaced."""
+    """Adds the results in a folder to the record.
+
+    A run that is there already is replaced; one with other steps than its task has now is dropped, unless it belongs to
+    the search.
+    """
     there = {_key(each): each for each in records(record)} if record.exists() else {}
     for path in sorted(folder.glob("*.json")):
         each = {name: value for name, value in json.loads(path.read_text()).items() if name in NEEDED}
@@ -40,6 +44,7 @@ def collect(folder: Path, record: Path = RECORD) -> None:
             each["settings"] = _chosen(each["settings"])
             each["arm"] = preset_of(each) or each["arm"]
         there[_key(each)] = each
+    there = {key: run for key, run in there.items() if _is_current(run) or run["seed"] == SEARCH_SEED}
     record.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(there[key]) for key in sorted(there)]
     record.write_text("[\n" + ",\n".join(lines) + "\n]\n")
@@ -76,12 +81,16 @@ def _chosen(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in kept.items() if name not in of_task}
 
 
+def _is_current(run: dict[str, Any]) -> bool:
+    return run["steps"] == TASKS[run["task"]].steps
+
+
 def _key(run: dict[str, Any]) -> tuple[Any, ...]:
     return run["task"], run["arm"], run["method"], run["seed"]
 
 
 def cell(runs: list[dict[str, Any]]) -> str:
-    """Mean return with its 95 % interval after Student, and the number of runs."""
+    """Mean return with its 95 % interval after Student, and the number of runs; of two runs, both returns."""
     if not runs:
         return ""
     values = np.asarray([run["return"] for run in runs])
@@ -89,6 +98,8 @@ def cell(runs: list[dict[str, Any]]) -> str:
     mean, error = mean_and_error(values)
     if len(values) == 1:
         return f"{mean:.{digits}f} (1 run)"
+    if len(values) == 2:
+        return " and ".join(f"{value:.{digits}f}" for value in np.sort(values))
     reach = float(error) * stats.t.ppf(0.975, len(values) - 1)
     return f"{mean:.{digits}f} [{mean - reach:.{digits}f}, {mean + reach:.{digits}f}] ({len(values)})"
 
@@ -96,7 +107,7 @@ def cell(runs: list[dict[str, Any]]) -> str:
 def of(runs: list[dict[str, Any]], task: str, arm: str, method: str) -> list[dict[str, Any]]:
     """The runs of an arm with the steps of the task; those of the search only if there are no others."""
     own = [run for run in runs if (run["task"], run["arm"], run["method"]) == (task, arm, method)]
-    own = [run for run in own if run["steps"] == TASKS[task].steps]
+    own = [run for run in own if _is_current(run)]
     return [run for run in own if run["seed"] != SEARCH_SEED] or own
 
 

@@ -26,8 +26,9 @@ def test_a_run_of_a_preset_has_its_settings():
 def test_a_cell_has_a_mean_and_its_interval():
     assert cell([]) == ""
     assert cell([{"return": 0.5}]) == "0.50 (1 run)"
-    # Two values 1 apart: the standard error is 0.5, and Student's factor with one degree of freedom 12.706.
-    assert cell([{"return": 0.0}, {"return": 1.0}]) == "0.50 [-5.85, 6.85] (2)"
+    assert cell([{"return": 1.0}, {"return": 0.0}]) == "0.00 and 1.00"
+    # Three values with the standard error 1, and Student's factor with two degrees of freedom, 4.303.
+    assert cell([{"return": 3.0**0.5 * k} for k in (-1, 0, 1)]) == "0.00 [-4.30, 4.30] (3)"
 
 
 @pytest.mark.parametrize("name", TASKS)
