@@ -168,3 +168,9 @@ def test_a_link_out_of_the_folder_is_not_followed(store: Store, tmp_path: Path):
     page = LivePage(store.path).page().body.decode()
     assert "a secret" not in page
     assert "manifest.json: a link to a file outside of this folder" in page
+
+
+def test_links_in_a_circle_are_not_followed(tmp_path: Path):
+    (tmp_path / "sessions.json").symlink_to("sessions.json")
+    (tmp_path / "metrics.parquet").symlink_to("/dev/zero")
+    assert "metrics.parquet: a link to a file outside" in LivePage(tmp_path, Clock(0.0)).page().body.decode()

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from asymrl.export.memory_graph import carry_slots, memory_step, unsupported
+from asymrl.export.module_graph import module_operators
 from asymrl.export.operator_graph import (
     ACTION,
     INT64,
@@ -32,6 +33,8 @@ from asymrl.models.layers import Embedding
 from asymrl.models.normalised import LARGEST, Normalised
 from asymrl.models.pictures import PictureFeatures
 from asymrl.models.symbols import SymbolFeatures
+from asymrl.models.user_modules import UserFeatures, example
+from asymrl.worlds.spaces import Box, Image, Record, Space
 
 
 def build_graph(actor: Actor) -> OperatorGraph:
@@ -202,6 +205,20 @@ def _(phi: EntryFeatures, graph: OperatorGraph, path: tuple[str, ...]) -> str:
         table = graph.weight(f"{value}/{i}/table", part.vectors())
         features.append(graph.apply("Gather", table, graph.columns(value, f"{value}/{i}/place", i), axis=0))
     return graph.apply("Concat", *features, axis=-1)
+
+
+@_observed.register
+def _(phi: UserFeatures, graph: OperatorGraph, path: tuple[str, ...]) -> str:
+    inputs = _parts_of(phi.space, graph, path)
+    (features,) = module_operators(graph, phi.name, phi.module, [inputs], [example(phi.space)])
+    return features
+
+
+def _parts_of(space: Space, graph: OperatorGraph, path: tuple[str, ...]) -> Any:
+    """The parts of the observation that a module of the user's own reads."""
+    if isinstance(space, Record):
+        return {name: _parts_of(part, graph, (*path, name)) for name, part in space.items()}
+    return graph.part(path, space.shape, "float32" if isinstance(space, Box | Image) else "int64")
 
 
 @_observed.register

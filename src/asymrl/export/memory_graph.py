@@ -5,17 +5,16 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Array
 
-from asymrl.export.operator_graph import (
-    OperatorGraph,
-    linear_layer,
-)
+from asymrl.export.module_graph import module_operators
+from asymrl.export.operator_graph import OperatorGraph, linear_layer
 from asymrl.models.memories.attention import Attention
 from asymrl.models.memories.compound import Stack, Window
 from asymrl.models.memories.memory import Feedforward, Gru, Lstm, Memory, Rnn
-from asymrl.models.user_modules import UserFeatures, UserMemory
+from asymrl.models.user_modules import UserMemory
 
 Carry = Any  # names of values, nested as in the memory's own carry
 
@@ -36,7 +35,17 @@ def carry_slots(memory: Memory, graph: OperatorGraph, name: str, inputs: int) ->
             return tuple(carry_slots(layer, graph, f"{name}/{i}", widths[i]) for i, layer in enumerate(memory.layers))
         case Feedforward():
             return ()
+        case UserMemory():
+            return tuple(graph.slot(f"{name}/{i}", leaf.shape) for i, leaf in enumerate(_initial(memory)))
     raise unsupported(memory)
+
+
+def _initial(memory: UserMemory) -> list[np.ndarray]:
+    """What a memory of the user's own knows before its first input. In a file it is kept as a difference from that."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(memory.module.initial())]
+    if not all(np.issubdtype(leaf.dtype, np.floating) for leaf in leaves):
+        raise ValueError(f"a policy with {memory.name} cannot be exported: its state has numbers that are not floats")
+    return leaves
 
 
 def _empty_carry(memory: Memory, graph: OperatorGraph) -> Carry:
@@ -50,6 +59,9 @@ def _empty_carry(memory: Memory, graph: OperatorGraph) -> Carry:
             return ()
         case Lstm():
             return (_zeros(graph, memory.size),) * 2
+        case UserMemory():
+            first = enumerate(_initial(memory))
+            return tuple(graph.weight(f"{memory.name}/zeros/{i}", np.zeros((1, *x.shape), x.dtype)) for i, x in first)
     return _zeros(graph, memory.size)
 
 
@@ -132,6 +144,19 @@ def _(memory: Window, graph: OperatorGraph, name: str, carry: Carry, x: str) -> 
 
 
 @memory_step.register
+def _(memory: UserMemory, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
+    first, structure = _initial(memory), jax.tree.structure(memory.module.initial())
+    starts = [graph.weight(f"{memory.name}/initial/{i}", leaf[None]) for i, leaf in enumerate(first)]
+    state = [graph.apply("Add", *pair) for pair in zip(carry, starts, strict=True)]
+    x = linear_layer(graph, f"{name}/layer", memory.layer, x)
+    shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in first]
+    inputs = jax.tree.unflatten(structure, state), x
+    examples = jax.tree.unflatten(structure, shapes), jax.ShapeDtypeStruct((memory.size,), np.float32)
+    *after, features = module_operators(graph, memory.name, memory.module.step, inputs, examples)
+    return tuple(graph.apply("Sub", *pair) for pair in zip(after, starts, strict=True)), features
+
+
+@memory_step.register
 def _(memory: Stack, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
     after = []
     for i, (layer, part) in enumerate(zip(memory.layers, carry, strict=True)):
@@ -153,7 +178,4 @@ def _recurrent(graph: OperatorGraph, name: str, memory: Rnn | Lstm, hidden: str,
 
 def unsupported(part: Any) -> ValueError:
     """The error for a part of a network that has no graph."""
-    if isinstance(part, UserFeatures | UserMemory):
-        how = "only asymrl.Policy, which needs that file, can act with it"
-        return ValueError(f"a policy with {part.name}, a module of your own, cannot be exported; {how}")
     return ValueError(f"a policy with {type(part).__name__} cannot be exported; add it to asymrl/export/actor_graph.py")

@@ -1,6 +1,7 @@
 """A trained policy in NumPy. This file needs nothing else: copy it next to `policy.npz`."""
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ OPERATORS = {  # the ONNX operators that policies consist of
     "Add": np.add,
     "Clip": np.clip,
     "AveragePool": _average_pool,
-    "Cast": lambda x, to: x.astype({1: np.float32, 7: np.int64}[to]),
+    "Cast": lambda x, to: x.astype({1: np.float32, 7: np.int64, 9: bool}[to]),
     "Conv": _convolution,
     "Concat": lambda *xs, axis: np.concatenate(xs, axis),
     "Expand": lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape))),
@@ -48,6 +49,32 @@ OPERATORS = {  # the ONNX operators that policies consist of
     "Sub": np.subtract,
     "Tanh": np.tanh,
     "Transpose": lambda x, perm: x.transpose(perm),
+    # Those of modules of the user's own.
+    "Abs": np.abs,
+    "And": np.logical_and,
+    "Ceil": np.ceil,
+    "Cos": np.cos,
+    "Div": np.divide,
+    "Equal": np.equal,
+    "Erf": lambda x: np.vectorize(math.erf, otypes=[np.float32])(x),
+    "Exp": np.exp,
+    "Floor": np.floor,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "Log": np.log,
+    "Neg": np.negative,
+    "Not": np.logical_not,
+    "Or": np.logical_or,
+    "Pow": np.power,
+    "ReduceMax": lambda x, axes, keepdims: x.max(tuple(axes), keepdims=bool(keepdims)),
+    "ReduceMin": lambda x, axes, keepdims: x.min(tuple(axes), keepdims=bool(keepdims)),
+    "ReduceSum": lambda x, axes, keepdims: x.sum(tuple(axes), keepdims=bool(keepdims)),
+    "Sign": np.sign,
+    "Sin": np.sin,
+    "Sqrt": np.sqrt,
+    "Where": np.where,
 }
 
 

@@ -16,7 +16,7 @@ from asymrl.models.layers import Linear
 PREVIOUS_ACTION, LOGITS, PROBABILITIES = "previous_action", "logits", "probabilities"
 MEAN, SPREAD = "mean", "spread"  # of actions that are vectors of numbers, where -1 and 1 are the bounds
 ACTION = "action"  # the means in the units of the environment, within its bounds
-INT64 = 7  # the number of this type in ONNX
+FLOAT, INT64, BOOL = 1, 7, 9  # the numbers of these types in ONNX
 VALUES = "values"  # of the actions, where the best one is taken
 
 
@@ -61,6 +61,7 @@ class OperatorGraph:
         self.slots: list[Slot] = []
         self.results: dict[str, int] = {}  # the outputs that describe the policy, and how many numbers each has
         self.entries: int | None = None  # how many entries an action has, if it is a vector
+        self.has_modules = False  # of the user's own
         self._values = 0
 
     def weight(self, name: str, numbers: ArrayLike) -> str:

@@ -107,7 +107,7 @@ def save_npz(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
     """Writes the weights as NumPy arrays and the list of operators as JSON among them, under `about`."""
     description = {
         "format": "asymrl policy",
-        # Programs that read version 1 know a single choice only, those of version 2 no units and no pictures.
+        # Programs that read version 1 know a single choice only, those of version 2 no units, pictures or modules.
         "version": NPZ_VERSION if _is_new(graph) else 2 if VALUES in graph.results or graph.entries else 1,
         **_description(graph, facts),
         "nodes": graph.nodes,
@@ -121,7 +121,7 @@ def save_npz(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
 
 
 def _is_new(graph: OperatorGraph) -> bool:
-    return ACTION in graph.results or any(node.operator == "Conv" for node in graph.nodes)
+    return ACTION in graph.results or graph.has_modules or any(node.operator == "Conv" for node in graph.nodes)
 
 
 def save_onnx(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:

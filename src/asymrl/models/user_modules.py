@@ -44,12 +44,16 @@ class UserFeatures(Features):
     def size(self) -> int:
         return self.count
 
+    @property
+    def module(self) -> Any:
+        return eqx.combine(self.arrays, self.rest)
+
     def __call__(self, value: Any) -> Float[Array, "*batch size"]:
         value = only(self.space, value)
         leaf, shape = jax.tree.leaves(value)[0], jax.tree.leaves(example(self.space))[0].shape
         leading = leaf.shape[: leaf.ndim - len(shape)]
         rows = jax.tree.map(lambda part: part.reshape(-1, *part.shape[len(leading) :]), value)
-        features = jax.vmap(eqx.combine(self.arrays, self.rest))(rows)
+        features = jax.vmap(self.module)(rows)
         return features.reshape(*leading, self.size).astype(jnp.float32)
 
 

@@ -6,6 +6,7 @@ The page asks for `/data.json` every few seconds and gives each section what is 
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -81,8 +82,9 @@ def _report(title: str, subtitle: str, sections: Sequence[Section]) -> LiveRepor
 
 def _refuse_links(folder: Path) -> None:
     """Raises RunError if a file of the folder is a link to somewhere else, which is not to be served."""
+    whole = Path(os.path.realpath(folder))
     for path in folder.iterdir() if folder.is_dir() else ():
-        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(whole):  # also of links in a circle
             raise RunError(f"{path.name}: a link to a file outside of this folder, which is not shown; remove it")
 
 

@@ -94,7 +94,7 @@ def training_section(store: Store, table: pl.DataFrame) -> Section:
         parts += ["<h3>Sessions</h3>", table_html(pl.DataFrame([_session(each) for each in held]))]
     if manifest := _json(store.path / MANIFEST):
         about = manifest.pop("what", None)
-        parts += ["<h3>Notes kept with the runs</h3>", *([f"<p>{escape(about)}</p>"] if about else [])]
+        parts += ["<h3>Notes kept with the runs</h3>", *([f"<p>{escape(str(about))}</p>"] if about else [])]
         parts.append(details_html(MANIFEST, facts_html(manifest)))
     return Section("Hardware, versions and times", "training", "\n".join(parts))
 
@@ -127,7 +127,7 @@ def _device(kind: str) -> str:
 
 
 def _versions(versions: Any) -> str:
-    return ", ".join(f"{name} {version}" for name, version in (versions or {}).items())
+    return ", ".join(f"{name} {version}" for name, version in versions.items()) if isinstance(versions, dict) else ""
 
 
 def _json(path: Any) -> dict[str, Any]:

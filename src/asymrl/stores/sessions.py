@@ -15,6 +15,8 @@ from asymrl.reading import read_json
 from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.wording import plural
 
+LARGEST_NUMBER = 1e18  # of seconds or steps
+
 
 class Session(NamedTuple):
     """One training of a store, from start to end."""
@@ -63,9 +65,18 @@ def sessions(folder: Path) -> list[dict[str, Any]]:
         found = read_json(file) if file.exists() or file.is_symlink() else []
     except (OSError, ValueError) as error:
         raise RunError(f"{file}: damaged: {error}; remove it") from error
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+    if not isinstance(found, list) or not all(map(_is_session, found)):
         raise RunError(f"{file}: damaged: it is not a list of sessions; remove it")
     return found
+
+
+def _is_session(data: Any) -> bool:
+    """Whether these can be the data of a session; an entry may be missing, as older versions wrote fewer."""
+    if not isinstance(data, dict):
+        return False
+    numbers = all(isinstance(data.get(name) or 0, int | float) for name in ("seconds", "steps"))
+    finite = numbers and all(abs(data.get(name) or 0) < LARGEST_NUMBER for name in ("seconds", "steps"))
+    return finite and all(isinstance(data.get(name) or {}, dict) for name in ("devices", "versions"))
 
 
 def record(folder: Path, session: Session) -> None:

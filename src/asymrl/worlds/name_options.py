@@ -74,8 +74,8 @@ def parse_value(name: str, text: str) -> Any:
     if text[:1] in ('"', *_OPEN):
         try:
             return json.loads(text)
-        except ValueError as error:
-            raise ValueError(f"world {name!r}: {text} is not JSON: {error}") from None
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"world {name!r:.200}: {text:.200} is not JSON: {error}") from None
     return text
 
 
