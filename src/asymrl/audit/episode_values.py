@@ -1,4 +1,7 @@
-"""The belief and the exact values along one episode of a trained agent, beside what its critic says."""
+"""The belief and the true values along one episode of a trained agent, beside what its critic says.
+
+Values are exact, within bounds, where the likely histories that go on from there fit; elsewhere they are simulated.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,36 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Bool, Float64, Int
 
 from asymrl.agents.playback import Playback
 from asymrl.agents.trained import TrainedRun
+from asymrl.audit.simulated_values import CONTINUATIONS, simulated_state_values, simulated_values
 from asymrl.audit.trained_networks import TrainedActor
 from asymrl.stores.wording import thousands
-from asymrl.theory.analysis import Analysis, analyse
+from asymrl.theory.analysis import Analysis, analyse, as_pomdp
 from asymrl.theory.beliefs import first_belief, next_beliefs
 from asymrl.worlds.finite import FiniteWorld
 
 MASS = 0.99
 MOST_NODES = 10_000  # two or three seconds for a recurrent policy
 TOLERANCE = 0.05  # of the largest reward: a value that is known less well is not shown
+CLOSE = 0.002  # of the largest reward: a value that is known less well is simulated, where that is possible
 STATE_TARGETS = ("mc", "td0", "td-lambda")
 
 
 class EpisodeValues(NamedTuple):
-    """Exact values at the T steps of an episode; NaN where the history was not followed, or not far enough."""
+    """True values at the T steps of an episode; NaN where they are not known."""
 
     V_h: Float64[np.ndarray, "T"]
     V_s: Float64[np.ndarray, "T"]
     """What a critic V(s) is taught by the targets of the run: a mean over all histories that visit the state."""
     V_hs: Float64[np.ndarray, "T"]
-    error: Float64[np.ndarray, "T"]
-    """How far V(h) can be from the truth."""
+    V_h_error: Float64[np.ndarray, "T"]
+    """How far V(h) can be from the truth; where it is simulated, its standard error."""
+    V_hs_error: Float64[np.ndarray, "T"]
+    simulated: Bool[np.ndarray, "T"]
+    """Where V(h) and V(h, s) are simulated."""
 
 
 class ExactPolicy(NamedTuple):
@@ -38,9 +46,12 @@ class ExactPolicy(NamedTuple):
 
     analysis: Analysis | None
     state_values: Float64[np.ndarray, "S"] | None
-    """V(s) of each state, or None if too many episodes leave the histories that were followed."""
+    """V(s) of each state, or None if it is not known."""
     missing: str
-    """Why some or all values are missing; empty if there is no reason."""
+    """Which values are not exact, and why; empty if all are."""
+    simulated: TrainedActor | None = None
+    """The policy, if values that are not known exactly can be simulated."""
+    discount: float = 1.0
 
 
 def exact_policy(
@@ -57,20 +68,35 @@ def exact_policy(
     settings = trained.settings
     policy = TrainedActor(trained.state.actor, greedy=greedy)
     truncation = "bootstrap" if settings.bootstrap_truncated else "end"
+    estimator, parameter = settings.targets
+    kind = estimator if estimator in STATE_TARGETS else "td0"
     try:
         analysis = analyse(
             trained.world, policy, discount=settings.discount, truncation=truncation, mass=mass, limit=limit
         )
-        left_over = analysis.left_over
-        if left_over > 1 - min(mass, MASS):
-            share = f"{left_over:.0%} of its episodes leave the {thousands(limit)} likeliest histories"
-            remedy = "" if greedy else " Those of its most likely actions may be known: asymrl report --greedy."
-            return ExactPolicy(analysis, None, f"Some exact values are missing: {share}.{remedy}")
-        estimator, parameter = settings.targets
-        kind = estimator if estimator in STATE_TARGETS else "td0"
-        return ExactPolicy(analysis, analysis.visit_values(kind, parameter if kind == "td-lambda" else None), "")
     except ValueError as error:  # too many histories, or returns that are not bounded
-        return ExactPolicy(None, None, f"There are no exact values: {error}")
+        return _simulated(trained, policy, kind, None, f"There are no exact values: {error}.")
+    left_over = analysis.left_over
+    if left_over > 1 - min(mass, MASS):
+        share = f"{left_over:.0%} of its episodes leave the {thousands(limit)} likeliest histories"
+        return _simulated(trained, policy, kind, analysis, f"Not all values are exact: {share}.")
+    return ExactPolicy(analysis, analysis.visit_values(kind, parameter if kind == "td-lambda" else None), "")
+
+
+def _simulated(
+    trained: TrainedRun, policy: TrainedActor, kind: str, analysis: Analysis | None, why: str
+) -> ExactPolicy:
+    """A policy whose values are simulated where they are not known exactly."""
+    settings = trained.settings
+    pomdp = as_pomdp(trained.world)
+    if settings.bootstrap_truncated or pomdp.time_limit is None:
+        return ExactPolicy(analysis, None, f"{why} Those that are not are missing.")
+    V_s = None
+    if kind != "td-lambda":
+        V_s = simulated_state_values(pomdp, policy, settings.discount, bootstraps=kind == "td0")
+    how = "The others are means over simulated continuations, ± their standard errors"
+    also = f"; V(s) is from {thousands(CONTINUATIONS)} simulated episodes." if V_s is not None else "."
+    return ExactPolicy(analysis, V_s, f"{why} {how}{also}", policy, settings.discount)
 
 
 def episode_beliefs(world: FiniteWorld, playback: Playback) -> Float64[np.ndarray, "T S"]:
@@ -84,13 +110,35 @@ def episode_beliefs(world: FiniteWorld, playback: Playback) -> Float64[np.ndarra
 
 
 def episode_values(world: FiniteWorld, playback: Playback, exact: ExactPolicy) -> EpisodeValues:
-    """V(h), V(s) and V(h, s) before each action of an episode, as far as they are known to within `TOLERANCE`."""
-    T, analysis = len(playback.actions), exact.analysis
+    """V(h), V(s) and V(h, s) before each action: exact where that is possible to within `TOLERANCE`, or simulated."""
+    T = len(playback.actions)
     states = episode_states(world, playback)[:T]
-    V_h, V_hs, error = (np.full(T, np.nan) for _ in range(3))
     V_s = np.full(T, np.nan) if exact.state_values is None else exact.state_values[states]
+    V_h, V_h_error, V_hs, V_hs_error = _exact_values(playback, states, exact.analysis)
+    close = CLOSE * float(np.abs(world.pomdp().reward).max())
+    wanted = ~((V_h_error <= close) & (V_hs_error <= close))  # NaN is not close
+    if exact.simulated is None or not wanted.any():
+        return EpisodeValues(V_h, V_s, V_hs, V_h_error, V_hs_error, np.zeros(T, bool))
+    beliefs = episode_beliefs(world, playback)
+    drawn = simulated_values(world.pomdp(), exact.simulated, playback, states, beliefs, exact.discount, wanted)
+    return EpisodeValues(
+        V_h=np.where(wanted, drawn.V_h, V_h),
+        V_s=V_s,
+        V_hs=np.where(wanted, drawn.V_hs, V_hs),
+        V_h_error=np.where(wanted, drawn.V_h_error, V_h_error),
+        V_hs_error=np.where(wanted, drawn.V_hs_error, V_hs_error),
+        simulated=wanted,
+    )
+
+
+def _exact_values(
+    playback: Playback, states: Int[np.ndarray, "T"], analysis: Analysis | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """V(h), V(h, s) and how far each can be from the truth, NaN where they are not known to within `TOLERANCE`."""
+    T = len(states)
+    V_h, V_h_error, V_hs, V_hs_error = (np.full(T, np.nan) for _ in range(4))
     if analysis is None:
-        return EpisodeValues(V_h, V_s, V_hs, error)
+        return V_h, V_h_error, V_hs, V_hs_error
     graph, values = analysis.graph, analysis.values
     largest = TOLERANCE * max(float(np.abs(graph.pomdp.reward).max()), 1e-12)
     observations, actions = np.asarray(playback.observations), np.asarray(playback.actions)
@@ -105,10 +153,10 @@ def episode_values(world: FiniteWorld, playback: Playback, exact: ExactPolicy) -
         doubt = float(graph.belief[pairs] @ values.error[pairs])
         here = pairs[graph.state[pairs] == states[t]]
         if doubt <= largest:
-            V_h[t], error[t] = values.V_h[node], doubt
+            V_h[t], V_h_error[t] = values.V_h[node], doubt
         if len(here) and values.error[here[0]] <= largest:
-            V_hs[t] = values.V_hs[here[0]]
-    return EpisodeValues(V_h, V_s, V_hs, error)
+            V_hs[t], V_hs_error[t] = values.V_hs[here[0]], values.error[here[0]]
+    return V_h, V_h_error, V_hs, V_hs_error
 
 
 def episode_states(world: FiniteWorld, playback: Playback) -> Int[np.ndarray, "T1"]:

@@ -30,7 +30,7 @@ def agent_data(trained: TrainedRun, label: str, missing: str) -> dict[str, Any]:
     Args:
         trained: the agent.
         label: its name on the page.
-        missing: why exact values of its policy are missing; empty if none are.
+        missing: which values of its policy are not exact, and why; empty if all are.
     """
     world, finite = trained.world, isinstance(trained.world, FiniteWorld)
     return {
@@ -64,7 +64,8 @@ def episode_data(
     world), and in finite worlds `state_names`. Lists with T entries: `actions` in words, `chosen` (an index or a list),
     `rewards`, `policy`, `values` of the critic, `followed` (discounted returns), and in finite worlds `beliefs` (name,
     probability and picture of the likeliest states, None instead of a picture where there are too many), `possible`
-    (how many states there are) and the exact `V_h`, `V_s`, `V_hs`, None where they are not known.
+    (how many states there are), the true `V_h`, `V_s`, `V_hs`, None where they are not known, and `V_h_error` and
+    `V_hs_error`, which are not zero where values are simulated or bounded. `simulated`: whether there are such.
     """
     whole = len(playback.actions)
     T = min(whole, MOST_STEPS)
@@ -104,6 +105,8 @@ def _finite_data(
     if exact is not None:
         values = episode_values(world, playback, exact)
         data |= {name: numbers(getattr(values, name)[:T]) for name in ("V_h", "V_s", "V_hs")}
+        data |= {name: numbers(getattr(values, name)[:T]) for name in ("V_h_error", "V_hs_error")}
+        data["simulated"] = bool(values.simulated[:T].any())
     return data
 
 

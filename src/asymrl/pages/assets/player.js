@@ -6,10 +6,13 @@ const PLAYER_MOST_BARS = 8;
 const PLAYER_SERIES = [
   ["values", "critic", "accent", 2.5],
   ["followed", "return that followed", "vermilion", 1],
-  ["V_h", "exact V(h)", "green", 1.5],
-  ["V_hs", "exact V(h, s)", "orange", 1.5],
-  ["V_s", "exact V(s)", "purple", 1.5],
+  ["V_h", "V(h)", "green", 1.5],
+  ["V_hs", "V(h, s)", "orange", 1.5],
+  ["V_s", "V(s)", "purple", 1.5],
 ];
+/** True values are exact, or the mean of simulated continuations where there are too many histories. */
+const playerLabel = (episode, [field, label]) =>
+  field.startsWith("V_") ? `${episode.simulated ? "true" : "exact"} ${label}` : label;
 
 /** Brings the episode player to life inside `element`, the section. */
 function startPlayer(element, data) {
@@ -222,13 +225,19 @@ function playerBelief(place, data, episode, t) {
 
 function playerValues(place, agent, episode, t) {
   const rows = [[`critic ${agent.critic}`, "values"]];
-  for (const [field, label] of PLAYER_SERIES.slice(1)) {
-    if (field === "followed" || (episode[field] || []).some((value) => value !== null)) rows.push([label, field]);
+  for (const series of PLAYER_SERIES.slice(1)) {
+    const field = series[0];
+    const isKnown = (episode[field] || []).some((value) => value !== null);
+    if (field === "followed" || isKnown) rows.push([playerLabel(episode, series), field]);
   }
+  const text = (field) => {
+    const error = (episode[`${field}_error`] || [])[t];
+    return numberText(episode[field][t]) + (episode.simulated && error > 0 ? ` ± ${numberText(Number(error.toPrecision(1)))}` : "");
+  };
   if (t >= episode.values.length) return place.replaceChildren(playerTitle("values"), playerNothing());
   const lines = rows.map(([label, field]) =>
     makeElement("tr", {}, makeElement("th", { scope: "row" }, label),
-      makeElement("td", { "data-field": field }, numberText(episode[field][t]))));
+      makeElement("td", { "data-field": field }, text(field))));
   place.replaceChildren(playerTitle("values"), makeElement("table", {}, makeElement("tbody", {}, ...lines)));
 }
 
@@ -253,7 +262,7 @@ function playerChart(place, episode, go) {
     width: Math.max(place.clientWidth, 200), height: 150, scales: { x: { time: false } },
     axes: [{ ...axis, size: 26 }, { ...axis, size: 44 }], cursor: { drag: { x: false, y: false } },
     legend: { live: false }, hooks: { draw: [drawMark] },
-    series: [{ label: "step" }, ...shown.map(([, label, name, width]) =>
+    series: [{ label: "step" }, ...shown.map((series) => [playerLabel(episode, series), series[2], series[3]]).map(([label, name, width]) =>
       ({ label, stroke: () => colour(name), width, points: { show: false } }))],
   };
   const steps = episode.values.map((_, t) => t);
