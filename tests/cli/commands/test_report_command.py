@@ -8,7 +8,9 @@ import pytest
 
 from asymrl.api.wanted import settings_for
 from asymrl.cli import main
+from asymrl.cli.commands.report_command import claims_sections
 from asymrl.settings import A2CSettings
+from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 from tests.engine.stores import store_with_curves
@@ -28,6 +30,20 @@ def test_a_page_is_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureF
     page = path.read_text()
     assert page.startswith("<!DOCTYPE html>")
     assert "<title>mine</title>" in page
+
+
+def test_runs_of_the_paper_have_its_claims(tmp_path: Path):
+    kinds = [settings_for("shopping-5", method) for method in PAPER_METHODS]
+    (section,) = claims_sections(store_with_curves(tmp_path / "s", [Run(kind, n) for kind in kinds for n in (0, 1)]))
+    assert section.title == "The paper's claims"
+    assert "V(s) ends up suboptimal" in section.html
+
+
+def test_runs_that_the_paper_says_nothing_about_have_no_claims(tmp_path: Path):
+    one_method = store_with_curves(tmp_path / "one", [Run(settings_for("shopping-5", "a2c"), seed) for seed in (0, 1)])
+    kinds = [settings_for("tiger", method) for method in ("a2c", "a2c-asym-hs")]
+    other_world = store_with_curves(tmp_path / "other", [Run(kind, 0) for kind in kinds])
+    assert claims_sections(one_method) == claims_sections(other_world) == []
 
 
 @pytest.mark.parametrize(

@@ -49,15 +49,42 @@ class WriteReport:
         if self.episodes is not None and self.episodes < 0:
             raise UsageError(f"--episodes {self.episodes}: give 0 or more")
         open_runs(self.folder)
+        folder = run_folder(self.folder)
         save_page(
-            run_folder(self.folder),
+            folder,
             self.output,
+            claims_sections(folder),
             episodes=self.episodes,
             starts=self.starts,
             greedy=self.greedy,
             trust=self.trust,
         )
         return 0
+
+
+def claims_sections(folder: Path) -> list[Section]:
+    """What the paper claims about the worlds and methods of a folder, and whether its runs show it.
+
+    Nothing for runs of other worlds or methods, and of a single method, which nothing can be compared with.
+    """
+    from asymrl.pages import findings_section
+    from asymrl.paper.reproduced import claims_reproduction
+    from asymrl.settings.hyperparameters import PAPER_WORLDS
+    from asymrl.settings.methods import PAPER_METHODS
+    from asymrl.stores.files import RunError
+    from asymrl.stores.store import Store
+
+    methods: dict[str, set[str]] = {}
+    for run in Store.open(folder).runs:
+        methods.setdefault(run.settings.world, set()).add(run.settings.method)
+    worlds = [world for world in PAPER_WORLDS if len(methods.get(world, set()) & set(PAPER_METHODS)) > 1]
+    if not worlds:
+        return []
+    try:
+        made = claims_reproduction(folder, worlds)
+    except (RunError, ValueError):  # settings that are not the paper's, or curves without points
+        return []
+    return [findings_section(made, "The paper's claims")] if made.leaders.height else []
 
 
 def check_page(path: Path) -> None:
