@@ -37,6 +37,7 @@ MISTAKES = [
         "train broken.py:World",
         "world 'broken.py:World': broken.py cannot be imported: broken.py:1: ",
     ),
+    ("train nowhere_at_all:Light", "nowhere_at_all cannot be imported: No module named 'nowhere_at_all'"),
     ("train fails.py:World", "world 'fails.py:World': fails.py cannot be imported: fails.py:2: ZeroDivisionError"),
     ("train raises.py:World", "world 'raises.py:World' cannot be made: raises.py:3: KeyError: 'size'"),
     ("check json:loads", "json:loads: its constructor needs s; write json:loads:s=VALUE, or use --env-args"),

@@ -134,9 +134,10 @@ def own_traceback(error: BaseException) -> str:
 
 
 def _is_users(filename: str) -> bool:
-    """Whether this is a file of the user, rather than of this package or of Gymnasium, whose wrappers call it."""
+    """Whether this is a file of the user: not of this package, Gymnasium (whose wrappers call it) or importlib."""
     wrappers = os.path.dirname(importlib.util.find_spec("gymnasium").origin)  # pyright: ignore
-    return os.path.isfile(filename) and not (_is_ours(filename) or os.path.abspath(filename).startswith(wrappers))
+    others = (wrappers + os.sep, os.path.dirname(importlib.__file__) + os.sep)
+    return os.path.isfile(filename) and not (_is_ours(filename) or os.path.abspath(filename).startswith(others))
 
 
 def _is_ours(filename: str) -> bool:
