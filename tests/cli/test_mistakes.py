@@ -9,7 +9,7 @@ import pytest
 from asymrl import cli
 from asymrl.cli.command import COMMANDS
 from asymrl.cli.commands import envs
-from asymrl.cli.commands.train import TRAIN
+from asymrl.cli.commands.train import TRAIN, TrainOptions
 from asymrl.cli.limits import LARGEST_SEED, LIMITS
 from asymrl.cli.option_table import options_of
 
@@ -102,3 +102,13 @@ def test_limits_are_about_options_that_exist():
 def test_the_largest_seed_can_be_used(capsys: pytest.CaptureFixture[str]):
     assert cli.main(["render", "tiger", "--steps", "1", "--seed", str(LARGEST_SEED)]) == 0
     assert "step 1" in capsys.readouterr().out
+
+
+def test_a_setting_without_effect_is_mentioned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(TrainOptions, "train", lambda self, store, *_: store.release() or 0)
+    for method, mentioned in (("a2c", True), ("a2c-asym-hs", False)):
+        line = ["train", "tiger", "--method", method, "--critic-sees", "time", "--out", str(tmp_path / method)]
+        assert cli.main(line) == 0
+        assert ("critic_sees has no effect: the critic of a2c reads" in capsys.readouterr().out) is mentioned

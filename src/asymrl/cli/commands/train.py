@@ -77,6 +77,8 @@ class TrainOptions(Training):
             settings = self.settings()
             store = new_store([Run(settings, seed) for seed in seeds], self.out, options["placement"])
         print(f"{store.path}: {_origin(settings)}")
+        if settings.critic_sees != Settings.critic_sees and "s" not in settings.how.reads:
+            print(f"critic_sees has no effect: the critic of {settings.method} reads the history alone")
         return self.train(store, options, trackers)
 
 
