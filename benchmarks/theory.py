@@ -30,7 +30,8 @@ from asymrl import theory
 from asymrl.audit import TrainedActor
 from asymrl.learning.programs.learners import new_run
 from asymrl.learning.state import training_world
-from asymrl.models.agent import NO_ACTION, Actor
+from asymrl.models.agent import Actor
+from asymrl.models.distributions import NO_ACTION
 from asymrl.settings import A2CSettings
 from asymrl.solvers import examine, solve
 from asymrl.worlds import FiniteWorld, make

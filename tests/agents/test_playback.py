@@ -10,8 +10,7 @@ import pytest
 
 from asymrl.agents.playback import Playback, critic_name, play_back
 from asymrl.learning.state import training_world
-from asymrl.models.agent import NO_ACTION
-from asymrl.models.distributions import Categorical
+from asymrl.models.distributions import NO_ACTION, Categorical
 from asymrl.settings import DQNSettings
 from tests.engine.stores import random_states, small
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from asymrl.learning.programs.learners import new_run
 from asymrl.learning.state import RunState, training_world
-from asymrl.models.agent import NO_ACTION, Actor
+from asymrl.models.agent import Actor
+from asymrl.models.distributions import NO_ACTION
 from asymrl.settings import A2CSettings
 from asymrl.theory import History
 from asymrl.worlds import FiniteWorld

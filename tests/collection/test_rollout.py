@@ -15,7 +15,7 @@ from asymrl.collection.episodes import Episodes
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.a2c import A2CState, update
 from asymrl.learning.state import training_world
-from asymrl.models.agent import NO_ACTION
+from asymrl.models.distributions import NO_ACTION
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.worlds.builtin.finite_worlds import HeavenHell
 from asymrl.worlds.builtin.rock_sample import SimulatedRockSample

@@ -16,7 +16,8 @@ from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.export.policy_files import PolicyFacts, save_npz, save_onnx
 from asymrl.export.saving import largest_difference
-from asymrl.models.agent import NO_ACTION, Actor, Architecture
+from asymrl.models.agent import Actor, Architecture
+from asymrl.models.distributions import NO_ACTION
 from asymrl.models.normalised import Moments, normalised_by
 from asymrl.worlds import Box, Discrete, Indices, Record, make
 from tests.export.twins import TIME_LIMIT, exported, small_actor

@@ -15,7 +15,7 @@ from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.programs.learners import new_run
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.memories.compound import Window
-from asymrl.models.memories.memory import Gru
+from asymrl.models.memories.recurrent import Gru
 from asymrl.settings import A2CSettings, PPOSettings, Settings
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import World

@@ -15,7 +15,7 @@ from asymrl.collection.signals import critic_signal
 from asymrl.learning.a2c import values_and_estimates
 from asymrl.learning.numbers import numbers_of, stack_numbers
 from asymrl.learning.programs.compiled import CompiledProgram
-from asymrl.models.agent import NO_ACTION
+from asymrl.models.distributions import NO_ACTION
 from asymrl.worlds import make
 from tests.collection.test_signals import E, Stream, T, stream
 from tests.learning import probes

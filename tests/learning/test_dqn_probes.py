@@ -11,7 +11,7 @@ import pytest
 
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.programs.compiled import CompiledProgram
-from asymrl.models.agent import NO_ACTION
+from asymrl.models.distributions import NO_ACTION
 from asymrl.settings import DQNSettings
 from asymrl.settings.methods import DQN_METHODS
 from tests.learning import probes

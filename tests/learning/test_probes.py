@@ -12,7 +12,7 @@ import pytest
 
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.programs.compiled import CompiledProgram
-from asymrl.models.agent import NO_ACTION
+from asymrl.models.distributions import NO_ACTION
 from asymrl.settings.methods import PAPER_METHODS, method
 from tests.learning import probes
 from tests.learning.probes import ACTIONS, LATER, LEFT, LUCKY, NOW, SEEN, UNLUCKY, VALUES

@@ -15,8 +15,8 @@ import pytest
 from asymrl.collection.episodes import Lesson
 from asymrl.learning.q_losses import Variant, estimates, regression
 from asymrl.learning.q_networks import QLosses, QNetworks, q_gradient
-from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic
-from asymrl.models.distributions import Greedy
+from asymrl.models.agent import Actor, Architecture, Critic
+from asymrl.models.distributions import NO_ACTION, Greedy
 from asymrl.worlds.spaces import Discrete
 from tests.learning.small import weights_of
 from tests.oracles.networks import Episode, Network

@@ -19,7 +19,8 @@ from asymrl.collection.episodes import Episodes
 from asymrl.learning.a2c import A2CState, learn
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.state import training_world
-from asymrl.models.agent import NO_ACTION, Actor
+from asymrl.models.agent import Actor
+from asymrl.models.distributions import NO_ACTION
 from asymrl.settings import A2CSettings
 from asymrl.worlds.world import World
 from tests.learning.small import learner_of, member, rules_of, start, tiny

@@ -19,7 +19,8 @@ from asymrl.learning.curve import Losses
 from asymrl.learning.numbers import Numbers, stack_numbers
 from asymrl.learning.returns import ESTIMATORS
 from asymrl.learning.state import training_world
-from asymrl.models.agent import NO_ACTION, Actor
+from asymrl.models.agent import Actor
+from asymrl.models.distributions import NO_ACTION
 from asymrl.settings import A2CSettings
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.worlds.spaces import Discrete

@@ -11,11 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.models.agent import NO_ACTION, Actor, Architecture, Critic, History, follow_together
+from asymrl.models.agent import Actor, Architecture, Critic
+from asymrl.models.distributions import NO_ACTION
 from asymrl.models.features import observation_features
 from asymrl.models.grid_state import GridState
+from asymrl.models.history import History, follow_together
 from asymrl.models.layers import Embedding, Linear, Mlp
-from asymrl.models.memories.memory import Feedforward, Gru, Lstm
+from asymrl.models.memories.recurrent import Feedforward, Gru, Lstm
 from asymrl.worlds import Indices, Record, make
 from asymrl.worlds.world import World
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asymrl import make
-from asymrl.models.agent import NO_ACTION
+from asymrl.models.distributions import NO_ACTION
 from asymrl.paper.fork import PAIRS, ForkProbe, exact_values, walks
 from asymrl.settings import A2CSettings
 from tests.engine.stores import random_states

@@ -9,7 +9,7 @@ from asymrl.solvers import known_returns, qmdp, solve
 from asymrl.solvers.memoryless import uniform_return
 from asymrl.solvers.rock_tours import rock_bounds, rock_returns, uniform_rock_return
 from asymrl.worlds import RockSample, scores
-from asymrl.worlds.builtin.rock_sample import Terrain, terrain_of
+from asymrl.worlds.builtin.rock_terrain import Terrain, terrain_of
 from asymrl.worlds.pomdp import Pomdp
 
 DISCOUNT = 0.95

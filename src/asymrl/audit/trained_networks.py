@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
-from asymrl.models.agent import NO_ACTION, Actor, Critic, History
-from asymrl.models.distributions import Greedy
+from asymrl.models.agent import Actor, Critic
+from asymrl.models.distributions import NO_ACTION, Greedy
+from asymrl.models.history import History
 from asymrl.models.memories.compound import Window
 from asymrl.models.memories.memory import Carry
 from asymrl.theory.graphs.history_graph import HistoryGraph

@@ -23,7 +23,8 @@ from asymrl.models.distributions import Categorical
 from asymrl.models.features import Flat
 from asymrl.models.layers import Product
 from asymrl.models.memories.compound import Window
-from asymrl.models.memories.memory import Gru, Memory
+from asymrl.models.memories.memory import Memory
+from asymrl.models.memories.recurrent import Gru
 from asymrl.worlds.deterministic import DeterministicTable, ScalarRules, deterministic_table, scalar_rules
 from asymrl.worlds.world import World
 

@@ -14,7 +14,7 @@ from asymrl.collection.episodes import STEPS_PER_QUESTION, Episodes, Start, tape
 from asymrl.collection.kernel_rollout import in_one_kernel, kernel_world, suits_kernel
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.models.distributions import Distribution, Greedy
-from asymrl.models.memories.memory import Gru
+from asymrl.models.memories.recurrent import Gru
 from asymrl.worlds.world import World
 
 

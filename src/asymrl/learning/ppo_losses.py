@@ -18,7 +18,8 @@ from asymrl.collection.streams import Carries, Piece, told_along
 from asymrl.learning.losses import clipped_policy_loss, clipped_value_loss
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.returns import gae
-from asymrl.models.agent import Actor, Critic, follow_together
+from asymrl.models.agent import Actor, Critic
+from asymrl.models.history import follow_together
 from asymrl.models.memories.memory import Carry
 from asymrl.settings import PPOSettings
 

@@ -9,170 +9,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
-from asymrl.models.architecture import Architecture, is_users
-from asymrl.models.distributions import LOG_SPREAD, NO_ACTION, Distribution, distribution_over
-from asymrl.models.features import Parts, action_features, kind_of, observation_features, state_features
+from asymrl.models.architecture import Architecture
+from asymrl.models.distributions import LOG_SPREAD, Distribution, distribution_over
+from asymrl.models.features import kind_of, state_features
+from asymrl.models.history import History, Prepared
 from asymrl.models.layers import Features, Mlp, product
-from asymrl.models.memories.attention import Attention
-from asymrl.models.memories.compound import Stack, Window
-from asymrl.models.memories.memory import Carry, Feedforward, Gru, Lstm, Memory, Rnn
-from asymrl.models.user_modules import UserFeatures, UserMemory
-from asymrl.worlds.spaces import Record, Space
+from asymrl.models.memories.memory import Carry
+from asymrl.models.user_modules import UserFeatures
+from asymrl.worlds.spaces import Space
 
 HEADS = {"categorical": (512, 256), "feature-vector": (512, 256), "gridverse": (512,)}
-
-
-class History(eqx.Module):
-    """phi(h): features of actions and observations, taken in by a memory."""
-
-    phi_a: Features
-    phi_o: Features
-    memory: Memory
-
-    def __init__(
-        self,
-        key: PRNGKeyArray,
-        actions: Space,
-        observations: Space,
-        shape: Architecture,
-        horizon: int,
-        kind: str | None = None,
-    ):
-        """`kind`: of the memory, if it is not that of the architecture."""
-        a_key, o_key, m_key = jax.random.split(key, 3)
-        self.phi_a = action_features(a_key, actions, kind_of(observations))
-        if (name := shape.observation_features) is not None:
-            made_by = shape.made_by("observation_features", name)
-            self.phi_o = UserFeatures(o_key, observations, made_by, name)
-        else:
-            self.phi_o = observation_features(o_key, observations, normalise=shape.normalise_observations)
-        self.memory = _memory(m_key, kind or shape.memory, self.phi_a.size + self.phi_o.size, shape, horizon)
-
-    @property
-    def seen_parts(self) -> tuple[str, ...] | None:
-        """The parts of an observation that are read, where it has parts."""
-        if isinstance(self.phi_o, UserFeatures) and isinstance(self.phi_o.space, Record):
-            return tuple(name for name, _ in self.phi_o.space.items())
-        return self.phi_o.names if isinstance(self.phi_o, Parts) else None
-
-    def project(self, before: Num[Array, "..."], observations: Any) -> Float[Array, "*batch width"]:
-        """What the memory takes in: the features of the action before and of what was seen then, projected.
-
-        The features of NO_ACTION are zeros.
-        """
-        weight, bias = self.memory.projection()
-        of_action, of_observation = jnp.split(weight, [self.phi_a.size])
-        taken = self.phi_a.project(_some_action(before), of_action)
-        seen = self.phi_o.project(observations, of_observation)
-        return _taken_in(before, taken, seen, bias)
-
-    def step(
-        self, carry: Carry, before: Num[Array, "episode *action"], observation: Any
-    ) -> tuple[Carry, Float[Array, "episode size"]]:
-        return self.memory.advance(carry, self.project(before, observation))
-
-    def prepared(self) -> Prepared:
-        """The same history for acting, with all that can be done before the first step done."""
-        weight, bias = self.memory.projection()
-        taken = self.phi_a.prepared(weight[: self.phi_a.size])
-        return Prepared(taken, self.phi_o.prepared(weight[self.phi_a.size :]), bias, self.memory)
-
-    def sequence(
-        self, before: Num[Array, "time episode *action"], observations: Any, inputs: Int[Array, ""] | None = None
-    ) -> Float[Array, "time episode size"]:
-        """The features at each time of whole episodes, or of the first times if only so many `inputs` matter."""
-        return self.memory.follow(self.project(before, observations), inputs)
-
-    def follow_from(
-        self,
-        carry: Carry,
-        first: Bool[Array, "time stream"],
-        before: Num[Array, "time stream *action"],
-        observations: Any,
-    ) -> tuple[Carry, Float[Array, "time stream size"]]:
-        """The features at each time of a piece of streams, and what is carried on; see `Memory.follow_from`."""
-        return self.memory.follow_from(carry, first, self.project(before, observations))
-
-    def replay(
-        self,
-        before: Num[Array, "time episode *action"],
-        observations: Any,
-        features: Float[Array, "time episode size"],
-        inputs: Int[Array, ""] | None = None,
-    ) -> Float[Array, "time episode size"]:
-        """`sequence`, given the values that it is known to have; only gradients remain to be found."""
-        return self.memory.follow_again(self.project(before, observations), features, inputs)
-
-
-def follow_together(
-    histories: tuple[History, History],
-    carries: tuple[Carry, Carry],
-    first: Bool[Array, "time stream"],
-    before: Num[Array, "time stream *action"],
-    observations: Any,
-) -> tuple[Float[Array, "time stream size"], Float[Array, "time stream size"]]:
-    """`History.follow_from` of two histories, in one pass if their memories have one form.
-
-    A step of a recurrence is so little work for an accelerator that two take as long as one.
-    """
-    one, other = (jax.tree.flatten(history.memory) for history in histories)
-    if one[1] != other[1] or [leaf.shape for leaf in one[0]] != [leaf.shape for leaf in other[0]]:
-        each = zip(histories, carries, strict=True)
-        features = [history.follow_from(carry, first, before, observations)[1] for history, carry in each]
-        return features[0], features[1]
-    projected = [history.project(before, observations) for history in histories]
-    memories = [history.memory for history in histories]
-    both = [jax.tree.map(lambda *leaves: jnp.stack(leaves), *pair) for pair in (memories, carries, projected)]
-    features = jax.vmap(lambda memory, carry, projected: memory.follow_from(carry, first, projected)[1])(*both)
-    return features[0], features[1]
-
-
-class Prepared(eqx.Module):
-    """A history to act with: features that are projected already, and the memory that takes them in."""
-
-    phi_a: Features
-    phi_o: Features
-    bias: Float[Array, "width"]
-    memory: Memory
-
-    def step(
-        self, carry: Carry, before: Num[Array, "episode *action"], observation: Any
-    ) -> tuple[Carry, Float[Array, "episode size"]]:
-        return self.memory.advance(carry, self._taken_in(before, observation))
-
-    def step_from(
-        self, carry: Carry, first: Bool[Array, "stream"], before: Num[Array, "stream *action"], observation: Any
-    ) -> tuple[Carry, Float[Array, "stream size"]]:
-        """A step of streams; an episode begins where `first` says so."""
-        return self.memory.advance_from(carry, first, self._taken_in(before, observation))
-
-    def _taken_in(self, before: Num[Array, "episode *action"], observation: Any) -> Float[Array, "episode width"]:
-        return _taken_in(before, self.phi_a(_some_action(before)), self.phi_o(observation), self.bias)
-
-
-def _is_index(before: Num[Array, "..."]) -> bool:
-    """Whether actions are indices, or vectors of them."""
-    return jnp.issubdtype(before.dtype, jnp.integer)
-
-
-def _some_action(before: Num[Array, "..."]) -> Num[Array, "..."]:
-    """An action to look up where there is none; what is found is not used. Of choices and numbers together, see
-    `MixedFeatures`.
-    """
-    return jnp.maximum(before, 0) if _is_index(before) else before
-
-
-def _taken_in(
-    before: Num[Array, "..."],
-    taken: Float[Array, "*batch width"],
-    seen: Float[Array, "*batch width"],
-    bias: Float[Array, "width"],
-) -> Float[Array, "*batch width"]:
-    if _is_index(before):
-        # Of a vector of indices all entries are NO_ACTION, or none is.
-        there = before[..., None] if before.ndim < taken.ndim else before[..., :1]
-        taken = jnp.where(jnp.broadcast_to(there != NO_ACTION, taken.shape), taken, 0.0)
-    return taken + seen + jnp.broadcast_to(bias, seen.shape)
 
 
 class Actor(eqx.Module):
@@ -343,20 +189,3 @@ def _told_features(key: PRNGKeyArray, signal: Space, shape: Architecture) -> Fea
 
 def _hidden(shape: Architecture, observations: Space) -> tuple[int, ...]:
     return HEADS[kind_of(observations)] if shape.hidden is None else shape.hidden
-
-
-def _memory(key: PRNGKeyArray, kind: str, inputs: int, shape: Architecture, horizon: int) -> Memory:
-    if is_users(kind):
-        own = UserMemory(key, inputs, shape.memory_size, shape.made_by("memory", kind), kind)
-        return own if shape.window is None else Window(own, shape.window)
-    names = kind.split(":")
-    simple = {"gru": Gru, "lstm": Lstm, "rnn": Rnn, "none": Feedforward}
-    layers, width = [], inputs
-    for k, name in zip(jax.random.split(key, len(names)), names, strict=True):
-        if name == "attention":
-            layers.append(Attention(k, width, shape.memory_size, heads=shape.attention_heads, horizon=horizon))
-        else:
-            layers.append(simple[name](k, width, shape.memory_size))
-        width = shape.memory_size
-    memory = layers[0] if len(layers) == 1 else Stack(tuple(layers))
-    return memory if shape.window is None or kind == "none" else Window(memory, shape.window)

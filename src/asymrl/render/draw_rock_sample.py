@@ -9,7 +9,8 @@ import numpy as np
 from asymrl.render import style
 from asymrl.render.dispatch import draw_view, draw_world, view_text, world_text
 from asymrl.render.style import Axes
-from asymrl.worlds.builtin.rock_sample import BAD, GOOD, RockSample, SimulatedRockSample, Terrain
+from asymrl.worlds.builtin.rock_sample import BAD, GOOD, RockSample, SimulatedRockSample
+from asymrl.worlds.builtin.rock_terrain import Terrain
 
 Place = tuple[int, int]
 Rover = RockSample | SimulatedRockSample

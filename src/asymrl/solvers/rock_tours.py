@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from asymrl.worlds.builtin.rock_sample import BAD_ROCK, CHECK, EAST, EXIT, GOOD_ROCK, SAMPLE, Terrain
+from asymrl.worlds.builtin.rock_sample import BAD_ROCK, EXIT, GOOD_ROCK
+from asymrl.worlds.builtin.rock_terrain import CHECK, EAST, SAMPLE, Terrain
 from asymrl.worlds.reference_scores import Score
 
 MOST_ROCKS_OF_TOURS = 12  # 3^12 sets in 13 places: 55 megabytes, a few seconds

@@ -10,7 +10,7 @@ import functools
 import numpy as np
 
 from asymrl.theory.policies import BeliefPolicy, Controller, HistoryPolicy
-from asymrl.worlds.builtin import rock_sample as rocks
+from asymrl.worlds.builtin import rock_terrain as rocks
 from asymrl.worlds.builtin.finite_worlds import (
     BUY,
     DOWN,
@@ -25,6 +25,7 @@ from asymrl.worlds.builtin.finite_worlds import (
     HeavenHell,
     Shopping,
 )
+from asymrl.worlds.builtin.rock_sample import RockSample
 from asymrl.worlds.registry import make
 
 SURE = 1e-6  # what a probability may lack of 0 or 1 to count as knowledge
@@ -53,7 +54,7 @@ def half_expert(world: str, before: float, after: float, *, patient: bool = Fals
         return asking_agent(env.n, before, after)
     if isinstance(env, Shopping):
         return shopping_agent(env.n, before, after, patient=patient)
-    if isinstance(env, rocks.RockSample):
+    if isinstance(env, RockSample):
         return surveying_agent(env, before, after)
     raise ValueError(f"{world}: there are experts for heaven-hell-N, shopping-N and rock-sample-N-K only")
 
@@ -105,7 +106,7 @@ def shopping_agent(n: int, before: float, after: float, *, patient: bool = False
     return Controller(pi, np.zeros(2 * cells + 1, int), follow)
 
 
-def surveying_agent(env: rocks.RockSample, before: float, after: float) -> BeliefPolicy:
+def surveying_agent(env: RockSample, before: float, after: float) -> BeliefPolicy:
     """RockSample: goes from rock to rock, checks each one on the spot, samples it if it is good, then leaves.
 
     It is informed while it knows of a good rock, and when it knows all rocks.

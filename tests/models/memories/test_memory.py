@@ -12,7 +12,8 @@ import pytest
 
 from asymrl.models.memories.attention import Attention
 from asymrl.models.memories.compound import Stack, Window
-from asymrl.models.memories.memory import Feedforward, Gru, Lstm, Memory, Rnn
+from asymrl.models.memories.memory import Memory
+from asymrl.models.memories.recurrent import Feedforward, Gru, Lstm, Rnn
 
 T, E, INPUTS, SIZE = 6, 3, 5, 4
 HORIZON = T + 1

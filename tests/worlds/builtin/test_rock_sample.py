@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from asymrl.worlds import RockSample, SimulatedRockSample, World, make
-from asymrl.worlds.builtin.rock_sample import LAYOUTS, terrain_of
+from asymrl.worlds.builtin.rock_terrain import LAYOUTS, terrain_of
 from tests.oracles import rock_sample
 from tests.worlds.chance import assert_rate
 
