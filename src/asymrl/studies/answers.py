@@ -47,15 +47,17 @@ def answer(study: Study, folder: str | os.PathLike[str]) -> Findings:
     figures: dict[str, Figure] = {study.name: arm_curves(study, curves)}
     if study.exact_score is not None and study.exact_score in numbers.columns:
         figures[f"{study.name}-exact"] = against_exact(study, numbers, study.exact_score)
+    more_tables, more_figures = ({}, {}) if study.beside is None else study.beside(Path(folder))
+    shown = [comparisons] if len(compared) else []
     return Findings(
         study.name,
         numbers,
         numbers.drop(*NOT_SHOWN, *(name for name in exact if name != study.exact_score), strict=False),
-        figures,
+        {**figures, **more_figures},
         _missing(study, places.values(), choices),
         power_statement(compared) if len(compared) else None,
-        {name: table for name, table in tables.items() if len(table)},
-        (comparisons,) if len(compared) else (),
+        {name: table for name, table in {**tables, **more_tables}.items() if len(table)},
+        (*shown, *more_tables),
     )
 
 

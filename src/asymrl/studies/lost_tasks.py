@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from asymrl.learning.optimiser import BETA1
 from asymrl.report.falls import falls_table, rate_interval, rates_differ, shares_differ
 from asymrl.settings import Settings, new_settings
+from asymrl.studies.fall_replays import replay_findings
 from asymrl.studies.study import EVERY_PANEL, Arm, Setup, Study
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ STUDY = Study(
     ),
     exact=kicks,
     measure=falls_by_arm,
+    beside=lambda folder: replay_findings(folder),
     exact_score="kick",
     result="falls_per_million",
     comparisons=tuple((label, "paper") for label in VARIANTS if label != "paper"),

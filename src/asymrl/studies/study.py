@@ -13,7 +13,10 @@ from asymrl.stores.options import resolve
 from asymrl.stores.runs import Run
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
+    from matplotlib.figure import Figure
 
 FIRST_SEARCH_SEED = 1000  # runs of a search have seeds from here on, the final runs those below
 QUICK_SEEDS = 2
@@ -118,6 +121,8 @@ class Study:
     `POLICY: NUMBER` are printed as a table for each policy."""
     measure: Callable[[pl.DataFrame], pl.DataFrame] | None = None
     """More numbers from the learning curves, whose first columns are `setup` and `arm`: a row for each of these."""
+    beside: Callable[[Path], tuple[Mapping[str, pl.DataFrame], Mapping[str, Figure]]] | None = None
+    """Tables and figures of what was measured besides the runs, in their folder, by the names of their files."""
     comparisons: tuple[tuple[str, str], ...] = ()
     """Labels of two arms: how probable is it that a run of the first beats one of the second?"""
     exact_score: str | None = None

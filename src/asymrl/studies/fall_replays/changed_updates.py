@@ -53,7 +53,7 @@ class Change(NamedTuple):
     advantage_limit: Any = np.inf
     """Advantages are clipped to plus and minus this."""
     normalise: Any = False
-    """Whether advantages are divided by their root mean square in the update."""
+    """Whether advantages are divided by their root mean square in the update instead."""
     skip_below: Any = -np.inf
     """Updates with an episode whose return is below this change no network."""
     target_period: Any = 10_000
@@ -78,9 +78,7 @@ def measured_update(
     def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers) -> Any:
         return critic_gradient(critic, target, lesson(program.world, settings, episodes, length), settings, numbers)
 
-    loss, gradient = over_runs(
-        towards_target, settings.horizon, episodes, active, (counted.critic, target), (numbers,)
-    )
+    loss, gradient = over_runs(towards_target, settings.horizon, episodes, active, (counted.critic, target), (numbers,))
     own = numbers.replaced(
         clip_norm=change.critic_clip, adam_new_square=change.critic_new_square, adam_eps=change.critic_eps
     )
@@ -168,9 +166,7 @@ def actor_gradient(
 
 def largest(new: Any, old: Any, keep: Bool[Array, "run"]) -> Any:
     """The larger of both where `keep`, else the new."""
-    return jax.tree.map(
-        lambda n, o: jnp.where(keep.reshape(-1, *[1] * (n.ndim - 1)), jnp.maximum(n, o), n), new, old
-    )
+    return jax.tree.map(lambda n, o: jnp.where(keep.reshape(-1, *[1] * (n.ndim - 1)), jnp.maximum(n, o), n), new, old)
 
 
 def distance(new: Any, old: Any) -> Float[Array, "run"]:

@@ -1,0 +1,66 @@
+"""What the replays of a fall change, one thing each.
+
+A variant has three phases: the update of the episode that the fall begins with, the `WINDOW` updates after it, and all
+later ones. That episode is the same in all variants but those that draw other random numbers before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+WINDOW = 20  # updates
+NEVER = 2**30  # a timestep that no replay reaches
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a replay changes; the names are those of `Change`, and speeds are relative to the recorded run's."""
+
+    first: Mapping[str, Any] = field(default_factory=dict)
+    """In the update of the episode that the fall begins with."""
+    window: Mapping[str, Any] = field(default_factory=dict)
+    """In the `WINDOW` updates after it."""
+    later: Mapping[str, Any] = field(default_factory=dict)
+    starts: int = 0
+    """After which update random numbers are others: 0 is that of the episode, -1 the one before it."""
+    next_target: int | None = None
+    """Timestep of the next copy of the critic. None: as it is."""
+
+
+def throughout(**changed: Any) -> Variant:
+    """The change holds in all updates of the replay."""
+    return Variant(changed, changed, changed)
+
+
+def at_first(**changed: Any) -> Variant:
+    """The change holds in the update of the episode and in the window after it."""
+    return Variant(changed, changed)
+
+
+ALWAYS = {"target_period": 1}
+VARIANTS: dict[str, Variant] = {
+    "nothing": Variant(),
+    "episode does not happen": Variant(starts=-1),
+    "100 updates before": Variant(starts=-100),
+    "10 updates after": Variant(starts=10),
+    "30 updates after": Variant(starts=30),
+    "its update skipped": Variant({"skip_below": 0.5}),
+    "critic waits 20 updates": at_first(critic_speed=0.0),
+    "actor waits 20 updates": at_first(actor_speed=0.0),
+    "both clip 1": throughout(actor_clip=1.0, critic_clip=1.0),
+    "both clip 0.1": throughout(actor_clip=0.1, critic_clip=0.1),
+    "critic clip 1": throughout(critic_clip=1.0),
+    "critic clip 0.1": throughout(critic_clip=0.1),
+    "actor clip 1": throughout(actor_clip=1.0),
+    "actor clip 0.1": throughout(actor_clip=0.1),
+    "both beta2 0.99": throughout(actor_new_square=0.01, critic_new_square=0.01),
+    "both beta2 0.9": throughout(actor_new_square=0.1, critic_new_square=0.1),
+    "rates / 3": throughout(actor_speed=1 / 3, critic_speed=1 / 3),
+    "both eps 1e-3": throughout(actor_eps=1e-3, critic_eps=1e-3),
+    "advantages clip 0.05": throughout(advantage_limit=0.05),
+    "target never copied": Variant(next_target=NEVER),
+    "target always copied": Variant(ALWAYS, ALWAYS, ALWAYS, next_target=0),
+    "entropy x 3": throughout(entropy_factor=3.0),
+}
