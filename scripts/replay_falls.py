@@ -107,7 +107,7 @@ class Hunt:
             if fell and self.arm == "nothing":
                 for state in ring:
                     save_state(FOLDER / name / f"{int(state.updates[0])}.npz", state)
-                np.savez(FOLDER / name / "record.npz", **record)
+                np.savez(FOLDER / name / "record.npz", allow_pickle=False, **record)
 
 
 @dataclass

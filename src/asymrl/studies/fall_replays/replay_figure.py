@@ -34,7 +34,7 @@ def replay_figure(falls: pl.DataFrame, shares: pl.DataFrame) -> Figure:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color=style.GRID, linewidth=0.6)
         ax.set_axisbelow(True)
-        ax.legend(fontsize=8, frameon=False, loc="upper left" if ax is left else "lower right")
+        ax.legend(fontsize=8, frameon=False, loc="lower right" if ax is left else "lower left")
     return figure
 
 

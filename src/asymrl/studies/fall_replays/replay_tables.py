@@ -99,7 +99,7 @@ def share_table(replays: pl.DataFrame) -> pl.DataFrame:
     counts = replays.group_by("later", "variant").agg(pl.len().alias("replays"), pl.col("fell").sum())
     counts = counts.sort("later", pl.col("variant").replace_strict(order, return_dtype=pl.Int32))
     for row in counts.iter_rows(named=True):
-        usual = counts.row(by_predicate=(pl.col("later") == row["later"]) & (pl.col("variant") == "nothing"), named=True)
+        usual = counts.filter(later=row["later"], variant="nothing").row(0, named=True)
         share = share_interval(row["fell"], row["replays"])
         p = shares_differ((row["fell"], usual["fell"]), (row["replays"], usual["replays"]))
         rows.append({**row, "share": share.estimate, "share_low": share.low, "share_high": share.high, "p": p})
@@ -123,7 +123,7 @@ def hunt_table(hunts: pl.DataFrame) -> pl.DataFrame:
         usual = hunts.filter(base=base, arm="nothing")
         fell, millions = (
             [int(each["fell"].sum()) for each in (runs, usual)],
-            [each["steps"].sum() / 1e6 for each in (runs, usual)],
+            [float(each["steps"].sum()) / 1e6 for each in (runs, usual)],
         )
         rate = rate_interval(fell[0], millions[0])
         rows.append(
@@ -141,4 +141,3 @@ def hunt_table(hunts: pl.DataFrame) -> pl.DataFrame:
             }
         )
     return pl.DataFrame(rows)
-

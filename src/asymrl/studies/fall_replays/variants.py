@@ -7,7 +7,7 @@ later ones. That episode is the same in all variants but those that draw other r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 WINDOW = 20  # updates
@@ -59,8 +59,13 @@ VARIANTS: dict[str, Variant] = {
     "both beta2 0.9": throughout(actor_new_square=0.1, critic_new_square=0.1),
     "rates / 3": throughout(actor_speed=1 / 3, critic_speed=1 / 3),
     "both eps 1e-3": throughout(actor_eps=1e-3, critic_eps=1e-3),
+    "squares never shrink": throughout(keep_largest=True),
     "advantages clip 0.05": throughout(advantage_limit=0.05),
+    "advantages normalised": throughout(normalise=True),
     "target never copied": Variant(next_target=NEVER),
     "target always copied": Variant(ALWAYS, ALWAYS, ALWAYS, next_target=0),
     "entropy x 3": throughout(entropy_factor=3.0),
+    # Whether the last two need the episode: they hold from 100 updates before it, with other random numbers.
+    "target always copied, before": Variant(ALWAYS, ALWAYS, ALWAYS, starts=-100, next_target=0),
+    "entropy x 3, before": replace(throughout(entropy_factor=3.0), starts=-100),
 }
