@@ -34,7 +34,7 @@ from asymrl.learning.schedules import scheduled
 from asymrl.learning.settings import A2CSettings
 from asymrl.report.falls import LOST
 from asymrl.studies.fall_replays.changed_updates import CHUNK, Change, Replayer, with_key
-from asymrl.studies.fall_replays.replay import Measured, changed_from, forward, onset_of, replay
+from asymrl.studies.fall_replays.replaying import Measured, changed_from, forward, onset_of, replay
 from asymrl.studies.fall_replays.variants import VARIANTS
 from asymrl.zoo.shipped import AGENTS
 

@@ -12,16 +12,16 @@ from asymrl.lazy import exports
 
 if TYPE_CHECKING:
     from asymrl.studies.fall_replays.changed_updates import Change as Change, Replayer as Replayer
-    from asymrl.studies.fall_replays.replay import replay as replay
     from asymrl.studies.fall_replays.replay_tables import replay_findings as replay_findings
-    from asymrl.studies.fall_replays.variants import VARIANTS as VARIANTS, Variant as Variant
+    from asymrl.studies.fall_replays.replaying import replay as replay
+    from asymrl.studies.fall_replays.variants import VARIANTS as VARIANTS, ReplayVariant as ReplayVariant
 
 __getattr__, __dir__ = exports(
     __name__,
     {
         "asymrl.studies.fall_replays.changed_updates": ["Change", "Replayer"],
-        "asymrl.studies.fall_replays.replay": ["replay"],
+        "asymrl.studies.fall_replays.replaying": ["replay"],
         "asymrl.studies.fall_replays.replay_tables": ["replay_findings"],
-        "asymrl.studies.fall_replays.variants": ["VARIANTS", "Variant"],
+        "asymrl.studies.fall_replays.variants": ["VARIANTS", "ReplayVariant"],
     },
 )

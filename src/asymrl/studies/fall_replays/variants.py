@@ -15,7 +15,7 @@ NEVER = 2**30  # a timestep that no replay reaches
 
 
 @dataclass(frozen=True)
-class Variant:
+class ReplayVariant:
     """What a replay changes; the names are those of `Change`, and speeds are relative to the recorded run's."""
 
     first: Mapping[str, Any] = field(default_factory=dict)
@@ -29,24 +29,24 @@ class Variant:
     """Timestep of the next copy of the critic. None: as it is."""
 
 
-def throughout(**changed: Any) -> Variant:
+def throughout(**changed: Any) -> ReplayVariant:
     """The change holds in all updates of the replay."""
-    return Variant(changed, changed, changed)
+    return ReplayVariant(changed, changed, changed)
 
 
-def at_first(**changed: Any) -> Variant:
+def at_first(**changed: Any) -> ReplayVariant:
     """The change holds in the update of the episode and in the window after it."""
-    return Variant(changed, changed)
+    return ReplayVariant(changed, changed)
 
 
 ALWAYS = {"target_period": 1}
-VARIANTS: dict[str, Variant] = {
-    "nothing": Variant(),
-    "episode does not happen": Variant(starts=-1),
-    "100 updates before": Variant(starts=-100),
-    "10 updates after": Variant(starts=10),
-    "30 updates after": Variant(starts=30),
-    "its update skipped": Variant({"skip_below": 0.5}),
+VARIANTS: dict[str, ReplayVariant] = {
+    "nothing": ReplayVariant(),
+    "episode does not happen": ReplayVariant(starts=-1),
+    "100 updates before": ReplayVariant(starts=-100),
+    "10 updates after": ReplayVariant(starts=10),
+    "30 updates after": ReplayVariant(starts=30),
+    "its update skipped": ReplayVariant({"skip_below": 0.5}),
     "critic waits 20 updates": at_first(critic_speed=0.0),
     "actor waits 20 updates": at_first(actor_speed=0.0),
     "both clip 1": throughout(actor_clip=1.0, critic_clip=1.0),
@@ -62,10 +62,10 @@ VARIANTS: dict[str, Variant] = {
     "squares never shrink": throughout(keep_largest=True),
     "advantages clip 0.05": throughout(advantage_limit=0.05),
     "advantages normalised": throughout(normalise=True),
-    "target never copied": Variant(next_target=NEVER),
-    "target always copied": Variant(ALWAYS, ALWAYS, ALWAYS, next_target=0),
+    "target never copied": ReplayVariant(next_target=NEVER),
+    "target always copied": ReplayVariant(ALWAYS, ALWAYS, ALWAYS, next_target=0),
     "entropy x 3": throughout(entropy_factor=3.0),
     # Whether the last two need the episode: they hold from 100 updates before it, with other random numbers.
-    "target always copied, before": Variant(ALWAYS, ALWAYS, ALWAYS, starts=-100, next_target=0),
+    "target always copied, before": ReplayVariant(ALWAYS, ALWAYS, ALWAYS, starts=-100, next_target=0),
     "entropy x 3, before": replace(throughout(entropy_factor=3.0), starts=-100),
 }

@@ -14,7 +14,7 @@ from asymrl.learning.a2c import A2CState
 from asymrl.learning.state import RECENT
 from asymrl.report.falls import LOST
 from asymrl.studies.fall_replays.changed_updates import CHUNK, Change, Replayer, with_key
-from asymrl.studies.fall_replays.variants import WINDOW, Variant
+from asymrl.studies.fall_replays.variants import WINDOW, ReplayVariant
 
 HORIZON = 250  # updates in which a replay can lose the task
 GAP = 50  # updates without a failure before the episode that a fall begins with
@@ -23,7 +23,7 @@ UPDATES_OF_MEAN = RECENT // 2  # two episodes each
 Measured = dict[str, np.ndarray]
 
 
-class Outcome(NamedTuple):
+class ReplayOutcome(NamedTuple):
     """What became of a replay."""
 
     fell: bool
@@ -60,12 +60,12 @@ def replay(
     replayer: Replayer,
     early: A2CState,
     before: A2CState,
-    variant: Variant,
+    variant: ReplayVariant,
     *,
     usual: Change,
     weight: float,
     key: int,
-) -> tuple[Outcome, list[Measured]]:
+) -> tuple[ReplayOutcome, list[Measured]]:
     """One replay, which ends when the task is lost, or after `HORIZON` updates.
 
     Args:
@@ -114,10 +114,10 @@ def changed_from(usual: Change, changed: Mapping[str, Any]) -> Change:
     return usual._replace(**{**changed, **speeds})
 
 
-def outcome(rows: Sequence[Measured]) -> Outcome:
+def outcome(rows: Sequence[Measured]) -> ReplayOutcome:
     """What the measurements of a replay say; the task was solved before."""
     returns = np.concatenate([np.ones(UPDATES_OF_MEAN), *(row["mean_return"] for row in rows)])
     means = np.convolve(returns, np.full(UPDATES_OF_MEAN, 1 / UPDATES_OF_MEAN), mode="valid")
     below = np.flatnonzero(means < LOST)
     failures = sum(int((row["lowest_return"] < 1).sum()) for row in rows)
-    return Outcome(len(below) > 0, int(below[0]) if len(below) else None, float(means.min()), failures)
+    return ReplayOutcome(len(below) > 0, int(below[0]) if len(below) else None, float(means.min()), failures)
