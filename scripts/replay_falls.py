@@ -31,8 +31,8 @@ from safetensors.numpy import load_file
 from asymrl.learning.a2c import A2CState
 from asymrl.learning.curve import recent_means
 from asymrl.learning.schedules import scheduled
-from asymrl.learning.settings import A2CSettings
 from asymrl.report.falls import LOST
+from asymrl.settings import A2CSettings
 from asymrl.studies.fall_replays.changed_updates import CHUNK, Change, Replayer, with_key
 from asymrl.studies.fall_replays.replaying import Measured, changed_from, forward, onset_of, replay
 from asymrl.studies.fall_replays.variants import VARIANTS

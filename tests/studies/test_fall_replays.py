@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.settings import A2CSettings
+from asymrl.settings import A2CSettings
 from asymrl.studies.fall_replays import VARIANTS, Change, Replayer, ReplayVariant
 from asymrl.studies.fall_replays.changed_updates import with_key
 from asymrl.studies.fall_replays.replay_figure import relative_to_before

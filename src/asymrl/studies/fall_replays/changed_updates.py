@@ -17,17 +17,17 @@ from jaxtyping import Array, Bool, Float, Int
 from asymrl.collection.episodes import RUN_AXIS, Episodes, Lesson, lesson
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.a2c import A2CState, critic_gradient, values_and_estimates
-from asymrl.learning.compiled import CompiledProgram
 from asymrl.learning.curve import count
 from asymrl.learning.lengths import over_runs
 from asymrl.learning.losses import negentropy_loss, policy_loss
 from asymrl.learning.numbers import Numbers, stack_numbers
 from asymrl.learning.optimiser import descend, norm_of
-from asymrl.learning.program import compiler_options, precision
-from asymrl.learning.settings import A2CSettings
+from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.learning.programs.program import compiler_options, precision
 from asymrl.learning.state import keys_of
 from asymrl.learning.targets import follow
 from asymrl.models.agent import Actor, Critic
+from asymrl.settings import A2CSettings
 
 CHUNK = 50  # the most updates of one call; as many as 100 episodes
 
