@@ -110,16 +110,3 @@ def test_the_recorded_updates_have_the_norms_that_the_analysis_starts_from():
     # The most that Adam moves a parameter at once: 0.1 / sqrt(0.001) learning rates.
     assert rare["critic_largest_step"].median() == pytest.approx(0.1 / 0.001**0.5 * 1e-3, rel=0.001)
     assert usual["critic_below_eps"].item() > 0.98
-
-
-def test_the_page_has_the_numbers_of_the_runs_that_ship():
-    table = answer(STUDY, ROOT / "results" / "studies" / "lost").numbers
-    rows = []
-    for row in table.to_dicts():
-        low, high = row["falls_per_million_low"], row["falls_per_million_high"]
-        cells = [f"{row['ever_solved']}", f"{row['first_solved'] / 1e6:.2f}", f"{row['solved_millions']:.0f}"]
-        cells += [f"{row['falls']}", f"{row['fallen_runs']}", f"{row['falls_per_million']:.2f} [{low:.2f}, {high:.2f}]"]
-        compared = (f"{row['p']:.2g}", f"{row['p_runs']:.2g}") if row["arm"] != "paper" else ("", "")
-        rows.append("| " + " | ".join([row["arm"], *cells, *compared, f"{row['kick']:.1f}"]) + " |")
-    page = (ROOT / "docs" / "studies" / "lost.md").read_text()
-    assert "\n".join(rows).replace("|  |  |", "| | |") in page

@@ -2,7 +2,8 @@
 
 A run that has solved its task sees small gradients only, and Adam's mean of their squares becomes as small. The next
 episode that ends in hell has a gradient thirty times larger. The analysis computes how far that gradient
-alone moves a parameter; the arms of the study change one setting each.
+alone moves a parameter; the arms of the study change one setting each. That did not settle it; replays of recorded
+falls did (`fall_replays`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 from asymrl.learning.optimiser import BETA1
 from asymrl.report.falls import falls_table, rate_interval, rates_differ, shares_differ
 from asymrl.settings import Settings, new_settings
-from asymrl.studies.fall_replays import replay_findings
 from asymrl.studies.study import EVERY_PANEL, Arm, Setup, Study
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     import polars as pl
+    from matplotlib.figure import Figure
 
 METHOD = "a2c-asym-hs"
 # What each arm changes in the paper's settings. All are numbers, so that all runs share a program.
@@ -121,6 +125,13 @@ def falls_by_arm(curves: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
+def replays_beside(folder: Path) -> tuple[Mapping[str, pl.DataFrame], Mapping[str, Figure]]:
+    """Tables and a figure of the falls that were recorded update by update, and of their replays."""
+    from asymrl.studies.fall_replays.replay_tables import replay_findings  # imports what draws figures
+
+    return replay_findings(folder)
+
+
 PREDICTION = """\
 The hypothesis is that Adam makes too much of one rare gradient. Once a task is solved, gradients are so small that
 epsilon exceeds the root of their mean square in almost every parameter. One episode in ten thousand still ends in
@@ -152,7 +163,7 @@ STUDY = Study(
     ),
     exact=kicks,
     measure=falls_by_arm,
-    beside=lambda folder: replay_findings(folder),
+    beside=replays_beside,
     exact_score="kick",
     result="falls_per_million",
     comparisons=tuple((label, "paper") for label in VARIANTS if label != "paper"),

@@ -1,0 +1,132 @@
+"""The numbers on the page about lost tasks, from the runs, falls and replays that ship."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import asymrl
+from asymrl.report.falls import falls_table
+from asymrl.report.findings import Findings
+from asymrl.studies.answers import answer
+from asymrl.studies.lost_tasks import STUDY
+
+ROOT = Path(__file__).parents[2]
+PHASES = ("before", "0", "1-2", "6-10", "21-40", "41-60")
+QUANTITIES = {
+    "critic_step_norm": "length of the critic's step",
+    "actor_step_norm": "length of the actor's step",
+    "critic_loss": "loss of the critic",
+    "critic_gradient_norm": "norm of the critic's gradient",
+    "actor_gradient_norm": "norm of the actor's gradient",
+    "entropy": "entropy of the policy",
+}
+
+
+@functools.cache
+def found() -> Findings:
+    return answer(STUDY, ROOT / "results" / "studies" / "lost")
+
+
+@functools.cache
+def page() -> str:
+    return (ROOT / "docs" / "studies" / "lost.md").read_text()
+
+
+def words() -> str:
+    """The page without line breaks."""
+    return " ".join(page().split())
+
+
+def order_rows() -> list[str]:
+    rows = found().tables["lost-order"].rows_by_key("quantity", named=True, unique=True)
+    return [
+        f"| {name} | " + " | ".join(f"{rows[quantity][phase]:.2g}" for phase in PHASES) + " |"
+        for quantity, name in QUANTITIES.items()
+    ]
+
+
+def replay_cells(later: int) -> dict[str, str]:
+    """The last two cells of the row of each variant."""
+    table = found().tables["lost-replays"].filter(later=later)
+    return {
+        row["variant"]: f"{row['fell']} of {row['replays']} | "
+        f"{row['share']:.2f} [{row['share_low']:.2f}, {row['share_high']:.2f}] |"
+        for row in table.to_dicts()
+    }
+
+
+def hunt_rows() -> list[str]:
+    rows = []
+    for row in found().tables["lost-hunts"].to_dicts():
+        bounds = f"[{row['falls_per_million_low']:.1f}, {row['falls_per_million_high']:.1f}]"
+        p = "" if row["arm"] == "nothing" else f"{row['p']:.2g}"
+        cells = [row["base"], row["arm"], row["runs"], f"{row['millions']:.2f}", row["falls"]]
+        rows.append("| " + " | ".join(map(str, [*cells, f"{row['falls_per_million']:.1f} {bounds}", p])) + " |")
+    return [row.replace("|  |", "| |") for row in rows]
+
+
+def arm_cells() -> dict[str, str]:
+    """All cells of the row of each arm but the first two."""
+    cells = {}
+    for row in found().numbers.to_dicts():
+        rate = (
+            f"{row['falls_per_million']:.2f} [{row['falls_per_million_low']:.2f}, {row['falls_per_million_high']:.2f}]"
+        )
+        numbers = [
+            row["ever_solved"],
+            f"{row['first_solved'] / 1e6:.2f}",
+            f"{row['solved_millions']:.0f}",
+            row["falls"],
+        ]
+        numbers += [row["fallen_runs"], rate, f"{row['kick']:.1f}"]
+        cells[row["arm"]] = " | ".join(map(str, numbers)) + " |"
+    return cells
+
+
+def test_the_order_of_events() -> None:
+    assert "\n".join(order_rows()) in page()
+    falls = found().tables["lost-falls"]
+    sudden = falls.filter("sudden")
+    assert f"{len(falls)} falls were recorded" in words()
+    assert f"In {len(sudden)} of the {len(falls)} the critic's step jumps" in words()
+    low, high = (f"{value:.0f}" for value in (sudden["critic_kick"].min(), sudden["critic_kick"].max()))
+    assert f"to {low} to {high} times its usual length" in words()
+    assert f"{(sudden['first_return'] == -1).sum()} of these after an episode in hell" in words()
+
+
+@pytest.mark.parametrize("later", [0, 10])
+def test_the_replays(later: int) -> None:
+    parts = page().partition("| replay, from 10 updates after |")
+    text = parts[2].partition("\n\n")[0] if later else parts[0]
+    cells = replay_cells(later)
+    for variant, expected in cells.items():
+        assert re.search(rf"^\| {re.escape(variant)} \| [^|]* \| {re.escape(expected)}$", text, re.M), variant
+    listed = re.findall(r"^\| ([^|]+) \| [^|]* \| \d+ of \d+ \|", text, re.M)
+    assert sorted(listed) == sorted(cells)
+
+
+def test_runs_with_the_change_from_the_start() -> None:
+    assert "\n".join(hunt_rows()) in page()
+    table = found().tables["lost-hunts"]
+    for arm, ending in (("both clip 1", "runs fall with it"), ("nothing", "without")):
+        own = table.filter(arm=arm)
+        assert f"{own['falls'].sum()} of {own['runs'].sum()} {ending}" in words()
+
+
+def test_the_earlier_attempt() -> None:
+    for arm, expected in arm_cells().items():
+        assert re.search(rf"^\| {re.escape(arm)} \| [^|]*\| {re.escape(expected)}$", page(), re.M), arm
+    rates = {row["arm"]: row["p"] for row in found().numbers.to_dicts() if row["p"] < 0.05}
+    assert list(rates) == ["eps 1e-2", "target 1000"]
+    assert [f"{p:.2g}" for p in rates.values()] == ["0.00014"] * 2
+    metrics = asymrl.load(ROOT / "results" / "curves").metrics.filter(pl.col("method") == "a2c-asym-hs")
+    for world, shown in (("heaven-hell-3", "10 falls in 169 M"), ("heaven-hell-4", "11 in 80 M")):
+        runs = falls_table(metrics.filter(pl.col("world") == world))
+        falls, millions = runs["falls"].sum(), float(runs["solved_steps"].sum()) / 1e6
+        assert (f"{falls} falls in {millions:.0f} M" if "falls" in shown else f"{falls} in {millions:.0f} M") == shown
+        assert shown in words()
