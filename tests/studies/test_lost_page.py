@@ -105,9 +105,22 @@ def test_the_replays(later: int) -> None:
     text = parts[2].partition("\n\n")[0] if later else parts[0]
     cells = replay_cells(later)
     for variant, expected in cells.items():
-        assert re.search(rf"^\| {re.escape(variant)} \| [^|]* \| {re.escape(expected)}$", text, re.M), variant
-    listed = re.findall(r"^\| ([^|]+) \| [^|]* \| \d+ of \d+ \|", text, re.M)
+        assert re.search(rf"^\| {re.escape(variant)} \| [^|]*\| {re.escape(expected)}$", text, re.M), variant
+    listed = re.findall(r"^\| ([^|]+) \| [^|]*\| \d+ of \d+ \|", text, re.M)
     assert sorted(listed) == sorted(cells)
+
+
+def test_shares_that_the_text_compares() -> None:
+    rows = found().tables["lost-replays"].filter(later=0).rows_by_key("variant", named=True, unique=True)
+    assert f"(p = {rows['critic clip 1']['p']:.2g})" in words()
+    for variant, ending in (
+        ("100 updates before", "fall from 100 updates before"),
+        ("10 updates after", "from 10 updates"),
+    ):
+        assert f"{rows[variant]['fell']} of {rows[variant]['replays']} {ending}" in words()
+    # The first failed episode is not the cause: as many replays fall without it.
+    for variant in ("episode does not happen", "its update skipped"):
+        assert rows[variant]["share"] >= rows["nothing"]["share"]
 
 
 def test_runs_with_the_change_from_the_start() -> None:
