@@ -25,6 +25,7 @@ QUANTITIES = {
     "actor_gradient_norm": "norm of the actor's gradient",
     "entropy": "entropy of the policy",
 }
+CLIPPED = ("critic clip 1", "nothing")
 
 
 @functools.cache
@@ -112,7 +113,15 @@ def test_the_replays(later: int) -> None:
 
 def test_shares_that_the_text_compares() -> None:
     rows = found().tables["lost-replays"].filter(later=0).rows_by_key("variant", named=True, unique=True)
-    assert f"(p = {rows['critic clip 1']['p']:.2g})" in words()
+    replays = pl.read_parquet(ROOT / "results" / "studies" / "lost" / "replays" / "replays.parquet").filter(later=0)
+    seed1, agent = (
+        [int(replays.filter(pl.col("fall").str.starts_with(base), variant=name)["fell"].sum()) for name in CLIPPED]
+        for base in ("seed1", "agent")
+    )
+    shown = (
+        f"{seed1[0]} instead of {seed1[1]} of 12 replays from seed 1, but only {agent[0]} instead of {agent[1]} of 12"
+    )
+    assert f"(p = {rows['critic clip 1']['p']:.2g}; {shown} from the agent)" in words()
     for variant, ending in (
         ("100 updates before", "fall from 100 updates before"),
         ("10 updates after", "from 10 updates"),
