@@ -26,17 +26,17 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import tyro
-from safetensors.numpy import load_file
 
+from asymrl import zoo
 from asymrl.learning.a2c import A2CState
 from asymrl.learning.curve import recent_means
 from asymrl.learning.schedules import scheduled
+from asymrl.learning.state import RECENT
 from asymrl.report.falls import LOST
 from asymrl.settings import A2CSettings
 from asymrl.studies.fall_replays.changed_updates import CHUNK, Change, Replayer, with_key
 from asymrl.studies.fall_replays.replaying import Measured, changed_from, forward, onset_of, replay
 from asymrl.studies.fall_replays.variants import VARIANTS
-from asymrl.zoo.shipped import AGENTS
 
 FOLDER = Path("runs/falls")
 SETTINGS = A2CSettings(steps=100_000_000, log_points=10)
@@ -171,15 +171,9 @@ class Write:
 def agent_state(replayer: Replayer) -> A2CState:
     """A run with the networks of the agent that ships, and nothing in Adam's means."""
     arrays = replayer.start(0)
-    saved = load_file(AGENTS / "heaven-hell-3" / "checkpoint" / "000001.safetensors")
-
-    def network(model: Any, name: str) -> Any:
-        paths, tree = jax.tree_util.tree_flatten_with_path(model)
-        names = [name + jax.tree_util.keystr(path).replace("[", ".").replace("]", "") for path, _ in paths]
-        return jax.tree.unflatten(tree, [jnp.asarray(saved[each], jnp.float32) for each in names])
-
-    actor, critic = network(arrays.actor, "actor"), network(arrays.critic, "critic")
-    values = (actor, critic, critic, jnp.asarray(saved["recent_returns"]), jnp.int32([100]))
+    (agent,) = zoo.load("heaven-hell-3").load()
+    actor, critic = (eqx.filter(network, eqx.is_array) for network in (agent.states.actor, agent.states.critic))
+    values = (actor, critic, critic, jnp.ones_like(arrays.recent_returns), jnp.full_like(arrays.episodes, RECENT))
     return eqx.tree_at(lambda a: (a.actor, a.critic, a.target, a.recent_returns, a.episodes), arrays, values)
 
 
