@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from asymrl.engine import driver, floor as floor_module, serving
+from asymrl.engine import floor as floor_module, placement, serving
 from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Retired
 from asymrl.engine.floor import Floor, Told
 from asymrl.engine.lanes import Assignment
@@ -366,15 +366,15 @@ def test_a_pool_that_needs_more_than_there_is_is_not_begun(monkeypatch: pytest.M
     [
         ("cpu", 2, 100, 100, 1),
         ("gpu", 1, 5, 5, 5),
-        ("gpu", 1, 10_000, 10_000, driver.MOST_LANES),
+        ("gpu", 1, 10_000, 10_000, placement.MOST_LANES),
         ("gpu", 4, 20, 100, 20),
-        ("gpu", 10, 100, 100, driver.FEW_LANES),
-        ("gpu", 1, 400, 400, math.ceil(400 * driver.LANES_SHARE)),  # some wait for the lanes of those that end
+        ("gpu", 10, 100, 100, placement.FEW_LANES),
+        ("gpu", 1, 400, 400, math.ceil(400 * placement.LANES_SHARE)),  # some wait for the lanes of those that end
     ],
 )
 def test_how_many_lanes_a_pool_has(platform: str, places: int, waiting: int, of_all: int, lanes: int):
-    assert driver.lanes_for(platform, None, places)(SHAPES[0], waiting, of_all) == lanes
-    assert driver.lanes_for(platform, 3, places)(SHAPES[0], waiting, of_all) == 3
+    assert placement.lanes_for(platform, None, places)(SHAPES[0], waiting, of_all) == lanes
+    assert placement.lanes_for(platform, 3, places)(SHAPES[0], waiting, of_all) == 3
 
 
 def test_pools_wait_for_a_disk_that_is_slower_than_they_are():

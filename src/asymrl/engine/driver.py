@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import math
 import os
 import queue
 import signal
@@ -17,7 +16,7 @@ from asymrl.engine.events import Advanced, Broken, Checkpointed, Failed, Noted, 
 from asymrl.engine.interrupts import StopRequests
 from asymrl.engine.monitoring.listeners import Listener, StopRuns
 from asymrl.engine.monitoring.progress import BROKEN, Clock, Compilations, Progress
-from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.placement import Pace, Placement, lanes_for
 from asymrl.settings import Settings
 from asymrl.stores.files import StorageError
 from asymrl.stores.runs import full_label, label
@@ -39,9 +38,6 @@ LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 5.0  # after which one is told what a training that is stopped waits for
 PARTING_SECONDS = 120.0  # that pools have to hand over their states when a training is stopped
 WRITING_SHARE = 0.05  # of the time may be spent on writing tables
-STEPPED_LANES = 8  # of a pool whose world runs in Python
-FEW_LANES, MOST_LANES = 24, 320  # of a pool on an accelerator: fewer leave it idle, more are hardly faster
-LANES_SHARE = 0.6  # of the runs may have a lane at once; the others fill the lanes of those that end
 
 
 @dataclass(frozen=True)
@@ -461,32 +457,6 @@ class _Driver:
             for number, result in self.results.items()
             if result.status in (FAILED, BROKEN)
         }
-
-
-def lanes_for(platform: str, wanted: int | None, places: int) -> LanesOf:
-    """How many lanes a pool should have, where so many pools train at the same time.
-
-    On a core, the weights of one run fill the cache. A world that runs in Python asks the policies of many runs in one
-    call. An accelerator wants many lanes, but also runs that wait for a lane, so that few are left alone at the end.
-    """
-
-    def lanes_of(shape: Settings, waiting: int, of_all_shapes: int) -> int:
-        if wanted is not None:
-            return min(wanted, waiting)
-        if platform == "cpu":
-            return min(waiting, STEPPED_LANES) if is_stepped(shape) else 1
-        share = max(FEW_LANES, math.ceil(LANES_SHARE * of_all_shapes / places))
-        return min(waiting, share, MOST_LANES)
-
-    return lanes_of
-
-
-def is_stepped(shape: Settings) -> bool:
-    """Whether the world of a shape runs in Python."""
-    from asymrl.learning.state import training_world
-    from asymrl.worlds.stepped_world import SteppedWorld
-
-    return isinstance(training_world(shape), SteppedWorld)
 
 
 def _waiting(runs: int) -> str:

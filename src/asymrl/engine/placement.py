@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
+from asymrl.settings import Settings
+
+if TYPE_CHECKING:
+    from asymrl.engine.floor import LanesOf
+
 from dataclasses import dataclass
 from typing import Literal
+
+STEPPED_LANES = 8  # of a pool whose world runs in Python
+FEW_LANES, MOST_LANES = 24, 320  # of a pool on an accelerator: fewer leave it idle, more are hardly faster
+LANES_SHARE = 0.6  # of the runs may have a lane at once; the others fill the lanes of those that end
 
 
 @dataclass(frozen=True)
@@ -44,3 +56,29 @@ class Pace:
             raise ValueError(f"refresh_seconds is {self.refresh_seconds}; it must be a positive number")
         if self.checkpoint_seconds is not None and not self.checkpoint_seconds >= 0:
             raise ValueError(f"checkpoint_seconds is {self.checkpoint_seconds}; it cannot be negative")
+
+
+def lanes_for(platform: str, wanted: int | None, places: int) -> LanesOf:
+    """How many lanes a pool should have, where so many pools train at the same time.
+
+    On a core, the weights of one run fill the cache. A world that runs in Python asks the policies of many runs in one
+    call. An accelerator wants many lanes, but also runs that wait for a lane, so that few are left alone at the end.
+    """
+
+    def lanes_of(shape: Settings, waiting: int, of_all_shapes: int) -> int:
+        if wanted is not None:
+            return min(wanted, waiting)
+        if platform == "cpu":
+            return min(waiting, STEPPED_LANES) if is_stepped(shape) else 1
+        share = max(FEW_LANES, math.ceil(LANES_SHARE * of_all_shapes / places))
+        return min(waiting, share, MOST_LANES)
+
+    return lanes_of
+
+
+def is_stepped(shape: Settings) -> bool:
+    """Whether the world of a shape runs in Python."""
+    from asymrl.learning.state import training_world
+    from asymrl.worlds.stepped_world import SteppedWorld
+
+    return isinstance(training_world(shape), SteppedWorld)
