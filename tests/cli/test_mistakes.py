@@ -44,6 +44,7 @@ MISTAKES = [
     ("theory tiger -o file/bias.png", "file/bias.png: "),
     ("theory tiger --mass 2", "--mass 2.0: choose a number between 0 and 1"),
     ("train tiger --out file/runs", "file/runs: cannot be made a folder"),
+    ("study bootstrap --out file/runs", "file/runs: "),
     ("demo --folder file/demo", "file/demo"),
     ("evaluate file", "file: no runs here"),
     ("resume file/sub", "file/sub: "),

@@ -62,6 +62,8 @@ class RunStudy(Running, NetworkOptions):
         options = self.options()
         for folder in filter(None, (self.from_results, *self.reuse)):
             open_runs(folder)  # a mistake is told before the exact analysis, which takes a while
+        if self.out is not None:
+            check_folder(self.out)
         if self.exact_only or not self.no_draw:
             _print_question(wanted)
         if self.exact_only:
