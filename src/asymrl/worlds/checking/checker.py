@@ -263,7 +263,9 @@ class _Checker:
         for name in ("latent", "reward", "terminated", "observation"):
             # What is seen after an end belongs to the next episode, and may be left to chance.
             matters = walked.valid & ~walked.by_world.terminated if name == "observation" else walked.valid
-            tabled, world = (at_index(getattr(came, name), matters) for came in (walked.by_table, walked.by_world))
+            tabled, world = (
+                at_index(getattr(results, name), matters) for results in (walked.by_table, walked.by_world)
+            )
             if where := first_difference(tabled, world, axes=1):
                 (i,) = where
                 place = self.describe(at_index(walked.latents, matters), i, int(walked.actions[matters][i]))

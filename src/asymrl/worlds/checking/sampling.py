@@ -48,8 +48,8 @@ class ActionOutcome(NamedTuple):
     latent: Any
 
 
-class Came(NamedTuple):
-    """What came of a step."""
+class StepResult(NamedTuple):
+    """The result of one step."""
 
     latent: Any
     reward: Any
@@ -57,14 +57,14 @@ class Came(NamedTuple):
     observation: Any
 
 
-class Walked(NamedTuple):
+class TableComparison(NamedTuple):
     """Steps `[step, episode, ...]` in the world, and what its table says about them."""
 
     latents: Any  # before the step
     actions: np.ndarray  # [step, episode]
     valid: np.ndarray  # [step, episode], whether the episode had not ended before
-    by_world: Came
-    by_table: Came
+    by_world: StepResult
+    by_table: StepResult
     first_by_world: Any  # observations [episode, ...]
     first_by_table: Any
 
@@ -168,7 +168,7 @@ def sample_world(env: World, episodes: int, steps: int, seed: int) -> Samples:
     )
 
 
-def walk_on_table(env: World, table: DeterministicTable, samples: Samples, steps: int, seed: int) -> Walked:
+def walk_on_table(env: World, table: DeterministicTable, samples: Samples, steps: int, seed: int) -> TableComparison:
     """Random actions from the starts of a samples, taken in the world and on its table."""
     one_for_all = jax.tree.map(lambda leaf: leaf[0], samples.starts)
 
@@ -183,8 +183,8 @@ def walk_on_table(env: World, table: DeterministicTable, samples: Samples, steps
             state, place, alive = now
             after = act(env, key, state, action)
             place, sight, reward, ended = (column[place * len(env.action_names) + action] for column in columns)
-            by_table = Came(env.latent(table.at(start, place)), reward, ended > 0, seen(sight))
-            by_world = Came(after.latent, after.reward, after.terminated, after.observation)
+            by_table = StepResult(env.latent(table.at(start, place)), reward, ended > 0, seen(sight))
+            by_world = StepResult(after.latent, after.reward, after.terminated, after.observation)
             return (after.state, place, alive & ~after.terminated), (env.latent(state), alive, by_world, by_table)
 
         place, sight = table.first(start, first)
@@ -194,7 +194,7 @@ def walk_on_table(env: World, table: DeterministicTable, samples: Samples, steps
     given = (samples.start_keys, samples.starts, samples.first_observations, jnp.asarray(actions, jnp.int32))
     found, first = to_numpy(quick_jit(jax.vmap(episode, (0, 0, 0, 1), (1, 0)))(*given))
     latents, valid, by_world, by_table = found
-    return Walked(latents, actions, valid, by_world, by_table, samples.first_observations, first)
+    return TableComparison(latents, actions, valid, by_world, by_table, samples.first_observations, first)
 
 
 def action_count(env: World) -> int:
