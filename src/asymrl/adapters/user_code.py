@@ -20,6 +20,10 @@ from asymrl.worlds.allowed_code import check_allowed
 LARGEST_SOURCE = 2**20  # bytes of a file that is looked at without running it
 
 
+class MissingSourceError(OSError):
+    """A file that a name refers to is not there, or is no longer what it was."""
+
+
 class Location(NamedTuple):
     """Where a file is that a name refers to."""
 
@@ -96,6 +100,8 @@ def load_module(what: str, source: str) -> ModuleType:
     try:
         with user_path():
             return _load_file(source) if source.endswith(".py") else importlib.import_module(source)
+    except MissingSourceError as error:
+        raise ValueError(f"{what}: {source} cannot be imported: {error}") from error
     except Exception as error:
         from asymrl.worlds.stepped_world import UserCodeError
 
@@ -186,7 +192,7 @@ def _contents(source: str, location: Location) -> tuple[str, bytes, str]:
         if location.sha256 in (None, digest):
             return path, data, digest
     what = "has changed" if os.path.isfile(location.path) and location.sha256 else "there is no file"
-    raise OSError(f"{source} {what}" if location.sha256 else f"{what} {source}")
+    raise MissingSourceError(f"{source} {what}" if location.sha256 else f"{what} {source}")
 
 
 def importable_name(attribute: Any) -> str | None:
