@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from asymrl.cli.commands.report_command import claims_sections
 from asymrl.pages import save_report
 from asymrl.report.curves import curves
 from asymrl.stores.store import Store
@@ -53,6 +54,16 @@ def test_800_runs_are_shown_without_a_complaint(scheme: str, tmp_path: Path):
     drawn = curves(metrics)
     times, values = points(mean)
     np.testing.assert_allclose(values, np.interp(times, drawn.timesteps, drawn.band()[0]), atol=0.02)
+
+
+def test_tables_fit_on_paper(tmp_path: Path):
+    page = save_report(Store.open(RESULTS), tmp_path / "page.html", claims_sections(RESULTS))
+    with opened(page) as (tab, said):
+        tab.set_viewport_size({"width": 718, "height": 1000})  # A4 without its margins
+        tab.emulate_media(media="print")
+        widths = tab.evaluate("[...document.querySelectorAll('.table table')].map(table => table.scrollWidth)")
+        assert said == []
+    assert 0 < max(widths) <= 743
 
 
 def test_what_is_chosen_is_shown(tmp_path: Path):
