@@ -156,7 +156,7 @@ def _has_short_tail(horizon: int, discount: float) -> bool:
 
 def _point_based_endless(pomdp: Pomdp, horizon: int, discount: float, deadline: Deadline) -> Solution:
     """Bounds without a horizon, corrected for the end of the episodes."""
-    result = point_based(pomdp, None, discount, deadline=deadline.part(0.9))
+    result = point_based(pomdp, None, discount, deadline=deadline.part(0.85))
     cut = truncated(result, horizon, deadline)
     endless = _bounded(pomdp, None, result)
 

@@ -24,7 +24,7 @@ from asymrl.theory.policies import Controller
 from asymrl.worlds.pomdp import Pomdp
 
 WORK = 100_000_000  # probabilities, after which actions are no longer followed: about a second
-FOLLOWED = 8_000_000  # outcomes of plans at each step, beyond which the less likely plans are not followed
+FOLLOWED = 5_000_000  # outcomes of plans at each step, beyond which the less likely plans are not followed
 UNLIKELY = 1e-7  # probability of a plan that is not followed
 MIXED = 300  # plans of a mixture
 
