@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -101,8 +102,12 @@ def test_an_interrupt_of_the_users_own_is_a_mistake():
         mistake = thread.submit(mistake_of, faulty.InterruptsItself).result()
     assert str(mistake).startswith(AT_STEP)
     assert str(mistake).endswith("KeyboardInterrupt")
-    with pytest.raises(KeyboardInterrupt):
-        play(from_gymnasium(faulty.InterruptsItself).open(2))
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            play(from_gymnasium(faulty.InterruptsItself).open(2))
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def test_an_environment_that_cannot_be_made():
