@@ -283,7 +283,7 @@ def _declared_state(
 def minigrid_symbols() -> int:
     """How many kinds of objects, or of colours or states if there are more of those, a cell of MiniGrid can show."""
     try:
-        from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX, STATE_TO_IDX
+        from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX, STATE_TO_IDX  # pyright: ignore[reportMissingImports]
     except ImportError:  # an environment of its own that looks like MiniGrid's
         return 256
     return 1 + max(index for table in (OBJECT_TO_IDX, COLOR_TO_IDX, STATE_TO_IDX) for index in table.values())
