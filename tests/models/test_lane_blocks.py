@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
-from asymrl.models.lane_blocks import BLOCK, Blocks, over_lanes
+from asymrl.models.lane_blocks import BLOCK, ENOUGH, Blocks, chunk_size, over_lanes
 
 
 @pytest.mark.parametrize("counts", [[1], [9, 0, 8, 17], [3, 40, 1, 16, 25]])
@@ -31,6 +32,19 @@ def test_every_row_is_in_one_block(counts: list[int]):
     for count, lane in zip(counts, again, strict=True):
         np.testing.assert_array_equal(lane[:count], np.arange(min(count, 5)))
     np.testing.assert_array_equal(blocks.sums(jnp.ones(packed.shape[:1])), [-(-count // BLOCK) for count in counts])
+
+
+@given(lanes=st.integers(1, 400), most=st.integers(1, 20))
+def test_chunks_fill_the_room_exactly(lanes: int, most: int):
+    size = chunk_size(lanes, most)
+    assert (lanes * most) % size == 0
+    assert size >= min(lanes // 2, lanes * most)
+
+
+def test_a_core_computes_block_by_block_and_an_accelerator_many_at_once():
+    assert chunk_size(1, 7) == 1
+    assert chunk_size(20, 7) >= ENOUGH
+    assert chunk_size(300, 7) == 150
 
 
 def test_vmap_hands_over_all_lanes():

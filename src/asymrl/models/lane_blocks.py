@@ -15,6 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 BLOCK = 8  # rows of one run that are computed together
+SEVERAL = 4  # lanes that only a pool on an accelerator has; on a core there is one
+ENOUGH = 64  # blocks that keep an accelerator busy: with fewer, starting a chunk takes longer than computing it
 
 
 def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,6 +39,17 @@ def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
     return one
 
 
+def chunk_size(lanes: int, most: int) -> int:
+    """How many blocks to compute at once, where each lane has at most `most`.
+
+    Small enough that the last chunk, which is not quite full, wastes little, but not so small that an accelerator has
+    nothing to do. It divides the number of blocks that there is room for.
+    """
+    room, half = lanes * most, -(-lanes // 2)
+    wanted = min(max(half, ENOUGH), room) if lanes >= SEVERAL else half
+    return next(size for size in range(wanted, room + 1) if room % size == 0)
+
+
 class Blocks(NamedTuple):
     """Where the rows of all lanes are when they are packed."""
 
@@ -47,11 +60,10 @@ class Blocks(NamedTuple):
 
     @classmethod
     def of(cls, counts: Int[Array, "lane"], rows: int) -> Blocks:
-        lanes = counts.shape[0]
+        lanes, most = counts.shape[0], -(-rows // BLOCK)
         blocks = -(-counts // BLOCK)
         end = jnp.cumsum(blocks)
-        # Small enough that the last, not quite full, is little waste; it must divide what there is room for.
-        return cls(end - blocks, end, -(-rows // BLOCK), lanes // 2 if lanes % 2 == 0 else lanes)
+        return cls(end - blocks, end, most, chunk_size(lanes, most))
 
     @property
     def chunks(self) -> Int[Array, ""]:
