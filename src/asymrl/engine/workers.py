@@ -29,7 +29,7 @@ from asymrl.engine.placement import Pace
 from asymrl.engine.serving import LocalDesk, reason_of, serve
 from asymrl.stores.checkpoint import DeviceLayout
 
-MPS_CONTROL = "nvidia-cuda-mps-control"
+MPS_CONTROL, MPS_PRIORITY = "nvidia-cuda-mps-control", "CUDA_MPS_CLIENT_PRIORITY"
 ENDING_SECONDS = 0.5  # that threads have to end; those that still compile do not matter any more
 RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a moment when all its clients have failed
 
@@ -220,8 +220,13 @@ class ProcessWorkers:
             keeper.start()
 
     def _environment(self, environment: Mapping[str, str], i: int) -> dict[str, str]:
-        """Small updates would wait behind large ones, unless their processes go first: one in six does."""
-        return {**environment, "CUDA_MPS_CLIENT_PRIORITY": "0" if i < max(1, self.processes // 6) else "1"}
+        """Small updates would wait behind large ones, unless their processes go first: one in six does.
+
+        A priority that the user has set holds for all.
+        """
+        if MPS_PRIORITY in os.environ:
+            return dict(environment)
+        return {**environment, MPS_PRIORITY: "0" if i < max(1, self.processes // 6) else "1"}
 
     def is_alive(self) -> bool:
         return any(keeper.is_alive() for keeper in self._keepers)
