@@ -19,7 +19,7 @@ from asymrl.engine.lanes import Assignment
 from asymrl.engine.placement import Pace
 from asymrl.engine.serving import OutOfMemoryError, is_device_lost, is_out_of_memory, open_pool, reason_of
 from asymrl.settings import Settings
-from asymrl.stores.checkpoint import SavedRuns
+from asymrl.stores.checkpoints.saved_runs import SavedRuns
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import COMPLETE, RunResult
 from tests.engine.conftest import tiny

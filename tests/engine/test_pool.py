@@ -19,7 +19,7 @@ from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Pool, narrower_width
 from asymrl.learning.programs.factory import program
 from asymrl.learning.state import METRICS
-from asymrl.stores.checkpoint import joined
+from asymrl.stores.checkpoints.saved_runs import joined
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import COMPLETE, FAILED, SOLVED
 from tests.engine.conftest import tiny

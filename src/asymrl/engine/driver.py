@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from asymrl.engine.memory_plan import MemoryPlan
     from asymrl.engine.monitoring.listeners import Probe
     from asymrl.engine.workers import Workers
-    from asymrl.stores.checkpoint import DeviceLayout
+    from asymrl.stores.checkpoints.saved_runs import DeviceLayout
 
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 5.0  # after which one is told what a training that is stopped waits for

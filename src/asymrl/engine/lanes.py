@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from asymrl.learning.state import RECENT, RunState
-from asymrl.stores.checkpoint import EXTRA, SavedRuns, filled_up
+from asymrl.stores.checkpoints.saved_runs import EXTRA, SavedRuns, filled_up
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import COMPLETE, FAILED, SOLVED, TRAINING, RunResult
 

@@ -21,8 +21,8 @@ from asymrl.learning.numbers import Numbers, numbers_of
 from asymrl.learning.programs.program import LaneError, Program, Trainer
 from asymrl.learning.state import RunState
 from asymrl.settings import Settings
-from asymrl.stores.checkpoint import SavedRuns, joined
-from asymrl.stores.states import from_saved, key_kind, saved_problem, to_arrays
+from asymrl.stores.checkpoints.saved_runs import SavedRuns, joined
+from asymrl.stores.checkpoints.states import from_saved, key_kind, saved_problem, to_arrays
 from asymrl.stores.tables import STOPPED, TRAINING, RunResult
 
 FIRST_UPDATES = 4  # in the first call, before anything is known about the speed

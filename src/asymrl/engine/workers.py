@@ -27,7 +27,7 @@ from asymrl.engine.lanes import Assignment
 from asymrl.engine.memory_plan import MemoryPlan, memory_of
 from asymrl.engine.placement import Pace
 from asymrl.engine.serving import LocalDesk, reason_of, serve
-from asymrl.stores.checkpoint import DeviceLayout
+from asymrl.stores.checkpoints.saved_runs import DeviceLayout
 
 MPS_CONTROL = "nvidia-cuda-mps-control"
 ENDING_SECONDS = 0.5  # that threads have to end; those that still compile do not matter any more
