@@ -16,7 +16,7 @@ import pytest
 from asymrl.engine.monitoring.listeners import Silent
 from asymrl.engine.monitoring.progress import Progress
 from asymrl.settings import A2CSettings, Settings
-from asymrl.stores.checkpoint import SavedRuns
+from asymrl.stores.checkpoints.saved_runs import SavedRuns
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
 

@@ -14,9 +14,9 @@ import numpy as np
 from asymrl.learning.programs.learners import new_run
 from asymrl.learning.state import METRICS, RECENT, RunState, training_world
 from asymrl.settings import A2CSettings, Settings
-from asymrl.stores.checkpoint import SavedRuns
+from asymrl.stores.checkpoints.saved_runs import SavedRuns
+from asymrl.stores.checkpoints.states import key_kind, to_arrays
 from asymrl.stores.runs import Run
-from asymrl.stores.states import key_kind, to_arrays
 from asymrl.stores.store import Store
 from asymrl.stores.tables import COMPLETE, RunResult
 

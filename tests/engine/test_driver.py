@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from asymrl.api.wanted import take_store
-from asymrl.engine import floor as floor_module, serving
-from asymrl.engine.driver import Outcome, _Driver, train_store
+from asymrl.engine import floor as floor_module
+from asymrl.engine.driver import Outcome, train_store
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.monitoring.listeners import Everyone, StopRuns
 from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.preparation import assignments_of
+from asymrl.engine.training_record import TrainingRecord
+from asymrl.engine.workers import serving
 from asymrl.learning.programs.factory import program
 from asymrl.settings import A2CSettings, Settings
 from asymrl.stores.files import StorageError
@@ -125,7 +128,7 @@ def test_when_time_is_over_everything_is_kept(undisturbed: Path, tmp_path: Path)
     assert (outcome.over, outcome.is_out_of_time, outcome.is_complete) == (0, True, False)
 
     with pytest.MonkeyPatch.context() as patch:  # time is over when the first run is
-        any_over = lambda self: any(result.is_over for result in self.results.values())  # noqa: E731
+        any_over = lambda self: any(result.is_over for result in self.record.results.values())  # noqa: E731
         patch.setattr("asymrl.engine.driver._Driver._is_out_of_time", any_over)
         outcome = train(tmp_path, RUNS)
     assert outcome.is_out_of_time
@@ -328,8 +331,8 @@ def test_runs_whose_checkpoints_are_gone_begin_again(undisturbed: Path, tmp_path
     store, recorder = take_store(folder), Recorder()
     assert len(store.unfinished()) == len(store)
     try:
-        driver = _Driver(store, recorder, 0.0, None, Pace(), Placement(), {})
-        assert all(each.saved is None for each in driver._assignments(range(len(store))))
+        record = TrainingRecord(store, recorder, Pace(), {})
+        assert all(each.saved is None for each in assignments_of(record, range(len(store))))
     finally:
         store.release()
     assert f"begin again: {folder / 'checkpoint'} has no state of them" in recorder.said[0]
@@ -340,14 +343,14 @@ def test_another_layout_is_mentioned_once(undisturbed: Path, tmp_path: Path):
     shutil.copytree(undisturbed, folder)
     store, recorder = Store.take(folder), Recorder()
     try:
-        driver = _Driver(store, recorder, 0.0, None, Pace(), Placement(), {})
+        record = TrainingRecord(store, recorder, Pace(), {})
         ((_, saved), *_) = store.saved([0])
         assert saved.layout is not None
         store.checkpoints.layout = saved.layout
-        driver._assignments([0, 1])
+        assignments_of(record, [0, 1])
         assert recorder.said == []
         store.checkpoints.layout = saved.layout._replace(threads=saved.layout.threads + 3)
-        driver._assignments([0, 1])
+        assignments_of(record, [0, 1])
     finally:
         store.release()
     (said,) = recorder.said

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from asymrl.engine import floor as floor_module, placement, serving
+from asymrl.engine import floor as floor_module, placement
 from asymrl.engine.events import Broken, Checkpointed, Event, Noted, Retired
 from asymrl.engine.floor import Floor, Told
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.placement import Pace
-from asymrl.engine.serving import OutOfMemoryError, is_device_lost, is_out_of_memory, open_pool, reason_of
+from asymrl.engine.workers import serving
+from asymrl.engine.workers.serving import OutOfMemoryError, is_device_lost, is_out_of_memory, open_pool, reason_of
 from asymrl.settings import Settings
-from asymrl.stores.checkpoint import SavedRuns
+from asymrl.stores.checkpoints.saved_runs import SavedRuns
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import COMPLETE, RunResult
 from tests.engine.conftest import tiny

@@ -11,8 +11,8 @@ from asymrl.engine.floor import Floor, Order
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.memory_plan import COPIES, MEMORY_SHARE, MemoryPlan, bytes_of_run, free_memory
 from asymrl.engine.placement import Pace
-from asymrl.engine.serving import OutOfMemoryError, open_pool
-from asymrl.engine.workers import ProcessWorkers
+from asymrl.engine.workers.process_workers import ProcessWorkers
+from asymrl.engine.workers.serving import OutOfMemoryError, open_pool
 from asymrl.settings import A2CSettings, DQNSettings
 from asymrl.stores.runs import Run
 from asymrl.stores.wording import size_text

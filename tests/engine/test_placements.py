@@ -40,7 +40,7 @@ from tests.engine.test_placements import GUESS, SMALL
 
 assert jax.local_device_count() == 2
 devices = set()
-from asymrl.engine import serving
+from asymrl.engine.workers import serving
 make = serving.Pool
 def watched(program, lanes, device, *more):
     devices.add(device.id)

@@ -15,11 +15,12 @@ from asymrl.engine import loop, pool as pool_module
 from asymrl.engine.events import Advanced, Checkpointed, Event, Failed, Retired
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
+from asymrl.engine.narrowing import narrower_width
 from asymrl.engine.placement import Pace
-from asymrl.engine.pool import Pool, narrower_width
+from asymrl.engine.pool import Pool
 from asymrl.learning.programs.factory import program
 from asymrl.learning.state import METRICS
-from asymrl.stores.checkpoint import joined
+from asymrl.stores.checkpoints.saved_runs import joined
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import COMPLETE, FAILED, SOLVED
 from tests.engine.conftest import tiny

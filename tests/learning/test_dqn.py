@@ -20,9 +20,10 @@ from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.q_networks import QNetworks
 from asymrl.learning.state import METRICS, training_world
 from asymrl.settings import DQNSettings
-from asymrl.stores.checkpoint import Checkpoints, SavedRuns
+from asymrl.stores.checkpoints.checkpoint import Checkpoints
+from asymrl.stores.checkpoints.saved_runs import SavedRuns
+from asymrl.stores.checkpoints.states import from_saved, key_kind, to_arrays
 from asymrl.stores.runs import Run
-from asymrl.stores.states import from_saved, key_kind, to_arrays
 from asymrl.worlds.spaces import Discrete
 from tests.learning.small import assert_close, assert_same, member, weights_of
 from tests.oracles.networks import Episode, Network

@@ -15,7 +15,7 @@ import pytest
 
 from asymrl import cli
 from asymrl.reading import MOST_DEPTH, UnreadableError, parse_json, read_json, read_regular
-from asymrl.stores.checkpoint import _digest
+from asymrl.stores.checkpoints.checkpoint import digest_of
 from asymrl.stores.files import Lock, RunError, write_whole
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
@@ -74,7 +74,7 @@ def rewritten(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     """A manifest with a change and a digest that agrees with it, as somebody with bad intentions would write it."""
     data = json.loads(path.read_text())
     change(data)
-    data["digest"] = _digest(data)
+    data["digest"] = digest_of(data)
     path.write_text(json.dumps(data))
 
 
@@ -218,7 +218,7 @@ def test_hundreds_of_damaged_folders(
         if path.suffix == ".json" and chance.random() < 0.8:
             data = mutated(json.loads(path.read_text()), chance)
             if isinstance(data, dict) and "digest" in data:
-                data["digest"] = _digest(data)
+                data["digest"] = digest_of(data)
             path.write_text(json.dumps(data))
         else:
             path.write_bytes(flipped(path.read_bytes(), chance))

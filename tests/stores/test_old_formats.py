@@ -17,7 +17,7 @@ import asymrl
 from asymrl import cli
 from asymrl.agents.trained import load_trained
 from asymrl.learning.state import METRICS
-from asymrl.stores.conversion import convert_sweep
+from asymrl.stores.earlier_results import convert_sweep
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store

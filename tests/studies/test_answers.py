@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from asymrl import cli
+from asymrl.stores.earlier_results import reuse
 from asymrl.stores.files import RunError
-from asymrl.stores.reuse import reuse
 from asymrl.stores.store import Store
 from asymrl.studies.answers import answer
 from asymrl.studies.arm_tables import exact_parts

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from asymrl.stores.description import is_store
-from asymrl.stores.reuse import reuse
+from asymrl.stores.earlier_results import reuse
 from asymrl.stores.store import Store
 from asymrl.stores.wording import estimate
 from asymrl.studies.answers import answer

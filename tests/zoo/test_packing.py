@@ -14,10 +14,10 @@ import asymrl
 from asymrl.agents.trained import load_trained
 from asymrl.api.wanted import settings_for
 from asymrl.learning.programs.factory import program
-from asymrl.stores.checkpoint import SavedRuns
+from asymrl.stores.checkpoints.saved_runs import SavedRuns
+from asymrl.stores.checkpoints.states import from_saved, key_kind, to_arrays, without_training_state
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run
-from asymrl.stores.states import from_saved, key_kind, to_arrays, without_training_state
 from asymrl.stores.store import Store
 from asymrl.zoo.packing import best_by_world, pack, train_command
 from asymrl.zoo.shipped import ShippedAgent, folder_size

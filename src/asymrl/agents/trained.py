@@ -14,10 +14,10 @@ import numpy as np
 from asymrl.learning.programs.factory import program
 from asymrl.learning.state import RECENT, RunState
 from asymrl.settings import SETTINGS, Settings
-from asymrl.stores.checkpoint import joined
+from asymrl.stores.checkpoints.saved_runs import joined
+from asymrl.stores.checkpoints.states import from_saved
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run
-from asymrl.stores.states import from_saved
 from asymrl.stores.store import Store
 from asymrl.stores.wording import listed
 from asymrl.worlds.name_options import PREFIX

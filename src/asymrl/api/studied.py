@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from asymrl.api.loaded import Runs, train_taken
 from asymrl.api.wanted import NETWORKS_KEPT, store_with
 from asymrl.stores.description import is_store
+from asymrl.stores.earlier_results import reuse as reuse_runs
 from asymrl.stores.files import RunError
-from asymrl.stores.reuse import reuse as reuse_runs
 from asymrl.stores.store import Store
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float64, Int
 
 from asymrl.agents.playback import Playback
 from asymrl.audit.trained_networks import ActorMemory, TrainedActor
+from asymrl.stores.statistics import mean_and_error
 from asymrl.worlds.pomdp import Pomdp
 
 CONTINUATIONS = 4096  # of all steps of an episode together
@@ -77,7 +78,7 @@ def simulated_values(
     memory = policy.rows(_memories(policy, playback), times[row])
     steps = simulate(pomdp, policy, memory, first, times[row], rng)
     returns = discounted_returns(steps, len(row), discount).reshape(-1, each)
-    mean, error = returns.mean(1), returns.std(1, ddof=1) / np.sqrt(each)
+    mean, error = mean_and_error(returns.T)
     V_hs[times], V_hs_error[times] = mean[: times.size], error[: times.size]
     share = np.zeros(times.size)
     share[other] = rest[other].sum(1)

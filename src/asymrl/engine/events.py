@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from asymrl.settings import Settings
-    from asymrl.stores.checkpoint import SavedRuns
+    from asymrl.stores.checkpoints.saved_runs import SavedRuns
     from asymrl.stores.tables import RunResult
 
 

@@ -1,17 +1,20 @@
-"""Lanes: the places of a program in which runs train, and what the host knows of the runs in them."""
+"""Lanes: the places of a program in which runs train, what the host knows of the runs in them, and how they move."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from asymrl.learning.state import RECENT, RunState
-from asymrl.stores.checkpoint import EXTRA, SavedRuns, filled_up
+from asymrl.stores.checkpoints.saved_runs import EXTRA, SavedRuns, filled_up
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import COMPLETE, FAILED, SOLVED, TRAINING, RunResult
 
@@ -128,3 +131,29 @@ def probe_arrays(lanes: Sequence[Lane]) -> dict[str, np.ndarray]:
         own = np.asarray(lane.probe_values, np.float32).reshape(1, -1, width)
         values.append(filled_up(own, points))
     return {f"{EXTRA}probe_timesteps": np.concatenate(times), f"{EXTRA}probe_values": np.concatenate(values)}
+
+
+# The runs of a lane are replaced as a whole: compiled leaf by leaf, so many small copies would take seconds.
+@functools.partial(jax.jit, donate_argnums=0)
+def scatter(states: Any, new: Any, rows: Int[np.ndarray, "new"]) -> Any:
+    """The states with new ones in these rows; a row beyond the last lane is dropped."""
+    return jax.tree.map(lambda old, leaf: old.at[rows].set(leaf, mode="drop"), states, new)
+
+
+@eqx.filter_jit
+def gather(states: RunState, rows: Int[np.ndarray, "lane"]) -> RunState:
+    """The states of these rows."""
+    return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, states)
+
+
+def blank_states(like: Any, lanes: int, device: Any) -> Any:
+    """States of no run, `[lane, ...]`, to be filled."""
+
+    def leaf(some: Any) -> Any:
+        if jax.dtypes.issubdtype(some.dtype, jax.dtypes.prng_key):
+            data = jax.random.key_data(some)
+            return jax.random.wrap_key_data(jnp.zeros((lanes, *data.shape[1:]), data.dtype))
+        return jnp.zeros((lanes, *some.shape[1:]), some.dtype)
+
+    with jax.default_device(device):
+        return jax.jit(lambda some: jax.tree.map(leaf, some))(like)

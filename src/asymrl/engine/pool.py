@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import functools
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int
 
 from asymrl.engine.events import Failed, Retired
-from asymrl.engine.interrupts import POOL_THREAD
-from asymrl.engine.lanes import Assignment, Lane, Snapshot, probe_arrays
+from asymrl.engine.lanes import Assignment, Lane, Snapshot, blank_states, gather, probe_arrays, scatter
+from asymrl.engine.narrowing import Narrower, narrower_width
 from asymrl.learning.numbers import Numbers, numbers_of
 from asymrl.learning.programs.program import LaneError, Program, Trainer
 from asymrl.learning.state import RunState
 from asymrl.settings import Settings
-from asymrl.stores.checkpoint import SavedRuns, joined
-from asymrl.stores.states import from_saved, key_kind, saved_problem, to_arrays
+from asymrl.stores.checkpoints.saved_runs import SavedRuns, joined
+from asymrl.stores.checkpoints.states import from_saved, key_kind, saved_problem, to_arrays
 from asymrl.stores.tables import STOPPED, TRAINING, RunResult
 
 FIRST_UPDATES = 4  # in the first call, before anything is known about the speed
@@ -44,7 +41,7 @@ class Pool:
         self._updates = FIRST_UPDATES
         self._calls, self._gained = 0, np.zeros(0)
         self._last_updates = FIRST_UPDATES  # of the last call
-        self._narrower: _Narrower | None = None
+        self._narrower: Narrower | None = None
         self._failed: list[Failed] = []
         self.snapshot: Snapshot | None = None
 
@@ -104,11 +101,11 @@ class Pool:
             self._states = eqx.combine(arrays, static)
         else:
             if self._states is None:
-                self._states = eqx.combine(_blank(arrays, len(self.lanes), self.device), static)
+                self._states = eqx.combine(blank_states(arrays, len(self.lanes), self.device), static)
             there = arrays.updates.shape[0]
             rows = np.full(there, len(self.lanes), np.int32)  # beyond the last lane: dropped
             rows[: len(lanes)] = lanes
-            self._states = eqx.combine(_scatter(eqx.filter(self._states, eqx.is_array), arrays, rows), static)
+            self._states = eqx.combine(scatter(eqx.filter(self._states, eqx.is_array), arrays, rows), static)
         for lane, given in zip(lanes, assignments, strict=True):
             self.lanes[lane] = Lane.of(given)
 
@@ -203,7 +200,7 @@ class Pool:
     def _saved(self, lanes: list[int]) -> SavedRuns:
         assert self._states is not None
         if len(lanes) == 1 and len(self.lanes) > 1:
-            arrays = to_arrays(_gather(self._states, np.asarray(lanes, np.int32)))
+            arrays = to_arrays(gather(self._states, np.asarray(lanes, np.int32)))
         else:
             arrays = {name: array[lanes] for name, array in to_arrays(self._states).items()}
         there = [lane for i in lanes if (lane := self.lanes[i]) is not None]
@@ -258,7 +255,7 @@ class Pool:
                 self._move_into(self._narrower)
             return
         if width < len(self.lanes) and self.seconds_left(took) * (1 - width / len(self.lanes)) > WORTH_SECONDS:
-            self._narrower = _Narrower(self.program, width, self.device)
+            self._narrower = Narrower(self.program, width, self.device)
 
     def seconds_left(self, took: float) -> float:
         """Until the slowest run is over, at the speed of the last call, which took so long."""
@@ -279,14 +276,14 @@ class Pool:
         """Of all lanes together, in the last call, which took so long."""
         return took / max(float(self._gained.sum()) * self._last_updates, 1.0)
 
-    def _move_into(self, narrower: _Narrower) -> None:
+    def _move_into(self, narrower: Narrower) -> None:
         self._narrower = None
         trainer = narrower.trainer()
         if trainer is None or self._states is None:
             return
         rows = [i for i, lane in enumerate(self.lanes) if lane is not None]
         padded = np.asarray(rows + rows[:1] * (narrower.lanes - len(rows)), np.int32)
-        self._states = _gather(self._states, padded)
+        self._states = gather(self._states, padded)
         self._trainer.close()
         self._trainer = trainer
         self.lanes = [*(self.lanes[i] for i in rows), *[None] * (narrower.lanes - len(rows))]
@@ -304,69 +301,6 @@ class Pool:
             self._narrower.abandon()
 
 
-class _Narrower:
-    """A program for fewer lanes, compiled in a thread while the wider one trains."""
-
-    def __init__(self, program: Program, lanes: int, device: Any):
-        self.lanes, self._made = lanes, None
-        self._is_abandoned = False
-        name = f"{POOL_THREAD}narrower"
-        self._thread = threading.Thread(target=self._make, args=(program, device), daemon=True, name=name)
-        self._thread.start()
-
-    def _make(self, program: Program, device: Any) -> None:
-        try:
-            self._made = program.open(self.lanes, device)
-        except Exception:  # then the wider one goes on, as it did
-            self._made = None
-        if self._is_abandoned:
-            self.abandon()
-
-    @property
-    def is_ready(self) -> bool:
-        return not self._thread.is_alive()
-
-    def trainer(self) -> Trainer | None:
-        return self._made
-
-    def abandon(self) -> None:
-        """Nobody will ask for the program; it is closed once it is there."""
-        self._is_abandoned = True
-        if (made := self._made) is not None:
-            made.close()
-
-
-def narrower_width(width: int, active: int) -> int:
-    """The narrowest of a width, three quarters of it, three quarters of that and so on, that has room for the runs."""
-    while (less := 3 * width // 4) >= active:
-        width = less
-    return width
-
-
 @functools.lru_cache(maxsize=10_000)
 def _numbers(settings: Settings) -> Numbers:
     return jax.tree.map(np.asarray, numbers_of(settings))
-
-
-# The runs of a lane are replaced as a whole: compiled leaf by leaf, so many small copies would take seconds.
-@functools.partial(jax.jit, donate_argnums=0)
-def _scatter(states: Any, new: Any, rows: Int[np.ndarray, "new"]) -> Any:
-    return jax.tree.map(lambda old, leaf: old.at[rows].set(leaf, mode="drop"), states, new)
-
-
-@eqx.filter_jit
-def _gather(states: RunState, rows: Int[np.ndarray, "lane"]) -> RunState:
-    return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, states)
-
-
-def _blank(like: Any, lanes: int, device: Any) -> Any:
-    """States of no run, `[lane, ...]`, to be filled."""
-
-    def leaf(some: Any) -> Any:
-        if jax.dtypes.issubdtype(some.dtype, jax.dtypes.prng_key):
-            data = jax.random.key_data(some)
-            return jax.random.wrap_key_data(jnp.zeros((lanes, *data.shape[1:]), data.dtype))
-        return jnp.zeros((lanes, *some.shape[1:]), some.dtype)
-
-    with jax.default_device(device):
-        return jax.jit(lambda some: jax.tree.map(leaf, some))(like)

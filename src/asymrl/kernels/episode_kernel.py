@@ -1,9 +1,9 @@
 """Whole episodes in one kernel, for NVIDIA GPUs and worlds that leave nothing to chance after their start.
 
-Step by step, acting is a dozen kernels for each time, all of them waiting for each other. Where a world is no more
-than a table, or arithmetic on a few numbers, one program per run can do it all: it reads the weights of the policy at
-each step, once for all episodes, and stops when the episodes of its run have ended. `rollout.step_by_step` is the
-plain version that it must agree with.
+Acting step by step launches a dozen kernels at each time, each of which waits for the one before. Where a world is
+only a table, or arithmetic on a few numbers, one program per run can play whole episodes: at each step it reads the
+weights of the policy once for all episodes, and it stops when the episodes of its run have ended.
+`rollout.step_by_step` is the plain version that it must agree with.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asymrl.kernels.episode_steps import RuleSteps, TableSteps
 from asymrl.kernels.network_kernels import triton_call
 from asymrl.worlds.deterministic import ScalarRules, TransitionTable
 
-WARPS = 8  # with 4 it takes half as long again; with 16 little less or more, and nothing else fits beside it
+WARPS = 8  # 4 take half as long again; 16 are about as fast, and leave no room for another program
 
 
 class PolicyArrays(NamedTuple):
@@ -27,8 +27,8 @@ class PolicyArrays(NamedTuple):
     The matrices, which are read at every step, may be of float16.
     """
 
-    taken: Float[Array, "actions gates"]  # by the action before: what the memory takes in of it
-    seen: Float[Array, "*episode sights gates"]  # by what is seen, or by the rows of which that is a sum
+    taken: Float[Array, "actions gates"]  # the memory's input from the previous action, by action
+    seen: Float[Array, "*episode sights gates"]  # its input from a sight, or from the rows that sum to one
     bias: Float[Array, "gates"]
     hidden_weight: Float[Array, "size gates"]
     hidden_bias: Float[Array, "gates"]
@@ -38,7 +38,7 @@ class PolicyArrays(NamedTuple):
 
 
 class EpisodeTape(NamedTuple):
-    """What is kept of the episodes of a run, and room for what the layers of the policy tell each other."""
+    """What is recorded of the episodes of a run, and room for what one layer of the policy passes on to the next."""
 
     sights: Int[Array, "time+1 episode"] | None  # None: they follow from the places
     places: Int[Array, "time+1 episode"] | tuple[Num[Array, "time+1 episode"], ...]
@@ -91,19 +91,16 @@ def episode_kernel(
         memory=floats(E, H),
         hidden=tuple(floats(E, bias.shape[0]) for _, bias in policy.layers),
     )
-    looked_up = world.tables if isinstance(world, ScalarRules) else world
+    tables = world.tables if isinstance(world, ScalarRules) else world
 
-    def kernel(empty: Any, policy: Any, looked_up: Any, active: Any, chance: Any, *tape: Any) -> None:
+    def kernel(empty: Any, policy: Any, tables: Any, active: Any, chance: Any, *tape: Any) -> None:
         del empty  # the tape begins as a copy of it
-        others = policy, chance, EpisodeTape(*tape), window, horizon, interpret
-        if isinstance(world, ScalarRules):
-            steps = RuleSteps(world, looked_up, *others)
-        else:
-            steps = TableSteps(looked_up, *others)
-        steps.go(active[0])
+        shared = policy, chance, EpisodeTape(*tape), window, horizon, interpret
+        steps = RuleSteps(world, tables, *shared) if isinstance(world, ScalarRules) else TableSteps(tables, *shared)
+        steps.play(active[0])
 
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), empty)
     count = len(jax.tree.leaves(empty))
     return triton_call(
         kernel, shapes, warps=WARPS, interpret=interpret, input_output_aliases={i: i for i in range(count)}
-    )(empty, policy, looked_up, active.astype(jnp.int32)[None], chance)
+    )(empty, policy, tables, active.astype(jnp.int32)[None], chance)

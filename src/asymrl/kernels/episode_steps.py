@@ -12,23 +12,23 @@ from jaxtyping import Array, Float, Int
 
 from asymrl.worlds.deterministic import ScalarRules
 
-NOTHING = -1  # no action: the zero vector before the first of them
+NO_ACTION = -1  # the zero vector stands for it, before the first action
 TILE = 4096  # numbers of a matrix that are read together
-TILES = 4  # read one after the other before the first is used, so that the memory has enough to do
+TILES = 4  # read before the first is used, so that several reads are under way at once
 
 
 def power_of_two(n: int) -> int:
-    """The smallest that is not below n."""
+    """The smallest power of two that is at least n."""
     return 1 << (n - 1).bit_length()
 
 
-class _EpisodeNow(NamedTuple):
+class _EpisodeState(NamedTuple):
     """Where an episode stands between two steps."""
 
     before: tuple[Array, ...]  # the last actions, as many as the window has
     seen: tuple[Any, ...]  # likewise; before the first action anything
     place: Any
-    alive: Array  # 0 or 1, as everything here that is true or false
+    alive: Array  # 0 or 1, as all truth values here
     length: Array
     truncated: Array
 
@@ -61,78 +61,78 @@ class EpisodeSteps(abc.ABC):
         """Where an episode starts, and what is seen there."""
 
     @abc.abstractmethod
-    def after(self, e: int, place: Any, action: Array) -> Consequence:
+    def consequence_of(self, e: int, place: Any, action: Array) -> Consequence:
         """What comes of an action of an episode in a place."""
 
     @abc.abstractmethod
-    def write(self, t: Array, e: int, came: Consequence) -> None:
-        """Writes where an episode is at a time, so that states and observations can be found again."""
+    def write(self, t: Array, e: int, consequence: Consequence) -> None:
+        """Records where an episode is at a time; states and observations are recovered from that."""
 
     @abc.abstractmethod
     def seen_inputs(self, e: int, seen: Any) -> list[Float[Array, "size"]]:
         """What the memory takes in of what is seen, for each gate."""
 
-    def go(self, active: Array) -> None:
-        """All episodes, until the last has ended."""
+    def play(self, active: Array) -> None:
+        """Plays all episodes until the last has ended."""
         length, zero = self.window or 1, jnp.int32(0)
         start = []
         for e in self.episodes:
             place, seen = self.first(e)
-            none = (jnp.int32(NOTHING),) * length
-            start.append(_EpisodeNow(none, (seen,) * length, place, active, zero, zero))
+            none = (jnp.int32(NO_ACTION),) * length
+            start.append(_EpisodeState(none, (seen,) * length, place, active, zero, zero))
 
-        def any_alive(loop: tuple[Array, list[_EpisodeNow]]) -> Array:
-            return sum((now.alive for now in loop[1]), zero) > 0
+        def any_alive(loop: tuple[Array, list[_EpisodeState]]) -> Array:
+            return sum((state.alive for state in loop[1]), zero) > 0
 
         _, ends = jax.lax.while_loop(any_alive, self.step, (zero, start))
         for e, end in enumerate(ends):
             self.tape.lengths[e] = end.length
             self.tape.truncated[e] = end.truncated
 
-    def step(self, loop: tuple[Array, list[_EpisodeNow]]) -> tuple[Array, list[_EpisodeNow]]:
+    def step(self, loop: tuple[Array, list[_EpisodeState]]) -> tuple[Array, list[_EpisodeState]]:
         """One step of every episode, also of those that have ended: others may be waiting."""
-        t, nows = loop
-        for e, features in enumerate(self.remember(nows)):
+        t, states = loop
+        for e, features in enumerate(self.remember(states)):
             self.tape.features[t, e, :] = features
-        after = [self.act(t, e, now, action) for e, (now, action) in enumerate(zip(nows, self.choose(t), strict=True))]
-        return t + 1, after
+        pairs = enumerate(zip(states, self.choose(t), strict=True))
+        return t + 1, [self.act(t, e, state, action) for e, (state, action) in pairs]
 
-    def act(self, t: Array, e: int, now: _EpisodeNow, action: Array) -> _EpisodeNow:
-        """One episode after an action, and the line of the tape about it."""
-        came = self.after(e, now.place, action)
+    def act(self, t: Array, e: int, state: _EpisodeState, action: Array) -> _EpisodeState:
+        """The state of one episode after an action, which is recorded on the tape."""
+        consequence = self.consequence_of(e, state.place, action)
         self.tape.actions[t, e] = action
-        self.tape.rewards[t, e] = jnp.where(now.alive > 0, came.reward, 0.0)
-        self.write(t + 1, e, came)
-        truncated = jnp.where(t + 1 >= self.horizon, 1 - came.ended, 0)
-        return _EpisodeNow(
-            before=(*now.before[1:], action),
-            seen=(*now.seen[1:], came.seen),
-            place=came.place,
-            alive=now.alive * (1 - came.ended) * (1 - truncated),
-            length=now.length + now.alive,
-            truncated=jnp.where(now.alive > 0, truncated, now.truncated),
+        self.tape.rewards[t, e] = jnp.where(state.alive > 0, consequence.reward, 0.0)
+        self.write(t + 1, e, consequence)
+        truncated = jnp.where(t + 1 >= self.horizon, 1 - consequence.ended, 0)
+        return _EpisodeState(
+            before=(*state.before[1:], action),
+            seen=(*state.seen[1:], consequence.seen),
+            place=consequence.place,
+            alive=state.alive * (1 - consequence.ended) * (1 - truncated),
+            length=state.length + state.alive,
+            truncated=jnp.where(state.alive > 0, truncated, state.truncated),
         )
 
-    def remember(self, nows: list[_EpisodeNow]) -> list[Float[Array, "size"]]:
+    def remember(self, states: list[_EpisodeState]) -> list[Float[Array, "size"]]:
         """The features of the histories: one more input, or all of the window."""
         nothing, hs = jnp.zeros(self.size, jnp.float32), []
         for i in range(self.window or 1):
             if self.window is not None and i == 0:
-                hs, of_memory = [nothing for _ in nows], [[nothing] * 3 for _ in nows]
+                hs, of_memory = [nothing for _ in states], [[nothing] * 3 for _ in states]
             else:
                 hs = [self.tape.memory[e, :] for e in self.episodes]
                 of_memory = self.product(self.tape.memory, self.policy.hidden_weight, 3)
-            inputs = [self.inputs(e, now, i) for e, now in enumerate(nows)]
+            inputs = [self.inputs(e, state, i) for e, state in enumerate(states)]
             hs = [self.gates(*given) for given in zip(inputs, hs, of_memory, strict=True)]
             self.publish(self.tape.memory, hs)
         return hs
 
-    def inputs(self, e: int, now: _EpisodeNow, i: int) -> list[Float[Array, "size"]]:
+    def inputs(self, e: int, state: _EpisodeState, i: int) -> list[Float[Array, "size"]]:
         """What the memory takes in of the action and the sight at a place of the window, for each gate."""
-        acted, before = now.before[i] != NOTHING, jnp.maximum(now.before[i], 0)
+        acted, before = state.before[i] != NO_ACTION, jnp.maximum(state.before[i], 0)
         # Something was seen before every action, and last.
-        saw = now.before[i + 1] != NOTHING if i + 1 < len(now.before) else None
-        of_seen = self.seen_inputs(e, now.seen[i])
+        saw = state.before[i + 1] != NO_ACTION if i + 1 < len(state.before) else None
+        of_seen = self.seen_inputs(e, state.seen[i])
         return [
             jnp.where(acted, self.policy.taken[before, gate], 0.0)
             + (part if saw is None else jnp.where(saw, part, 0.0))
@@ -178,9 +178,9 @@ class EpisodeSteps(abc.ABC):
         tiles = min(TILES, K // rows)
         columns = [slice(i * N, (i + 1) * N) for i in range(parts)]
 
-        def several(i: Array, sums: list[list[Array]]) -> list[list[Array]]:
-            here = [_slice((i * tiles + k) * rows, rows) for k in range(tiles)]
-            read = [([xs[e, some] for e in self.episodes], [weight[some, part] for part in columns]) for some in here]
+        def add_tiles(i: Array, sums: list[list[Array]]) -> list[list[Array]]:
+            blocks = [_slice((i * tiles + k) * rows, rows) for k in range(tiles)]
+            read = [([xs[e, k] for e in self.episodes], [weight[k, part] for part in columns]) for k in blocks]
             for vectors, matrices in read:
                 matrices = [matrix.astype(jnp.float32) for matrix in matrices]
                 sums = [
@@ -190,11 +190,11 @@ class EpisodeSteps(abc.ABC):
             return sums
 
         zeros = [[jnp.zeros((rows, N), jnp.float32)] * parts for _ in self.episodes]
-        sums = jax.lax.fori_loop(0, K // (rows * tiles), several, zeros)
+        sums = jax.lax.fori_loop(0, K // (rows * tiles), add_tiles, zeros)
         return [[jnp.sum(total, axis=0) for total in totals] for totals in sums]
 
     def publish(self, where: Any, values: list[Array]) -> None:
-        """Writes vectors that all threads read next, once they have read what stood there."""
+        """Writes vectors that all threads read next, once all have read the previous ones."""
         self.wait()
         for e, value in enumerate(values):
             where[e, :] = value
@@ -217,21 +217,21 @@ class TableSteps(EpisodeSteps):
     def first(self, e: int) -> tuple[Array, Array]:
         return self.tape.places[0, e], self.tape.sights[0, e]
 
-    def after(self, e: int, place: Array, action: Array) -> Consequence:
+    def consequence_of(self, e: int, place: Array, action: Array) -> Consequence:
         row = place * self.actions + action
-        return Consequence(*(column[(*self.own(column, 1, e), row)] for column in self.table))
+        return Consequence(*(column[(*self.own_index(column, 1, e), row)] for column in self.table))
 
-    def write(self, t: Array, e: int, came: Consequence) -> None:
-        self.tape.places[t, e] = came.place
-        self.tape.sights[t, e] = came.seen
+    def write(self, t: Array, e: int, consequence: Consequence) -> None:
+        self.tape.places[t, e] = consequence.place
+        self.tape.sights[t, e] = consequence.seen
 
     def seen_inputs(self, e: int, seen: Array) -> list[Float[Array, "size"]]:
-        own = self.own(self.policy.seen, 2, e)
+        own = self.own_index(self.policy.seen, 2, e)
         return [self.policy.seen[(*own, seen, gate)] for gate in self.parts()]
 
     @staticmethod
-    def own(ref: Any, axes: int, e: int) -> tuple[int, ...]:
-        """Where to look for an episode: at its own entry, if there is an axis more than all episodes would share."""
+    def own_index(ref: Any, axes: int, e: int) -> tuple[int, ...]:
+        """The index of an episode where each has an entry of its own; what all episodes share has only `axes` axes."""
         return (e,) if len(ref.shape) > axes else ()
 
 
@@ -246,12 +246,12 @@ class RuleSteps(EpisodeSteps):
         numbers = tuple(column[0, e] for column in self.tape.places)
         return numbers, numbers
 
-    def after(self, e: int, place: Any, action: Array) -> Consequence:
+    def consequence_of(self, e: int, place: Any, action: Array) -> Consequence:
         numbers, reward, ended = self.rules.step(self.tables, place, action)
         return Consequence(numbers, numbers, reward, ended.astype(jnp.int32))
 
-    def write(self, t: Array, e: int, came: Consequence) -> None:
-        for column, number in zip(self.tape.places, came.place, strict=True):
+    def write(self, t: Array, e: int, consequence: Consequence) -> None:
+        for column, number in zip(self.tape.places, consequence.place, strict=True):
             column[t, e] = number
 
     def seen_inputs(self, e: int, seen: Any) -> list[Float[Array, "size"]]:

@@ -1,9 +1,9 @@
-"""Kernels for NVIDIA GPUs, for what the compiler does badly when every run has weights of its own.
+"""Kernels for NVIDIA GPUs, for what the compiler does slowly when every run has its own weights.
 
-A batch of runs makes thousands of products of a matrix with two vectors, one for each episode. They take as long as
-it takes to read the matrices, so a recurrence should read its matrix once and not at every step. That is what the
-first two kernels do: one program per run keeps the matrix in registers and walks through time. The third is the
-product itself, which reads its matrix at the speed of the memory.
+A batch of runs makes thousands of products of a matrix with two vectors, one for each episode. Reading the matrices
+limits their speed, so a recurrence should read its matrix once and not at every step. The first two kernels do that:
+one program per run keeps the matrix in registers and loops over time. The third is the product itself, which reads its
+matrix at the speed of the memory.
 
 Everything here has a plain version elsewhere that it must agree with, and that all other devices use.
 """
@@ -57,7 +57,7 @@ def gru_forward(
     """
     T, E, _ = projected.shape
     H = weight.shape[0]
-    # Every step reads as many numbers as it has memories: a kernel cannot spread one over a row.
+    # One number for each of the memory's: a kernel cannot broadcast a single number over a row.
     stream = None if stream is None else (stream[0], jnp.broadcast_to(stream[1][..., None], (T, E, H)))
 
     def kernel(inputs: Any, projected: Any, weight: Any, bias: Any, *refs: Any) -> None:
@@ -77,22 +77,22 @@ def gru_forward(
             hs[t, :, :] = h
             return h
 
-        def stop(t: Array, zeros: Float[Array, "episode size"]) -> Float[Array, "episode size"]:
+        def write_zeros(t: Array, zeros: Float[Array, "episode size"]) -> Float[Array, "episode size"]:
             hs[t, :, :] = zeros
             return zeros
 
         zeros = jnp.zeros((E, H), jnp.float32)
         start = start_and_keep[0][:, :] if start_and_keep else zeros
         jax.lax.fori_loop(0, inputs[0], step, start)
-        jax.lax.fori_loop(inputs[0], T, stop, zeros)
+        jax.lax.fori_loop(inputs[0], T, write_zeros, zeros)
 
     shape = jax.ShapeDtypeStruct((T, E, H), jnp.float32)
-    arguments = (_at_most(inputs, T), projected, weight, bias, *(stream or ()))
+    arguments = (_input_count(inputs, T), projected, weight, bias, *(stream or ()))
     return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
 
 
-def _at_most(inputs: Int[Array, ""] | None, time: int) -> Int[Array, "1"]:
-    """How many inputs a kernel goes through, as it reads it."""
+def _input_count(inputs: Int[Array, ""] | None, time: int) -> Int[Array, "1"]:
+    """How many inputs a kernel goes through, as an array that it can read."""
     return jnp.full(1, time, jnp.int32) if inputs is None else jnp.minimum(inputs, time).astype(jnp.int32)[None]
 
 
@@ -144,18 +144,18 @@ def gru_backward(
             flow = dh * z + jnp.sum(through, axis=1)
             return flow * keeps[0][t, :, :] if keeps else flow
 
-        def stop(t: Array, zeros: Float[Array, "episode size"]) -> Float[Array, "episode size"]:
+        def write_zeros(t: Array, zeros: Float[Array, "episode size"]) -> Float[Array, "episode size"]:
             for part in parts:
                 out[t, :, part] = zeros
             return zeros
 
         zeros = jnp.zeros((E, H), jnp.float32)
         jax.lax.fori_loop(0, inputs[0], step, zeros)
-        jax.lax.fori_loop(inputs[0], T, stop, zeros)
+        jax.lax.fori_loop(inputs[0], T, write_zeros, zeros)
 
     shape = jax.ShapeDtypeStruct((T, E, 3 * H), jnp.float32)
     # Transposed, so that sums run over rows, which are spread over warps; along columns they take three times as long.
-    arguments = (_at_most(inputs, T), gradient, reset, update, new, hidden_new, before, weight.T, *keeps)
+    arguments = (_input_count(inputs, T), gradient, reset, update, new, hidden_new, before, weight.T, *keeps)
     return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
 
 
@@ -193,14 +193,14 @@ def thin_product(
         sums = jnp.sum(jax.lax.fori_loop(0, blocks, step, jnp.zeros((E, ROWS, COLUMNS), jnp.float32)), axis=1)
         out[...] = jnp.maximum(sums + bias[0][...][None], 0.0) if bias else sums
 
-    given = [
+    operands = [
         (x, pl.BlockSpec((E, K), lambda j: (0, 0))),
         (weight, pl.BlockSpec((K, COLUMNS), lambda j: (0, j))),
         (jnp.asarray(wanted).astype(jnp.int32)[None], pl.BlockSpec((1,), lambda j: (0,))),
     ]
     if bias is not None:
-        given.append((bias, pl.BlockSpec((COLUMNS,), lambda j: (j,))))
-    arrays, specs = zip(*given, strict=True)
+        operands.append((bias, pl.BlockSpec((COLUMNS,), lambda j: (j,))))
+    arrays, specs = zip(*operands, strict=True)
     return triton_call(
         kernel,
         jax.ShapeDtypeStruct((E, N), jnp.float32),

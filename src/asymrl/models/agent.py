@@ -15,7 +15,7 @@ from asymrl.models.features import kind_of, state_features
 from asymrl.models.history import History, Prepared
 from asymrl.models.layers import Features, Mlp, product
 from asymrl.models.memories.memory import Carry
-from asymrl.models.user_modules import UserFeatures
+from asymrl.models.user_modules import user_features
 from asymrl.worlds.spaces import Space
 
 HEADS = {"categorical": (512, 256), "feature-vector": (512, 256), "gridverse": (512,)}
@@ -182,9 +182,8 @@ class Critic(eqx.Module):
 
 
 def _told_features(key: PRNGKeyArray, signal: Space, shape: Architecture) -> Features:
-    if (name := shape.state_features) is not None:
-        return UserFeatures(key, signal, shape.made_by("state_features", name), name)
-    return state_features(key, signal, normalise=shape.normalise_observations)
+    own = user_features(key, signal, shape, "state_features")
+    return state_features(key, signal, normalise=shape.normalise_observations) if own is None else own
 
 
 def _hidden(shape: Architecture, observations: Space) -> tuple[int, ...]:

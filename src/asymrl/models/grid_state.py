@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import equinox as eqx
@@ -12,13 +13,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from asymrl.models.grid_product import grid_product, visits
 from asymrl.models.grid_windows import Convolutions, layer
-from asymrl.models.layers import Embedding, Features
+from asymrl.models.layers import Embedding, Features, convolution_weights
 from asymrl.worlds.spaces import (
     Indices,
     Place,
     Record,
 )
 
+PLANES = 4  # of a grid: types, states, colours and the agent's cell
 CHANNELS = (32, 64, 64)  # of the three convolutions over a grid
 AGENT_SIZE = 6  # numbers for the agent's place and heading
 
@@ -42,13 +44,8 @@ class GridState(Features):
         self.place = place if isinstance(place, Place) and grid.fixed else None
         embedding_key, *keys = jax.random.split(key, 1 + 2 * len(CHANNELS))
         self.embedding = Embedding.new(embedding_key, grid.n, 1)
-        kernels, biases, inputs = [], [], 4
-        for i, outputs in enumerate(CHANNELS):
-            bound = (9 * inputs) ** -0.5  # the usual default of convolutions: uniform, by the number of inputs
-            kernels.append(jax.random.uniform(keys[2 * i], (9 * inputs, outputs), minval=-bound, maxval=bound))
-            biases.append(jax.random.uniform(keys[2 * i + 1], (outputs,), minval=-bound, maxval=bound))
-            inputs = outputs
-        self.kernels, self.biases = tuple(kernels), tuple(biases)
+        sizes = [(9 * inputs, outputs) for inputs, outputs in itertools.pairwise((PLANES, *CHANNELS))]
+        self.kernels, self.biases = convolution_weights(keys, sizes)
 
     @property
     def size(self) -> int:

@@ -17,7 +17,7 @@ from asymrl.models.memories.attention import Attention
 from asymrl.models.memories.compound import Stack, Window
 from asymrl.models.memories.memory import Carry, Memory
 from asymrl.models.memories.recurrent import Feedforward, Gru, Lstm, Rnn
-from asymrl.models.user_modules import UserFeatures, UserMemory
+from asymrl.models.user_modules import UserFeatures, UserMemory, user_features
 from asymrl.worlds.spaces import Record, Space
 
 
@@ -40,11 +40,9 @@ class History(eqx.Module):
         """`kind`: of the memory, if it is not that of the architecture."""
         a_key, o_key, m_key = jax.random.split(key, 3)
         self.phi_a = action_features(a_key, actions, kind_of(observations))
-        if (name := shape.observation_features) is not None:
-            made_by = shape.made_by("observation_features", name)
-            self.phi_o = UserFeatures(o_key, observations, made_by, name)
-        else:
-            self.phi_o = observation_features(o_key, observations, normalise=shape.normalise_observations)
+        own = user_features(o_key, observations, shape, "observation_features")
+        normalise = shape.normalise_observations
+        self.phi_o = observation_features(o_key, observations, normalise=normalise) if own is None else own
         self.memory = _memory(m_key, kind or shape.memory, self.phi_a.size + self.phi_o.size, shape, horizon)
 
     @property

@@ -41,6 +41,26 @@ def _transposed_twice(gradient: Array, weight: Array) -> Array:
 product.defvjp(_product_forward, _product_backward)
 
 
+def uniform_within(key: PRNGKeyArray, *shape: int, bound: float) -> Array:
+    """Uniform numbers between -bound and bound."""
+    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+
+
+def convolution_weights(
+    keys: Sequence[PRNGKeyArray] | PRNGKeyArray, sizes: Sequence[tuple[int, int]]
+) -> tuple[tuple[Float[Array, "_ _"], ...], tuple[Float[Array, "_"], ...]]:
+    """Kernels `[inputs, outputs]` and biases of a stack of convolutions, with two keys for each of its layers.
+
+    `sizes`: of each layer, the numbers that one output is computed from, and its outputs.
+    """
+    kernels, biases = [], []
+    for i, (inputs, outputs) in enumerate(sizes):
+        bound = inputs**-0.5  # the usual default of convolutions: uniform, by the number of inputs
+        kernels.append(uniform_within(keys[2 * i], inputs, outputs, bound=bound))
+        biases.append(uniform_within(keys[2 * i + 1], outputs, bound=bound))
+    return tuple(kernels), tuple(biases)
+
+
 class Linear(eqx.Module):
     """`x @ weight + bias`, initialised as in the authors' code: Xavier normal weights, zero bias."""
 

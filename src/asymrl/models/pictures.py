@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
-from asymrl.models.layers import Features, product
+from asymrl.models.layers import Features, convolution_weights, product
 from asymrl.worlds.spaces import Image
 
 LARGEST_SIDE = 128  # from this smaller side on, a picture is first shrunk by averages over 2 x 2 pixels
@@ -72,14 +72,11 @@ class PictureFeatures(Features):
         self.shape, inputs = space.shape, space.shape[2]
         layers = self.stack.layers
         keys = jax.random.split(key, 2 * len(layers))
-        kernels, biases = [], []
-        for i, each in enumerate(layers):
-            size = each.width**2 * inputs
-            bound = size**-0.5  # the usual default of convolutions: uniform, by the number of inputs
-            kernels.append(jax.random.uniform(keys[2 * i], (size, each.channels), minval=-bound, maxval=bound))
-            biases.append(jax.random.uniform(keys[2 * i + 1], (each.channels,), minval=-bound, maxval=bound))
+        sizes = []
+        for each in layers:
+            sizes.append((each.width**2 * inputs, each.channels))
             inputs = each.channels
-        self.kernels, self.biases = tuple(kernels), tuple(biases)
+        self.kernels, self.biases = convolution_weights(keys, sizes)
 
     @property
     def stack(self) -> ConvolutionStack:

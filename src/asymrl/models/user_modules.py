@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from asymrl.models.architecture import Architecture
 from asymrl.models.layers import Features, Linear
 from asymrl.models.memories.memory import Carry, Memory
 from asymrl.worlds.spaces import Record, Space
@@ -55,6 +56,12 @@ class UserFeatures(Features):
         rows = jax.tree.map(lambda part: part.reshape(-1, *part.shape[len(leading) :]), value)
         features = jax.vmap(self.module)(rows)
         return features.reshape(*leading, self.size).astype(jnp.float32)
+
+
+def user_features(key: PRNGKeyArray, space: Space, shape: Architecture, setting: str) -> UserFeatures | None:
+    """The features of the user's own that a setting of the architecture names; None if it names none."""
+    name = getattr(shape, setting)
+    return None if name is None else UserFeatures(key, space, shape.made_by(setting, name), name)
 
 
 class UserMemory(Memory):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from asymrl.lazy import exports
 
 if TYPE_CHECKING:
-    from asymrl.stores.conversion import convert_sweep as convert_sweep
+    from asymrl.stores.earlier_results import convert_sweep as convert_sweep
     from asymrl.stores.files import RunError as RunError, StorageError as StorageError
     from asymrl.stores.runs import Run as Run
     from asymrl.stores.store import Store as Store
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "asymrl.stores.conversion": ["convert_sweep"],
+        "asymrl.stores.earlier_results": ["convert_sweep"],
         "asymrl.stores.files": ["RunError", "StorageError"],
         "asymrl.stores.runs": ["Run"],
         "asymrl.stores.store": ["Store"],

@@ -79,7 +79,7 @@ def _is_session(data: Any) -> bool:
     return finite and all(isinstance(data.get(name) or {}, dict) for name in ("devices", "versions"))
 
 
-def record(folder: Path, session: Session) -> None:
+def add_session(folder: Path, session: Session) -> None:
     """Adds a session to those of a folder."""
     write_whole(
         folder / "sessions.json", (json.dumps([*sessions(folder), session._asdict()], indent=1) + "\n").encode()

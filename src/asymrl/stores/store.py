@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asymrl.stores import runs as run_lists
-from asymrl.stores.checkpoint import Checkpoints, SavedRuns, manifests
+from asymrl.stores.checkpoints.checkpoint import Checkpoints, manifests
+from asymrl.stores.checkpoints.saved_runs import SavedRuns
 from asymrl.stores.description import SETTINGS_FILE, is_store, read_description, write_description
 from asymrl.stores.files import UNFINISHED, Lock, RunError, write_whole
 from asymrl.stores.result_files import METRICS_FILE, read_results, read_table, reopened, write_results

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
+from asymrl.stores.statistics import mean_and_error
 from asymrl.theory.analysis import Analysis
 from asymrl.theory.beliefs import first_belief, next_beliefs
 from asymrl.theory.graphs.history_graph import HistoryGraph
@@ -115,6 +116,6 @@ def simulated_variances(
     drawn, variances = simulate(analysis, episodes, seed), {}
     for (name, lambda_), V in critics.items():
         sizes = drawn.squared_sizes(drawn.V_h if V is None else drawn.critic(V), lambda_)
-        variance = float(sizes.mean() - means[name, lambda_] ** 2)
-        variances[name, lambda_] = variance, float(sizes.std(ddof=1) / np.sqrt(episodes))
+        mean, error = mean_and_error(sizes)
+        variances[name, lambda_] = float(mean - means[name, lambda_] ** 2), float(error)
     return variances

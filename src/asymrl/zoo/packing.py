@@ -12,11 +12,11 @@ from asymrl.agents.evaluation import evaluate
 from asymrl.agents.trained import load_trained
 from asymrl.api.wanted import settings_for
 from asymrl.settings import names_of
+from asymrl.stores.checkpoints.rounded_networks import rounded_networks
+from asymrl.stores.checkpoints.states import without_training_state
 from asymrl.stores.files import RunError, write_whole
-from asymrl.stores.rounded_networks import rounded_networks
 from asymrl.stores.runs import Run
 from asymrl.stores.sessions import sessions
-from asymrl.stores.states import without_training_state
 from asymrl.stores.store import Store
 from asymrl.stores.tables import COMPLETE, SOLVED
 from asymrl.zoo.shipped import AGENTS, CARD_FILE, Card, card_json

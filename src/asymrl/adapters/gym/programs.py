@@ -200,7 +200,7 @@ def _pack(world: World, observation: Observation, latent: Latent, transition: Tr
     return result_layout(world).pack({"observation": observation, "latent": latent, "outcome": outcome})
 
 
-class _Position(NamedTuple):
+class _BytePosition(NamedTuple):
     """The position of an array within the bytes."""
 
     offset: int
@@ -235,7 +235,7 @@ def _positions(space: Space, offset: int) -> tuple[Any, int]:
             positions[name], offset = _positions(part, offset)
         return positions, offset
     length = math.prod(space.shape)
-    position = _Position(offset, length, space.dtype, None if isinstance(space, Discrete) else space.shape)
+    position = _BytePosition(offset, length, space.dtype, None if isinstance(space, Discrete) else space.shape)
     return position, offset + length * space.dtype.itemsize
 
 

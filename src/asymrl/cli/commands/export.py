@@ -70,7 +70,7 @@ class Convert:
     """Folder to make."""
 
     def run(self) -> int:
-        from asymrl.stores.conversion import convert_sweep
+        from asymrl.stores.earlier_results import convert_sweep
         from asymrl.stores.wording import plural
 
         if holds_runs(self.old):

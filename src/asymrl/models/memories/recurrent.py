@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.kernels.network_kernels import thin_or_plain_product
-from asymrl.models.layers import Linear
+from asymrl.models.layers import Linear, uniform_within
 from asymrl.models.memories.lstm_recurrence import Cells, lstm_gates, lstm_sequence
 from asymrl.models.memories.memory import Memory
 from asymrl.models.memories.recurrence import Stream, gru_gates, gru_sequence
-
-
-def _uniform(key: PRNGKeyArray, *shape: int, bound: float) -> Array:
-    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
 class Gru(Memory):
@@ -30,10 +28,10 @@ class Gru(Memory):
     def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
         keys = jax.random.split(key, 4)
         bound = size**-0.5
-        self.input_weight = _uniform(keys[0], inputs, 3 * size, bound=bound)
-        self.hidden_weight = _uniform(keys[1], size, 3 * size, bound=bound)
-        self.input_bias = _uniform(keys[2], 3 * size, bound=bound)
-        self.hidden_bias = _uniform(keys[3], 3 * size, bound=bound)
+        self.input_weight = uniform_within(keys[0], inputs, 3 * size, bound=bound)
+        self.hidden_weight = uniform_within(keys[1], size, 3 * size, bound=bound)
+        self.input_bias = uniform_within(keys[2], 3 * size, bound=bound)
+        self.hidden_bias = uniform_within(keys[3], 3 * size, bound=bound)
         self.size = size
 
     def initial(self, episodes: int) -> Float[Array, "episode size"]:
@@ -82,37 +80,10 @@ class Gru(Memory):
         return carry, hs, gru_gates(following, hs, self.hidden_weight, self.hidden_bias)[0]
 
 
-class Rnn(Memory):
-    """A plain recurrent layer with ReLU."""
+class _Recurrence(Memory):
+    """A recurrent layer with one bias, whose inputs and memory are projected to `GATES` numbers for each feature."""
 
-    input_weight: Float[Array, "inputs size"]
-    hidden_weight: Float[Array, "size size"]
-    bias: Float[Array, "size"]
-    size: int = eqx.field(static=True)
-
-    def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
-        keys = jax.random.split(key, 3)
-        bound = size**-0.5
-        self.input_weight = _uniform(keys[0], inputs, size, bound=bound)
-        self.hidden_weight = _uniform(keys[1], size, size, bound=bound)
-        self.bias = _uniform(keys[2], size, bound=bound)
-        self.size = size
-
-    def initial(self, episodes: int) -> Float[Array, "episode size"]:
-        return jnp.zeros((episodes, self.size))
-
-    def projection(self) -> tuple[Float[Array, "inputs size"], Float[Array, "size"]]:
-        return self.input_weight, self.bias
-
-    def advance(
-        self, carry: Float[Array, "episode size"], projected: Float[Array, "episode size"]
-    ) -> tuple[Float[Array, "episode size"], Float[Array, "episode size"]]:
-        h = jax.nn.relu(projected + carry @ self.hidden_weight)
-        return h, h
-
-
-class Lstm(Memory):
-    """A long short-term memory; gates in the order input, forget, cell, output."""
+    GATES: ClassVar[int] = 1
 
     input_weight: Float[Array, "inputs gates"]
     hidden_weight: Float[Array, "size gates"]
@@ -121,17 +92,36 @@ class Lstm(Memory):
 
     def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
         keys = jax.random.split(key, 3)
-        bound = size**-0.5
-        self.input_weight = _uniform(keys[0], inputs, 4 * size, bound=bound)
-        self.hidden_weight = _uniform(keys[1], size, 4 * size, bound=bound)
-        self.bias = _uniform(keys[2], 4 * size, bound=bound)
+        bound, width = size**-0.5, self.GATES * size
+        self.input_weight = uniform_within(keys[0], inputs, width, bound=bound)
+        self.hidden_weight = uniform_within(keys[1], size, width, bound=bound)
+        self.bias = uniform_within(keys[2], width, bound=bound)
         self.size = size
-
-    def initial(self, episodes: int) -> tuple[Array, Array]:
-        return jnp.zeros((episodes, self.size)), jnp.zeros((episodes, self.size))
 
     def projection(self) -> tuple[Float[Array, "inputs gates"], Float[Array, "gates"]]:
         return self.input_weight, self.bias
+
+
+class Rnn(_Recurrence):
+    """A plain recurrent layer with ReLU."""
+
+    def initial(self, episodes: int) -> Float[Array, "episode size"]:
+        return jnp.zeros((episodes, self.size))
+
+    def advance(
+        self, carry: Float[Array, "episode size"], projected: Float[Array, "episode size"]
+    ) -> tuple[Float[Array, "episode size"], Float[Array, "episode size"]]:
+        h = jax.nn.relu(projected + carry @ self.hidden_weight)
+        return h, h
+
+
+class Lstm(_Recurrence):
+    """A long short-term memory; gates in the order input, forget, cell, output."""
+
+    GATES: ClassVar[int] = 4
+
+    def initial(self, episodes: int) -> tuple[Array, Array]:
+        return jnp.zeros((episodes, self.size)), jnp.zeros((episodes, self.size))
 
     def advance(
         self, carry: tuple[Array, Array], projected: Float[Array, "episode gates"]

@@ -56,20 +56,20 @@ def unroll(
         raise ValueError(f"merge={merge!r}: choose {BY_HISTORY!r}, {BY_BELIEF!r} or {BY_MEMORY!r}")
     if horizon < 1:
         raise ValueError(f"{pomdp.name}: horizon is {horizon}, expected at least 1 action")
-    growing = _Growing(pomdp, policy, merge, horizon, beyond, threshold)
-    layer: Layer | None = growing.merged(Layer.first(root or episode_start(pomdp, policy)))[0]
+    builder = _GraphBuilder(pomdp, policy, merge, horizon, beyond, threshold)
+    layer: Layer | None = builder.merged(Layer.first(root or episode_start(pomdp, policy)))[0]
     for t in range(horizon):
         if layer is None:
             break
-        growing.edges += edges_of(pomdp, layer)
-        if growing.nodes + layer.nodes > limit or growing.edges > EDGES:
-            raise _too_large(pomdp, horizon, t, growing.nodes + layer.nodes, growing.edges, limit)
-        growing.add(layer, t, last=t == horizon - 1)
-        layer = growing.next_layer
+        builder.edges += edges_of(pomdp, layer)
+        if builder.nodes + layer.nodes > limit or builder.edges > EDGES:
+            raise _too_large(pomdp, horizon, t, builder.nodes + layer.nodes, builder.edges, limit)
+        builder.add(layer, t, last=t == horizon - 1)
+        layer = builder.next_layer
     if layer is None or not beyond:
-        return growing.finished()
-    growing.add_open(layer, horizon)
-    return dataclasses.replace(growing.finished(), end_memory=layer.memory)
+        return builder.finished()
+    builder.add_open(layer, horizon)
+    return dataclasses.replace(builder.finished(), end_memory=layer.memory)
 
 
 def edges_of(pomdp: Pomdp, layer: Layer) -> int:
@@ -90,7 +90,7 @@ def _too_large(pomdp: Pomdp, horizon: int, t: int, nodes: int, edges: int, limit
     )
 
 
-class _Growing:
+class _GraphBuilder:
     """A graph under construction, layer by layer."""
 
     def __init__(self, pomdp: Pomdp, policy: HistoryPolicy, merge: str, horizon: int, beyond: bool, threshold: float):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asymrl.stores import rounded_networks
-from asymrl.stores.checkpoint import SavedRuns
-from asymrl.stores.rounded_networks import BITS, decode, encode, restored
+from asymrl.stores.checkpoints import rounded_networks
+from asymrl.stores.checkpoints.rounded_networks import BITS, decode, encode, restored
+from asymrl.stores.checkpoints.saved_runs import SavedRuns
 
 
 @pytest.mark.parametrize("bits", [2, 4, 5, 6, 8])

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float16, Float32, UInt8
 
-from asymrl.stores.checkpoint import SavedRuns
+from asymrl.stores.checkpoints.saved_runs import SavedRuns
 
 SMALL, LARGE = 4096, 200_000  # entries: up to which an array stays in half precision, and from which errors average out
 BITS, BITS_OF_LARGE = 6, 4

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymrl.stores.checkpoint import Checkpoints, SavedRuns
-from asymrl.stores.replay_tails import with_tail, without_tail
+from asymrl.stores.checkpoints.checkpoint import Checkpoints
+from asymrl.stores.checkpoints.replay_tails import with_tail, without_tail
+from asymrl.stores.checkpoints.saved_runs import SavedRuns
 from asymrl.stores.runs import Run
 from tests.engine.conftest import random_saved, tiny
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from asymrl.learning.programs.program import Program
 from asymrl.learning.state import RunState
-from asymrl.stores.checkpoint import SavedRuns, filled_up
-from asymrl.stores.rounded_networks import restored
+from asymrl.stores.checkpoints.rounded_networks import restored
+from asymrl.stores.checkpoints.saved_runs import SavedRuns, filled_up
 
 KEY = "key"  # the only leaf that is not an array of numbers
 

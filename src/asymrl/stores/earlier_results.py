@@ -1,7 +1,7 @@
-"""Sweeps that were written by versions before 0.2, as stores.
+"""Results that are there already: runs of another store, and sweeps that were written by versions before 0.2.
 
-They kept finished runs as `cells/*.npz`, a file for each batch. Run folders of those versions need no conversion: they
-are opened as they are.
+Those versions kept the finished runs of a sweep as `cells/*.npz`, a file for each batch. Their run folders need no
+conversion: they are opened as they are.
 """
 
 from __future__ import annotations
@@ -20,6 +20,28 @@ from asymrl.stores.store import Store
 from asymrl.stores.tables import COMPLETE, FAILED, SOLVED, RunResult
 
 EPISODE, UPDATE, RETURN, LENGTH = 1, 2, 3, 4  # columns of a curve
+
+
+def reuse(store: Store, other: Store) -> int:
+    """Copies what runs reached that are over in another store and the same here: equal settings and seed.
+
+    Args:
+        store: was taken, and does not keep networks, which are not copied.
+        other: where runs were trained.
+
+    Returns:
+        how many runs were copied.
+
+    Raises:
+        RunError: if this store keeps networks.
+    """
+    if store.keeps_networks:
+        raise RunError(f"{store.path}: keeps the networks of its runs, which {other.path} does not give")
+    over = {other.runs[number]: result for number, result in other.results().items() if result.is_over}
+    found = {number: over[run] for number in store.unfinished() if (run := store.runs[number]) in over}
+    if found:
+        store.write_tables(found)
+    return len(found)
 
 
 def convert_sweep(old: Path, new: Path) -> Store:

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from asymrl.engine import driver as driver_module, workers as workers_module
+from asymrl.engine import driver as driver_module
 from asymrl.engine.driver import Outcome, train_store
 from asymrl.engine.events import Checkpointed, Retired
 from asymrl.engine.floor import Floor
 from asymrl.engine.placement import Pace, Placement
-from asymrl.engine.workers import ProcessWorkers, RemoteDesk, local_workers, serve_remotely, shared_device
+from asymrl.engine.workers import process_workers as workers_module
+from asymrl.engine.workers.process_workers import ProcessWorkers, RemoteDesk, serve_remotely, shared_device
+from asymrl.engine.workers.thread_workers import local_workers
 from asymrl.settings import A2CSettings
 from asymrl.stores.files import StorageError
 from asymrl.stores.runs import Run

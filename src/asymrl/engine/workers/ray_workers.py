@@ -16,7 +16,7 @@ from asymrl.engine.floor import Floor, Order
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
 from asymrl.engine.placement import Pace
-from asymrl.engine.serving import LocalDesk, is_out_of_memory, open_pool, reason_of
+from asymrl.engine.workers.serving import LocalDesk, is_out_of_memory, open_pool, reason_of
 from asymrl.stores.files import RunError
 
 LEG_SECONDS = 120.0  # of training in one leg, if no checkpoints are wanted

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from asymrl.learning.programs.factory import program
-from asymrl.stores import checkpoint
-from asymrl.stores.checkpoint import Checkpoints, SavedRuns, joined
+from asymrl.stores.checkpoints import checkpoint
+from asymrl.stores.checkpoints.checkpoint import Checkpoints
+from asymrl.stores.checkpoints.saved_runs import SavedRuns, joined
+from asymrl.stores.checkpoints.states import from_saved, key_kind, to_arrays
 from asymrl.stores.files import RunError, StorageError, write_whole
 from asymrl.stores.runs import Run, to_json
-from asymrl.stores.states import from_saved, key_kind, to_arrays
 from tests.engine.conftest import random_saved, tiny
 
 Runs = tuple[Run, ...]
@@ -142,7 +143,7 @@ def test_if_none_is_sound_nothing_is_loaded(saved: Checkpoints, runs: Runs, kind
 def rewrite(path: Path, **changes: object) -> None:
     """Changes a manifest and its digest, as another version of the package might have written it."""
     manifest = {**json.loads(path.read_text()), **changes}
-    manifest["digest"] = checkpoint._digest(manifest)
+    manifest["digest"] = checkpoint.digest_of(manifest)
     path.write_text(json.dumps(manifest))
 
 

@@ -14,13 +14,13 @@ import gymnasium
 import pytest
 
 import asymrl
-from asymrl.engine.cluster import Leg
 from asymrl.engine.driver import train_store
 from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
 from asymrl.engine.floor import Floor
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.monitoring.listeners import Silent, StopRuns
 from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.workers.ray_workers import Leg
 from asymrl.settings import Settings
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run

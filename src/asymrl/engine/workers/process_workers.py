@@ -1,8 +1,6 @@
-"""Pools on this machine: in threads of this process, or each in a process of its own.
+"""Pools on this machine, each in a process of its own.
 
-On a CPU every core is a place for a pool, and all of them share one compiled program. On an accelerator, a pool of few
-lanes leaves the device idle most of the time, so several share it; in processes, NVIDIA's multi-process service (MPS)
-lets their programs run side by side.
+Several of them may share an accelerator: NVIDIA's multi-process service (MPS) lets their programs run side by side.
 """
 
 from __future__ import annotations
@@ -15,90 +13,21 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from asymrl.adapters.child_processes import become_child, start_child
 from asymrl.engine.events import Event
 from asymrl.engine.floor import MOST_LOSSES, Floor, Order
-from asymrl.engine.interrupts import POOL_THREAD
 from asymrl.engine.lanes import Assignment
-from asymrl.engine.memory_plan import MemoryPlan, memory_of
+from asymrl.engine.memory_plan import MemoryPlan
 from asymrl.engine.placement import Pace
-from asymrl.engine.serving import LocalDesk, reason_of, serve
-from asymrl.stores.checkpoint import DeviceLayout
+from asymrl.engine.workers.serving import LocalDesk, reason_of, serve
+from asymrl.stores.checkpoints.saved_runs import DeviceLayout
 
 MPS_CONTROL, MPS_PRIORITY = "nvidia-cuda-mps-control", "CUDA_MPS_CLIENT_PRIORITY"
-ENDING_SECONDS = 0.5  # that threads have to end; those that still compile do not matter any more
 RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a moment when all its clients have failed
-
-
-class Workers(Protocol):
-    """Those who train: they take runs from the floor until there are none."""
-
-    @property
-    def platform(self) -> str:
-        """What kind of device they train on."""
-        ...
-
-    @property
-    def places(self) -> int:
-        """Pools that share the runs of one shape."""
-        ...
-
-    @property
-    def plan(self) -> MemoryPlan | None:
-        """How much memory their pools have, where that is known."""
-        ...
-
-    @property
-    def layout(self) -> DeviceLayout | None:
-        """On which devices they train, where that is known."""
-        ...
-
-    def start(self, floor: Floor) -> None: ...
-
-    def is_alive(self) -> bool: ...
-
-    def end(self) -> None:
-        """Lets go of everything. Called once no pool holds runs, or after an error."""
-        ...
-
-
-class ThreadWorkers:
-    """Pools in threads of this process: one per core of a CPU, several per accelerator."""
-
-    def __init__(self, seats: list[tuple[str, Any]], pace: Pace, pools_per_shape: int = 1):
-        """`seats`: a name and a device for each pool."""
-        self._seats, self.pace, self.places = seats, pace, pools_per_shape
-        device = seats[0][1]
-        self.platform, self.layout = device.platform, layout_of([device for _, device in seats])
-        is_cpu, there = device.platform == "cpu", memory_of(device)
-        self.plan = MemoryPlan(device.platform, there, is_shared=is_cpu, pools=len(seats) if is_cpu else 1)
-        self._threads: list[threading.Thread] = []
-
-    def start(self, floor: Floor) -> None:
-        for name, device in self._seats:
-            desk = LocalDesk(floor, name, device.id)
-            who = {"daemon": True, "name": f"{POOL_THREAD}{name}"}
-            self._threads.append(threading.Thread(target=self._serve, args=(desk, device), **who))
-        for thread in self._threads:
-            thread.start()
-
-    def _serve(self, desk: LocalDesk, device: Any) -> None:
-        try:
-            serve(desk, device, self.pace)
-        except Exception as error:  # the device is gone; other devices may go on with the runs
-            desk.floor.lose(desk.pool, reason_of(error))
-
-    def is_alive(self) -> bool:
-        return any(thread.is_alive() for thread in self._threads)
-
-    def end(self) -> None:
-        until = time.monotonic() + ENDING_SECONDS
-        for thread in self._threads:
-            thread.join(max(until - time.monotonic(), 0.0))
 
 
 class Seat(NamedTuple):
@@ -290,41 +219,6 @@ class _Keeper(threading.Thread):
         if self._process is not None and self.is_alive():
             self._process.kill()
         self.join()
-
-
-def local_workers(pace: Pace, *, workers: int | None, processes: int | None) -> Workers:
-    """Workers for the devices of this machine.
-
-    Args:
-        pace: of their pools.
-        workers: pools per device; by default one per core of a CPU, or 5 on an accelerator.
-        processes: put pools into so many processes of their own. None: into threads of this one.
-    """
-    import jax
-
-    devices = list(jax.local_devices())
-    platform = devices[0].platform
-    if processes is not None:
-        memory = memory_of(devices[0])
-        apart = ProcessWorkers(processes, pace=pace, devices=len(devices), platform=platform, memory=memory)
-        apart.layout = layout_of(devices)
-        return apart
-    if platform == "cpu":
-        seats = [(f"core {i}", devices[i % len(devices)]) for i in range(workers or cores())]
-    else:
-        seats = [(f"{platform} {device.id}.{i}", device) for i in range(workers or 5) for device in devices]
-    return ThreadWorkers(seats, pace, pools_per_shape=1 if platform == "cpu" else len(devices))
-
-
-def layout_of(devices: Sequence[Any]) -> DeviceLayout:
-    """These devices, some of which may be there several times, and the threads of this process."""
-    first = devices[0]
-    return DeviceLayout(first.platform, first.device_kind, len({device.id for device in devices}), cores())
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager

@@ -1,0 +1,48 @@
+"""Narrower programs: once runs are over and none waits, the others go on in fewer lanes."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from asymrl.engine.interrupts import POOL_THREAD
+from asymrl.learning.programs.program import Program, Trainer
+
+
+class Narrower:
+    """A program for fewer lanes, compiled in a thread while the wider one trains."""
+
+    def __init__(self, program: Program, lanes: int, device: Any):
+        self.lanes, self._made = lanes, None
+        self._is_abandoned = False
+        name = f"{POOL_THREAD}narrower"
+        self._thread = threading.Thread(target=self._make, args=(program, device), daemon=True, name=name)
+        self._thread.start()
+
+    def _make(self, program: Program, device: Any) -> None:
+        try:
+            self._made = program.open(self.lanes, device)
+        except Exception:  # then the wider one goes on, as it did
+            self._made = None
+        if self._is_abandoned:
+            self.abandon()
+
+    @property
+    def is_ready(self) -> bool:
+        return not self._thread.is_alive()
+
+    def trainer(self) -> Trainer | None:
+        return self._made
+
+    def abandon(self) -> None:
+        """Nobody will ask for the program; it is closed once it is there."""
+        self._is_abandoned = True
+        if (made := self._made) is not None:
+            made.close()
+
+
+def narrower_width(width: int, active: int) -> int:
+    """The narrowest of a width, three quarters of it, three quarters of that and so on, that has room for the runs."""
+    while (less := 3 * width // 4) >= active:
+        width = less
+    return width

@@ -1,0 +1,184 @@
+"""The record of a training: what its runs have reached so far, written into the store and shown to the listener."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from asymrl.engine.events import Advanced, Broken, Checkpointed, Failed, Noted, Opened, Retired, Stopped
+from asymrl.engine.monitoring.listeners import Listener, StopRuns
+from asymrl.engine.monitoring.progress import BROKEN, Clock, Compilations, Progress
+from asymrl.engine.placement import Pace
+from asymrl.stores.runs import full_label, label
+from asymrl.stores.store import Store
+from asymrl.stores.tables import FAILED, STOPPED, RunResult
+from asymrl.stores.wording import first_line
+
+if TYPE_CHECKING:
+    from asymrl.engine.floor import Floor, Told
+    from asymrl.engine.monitoring.listeners import Probe
+
+WRITING_SHARE = 0.05  # of the time may be spent on writing tables
+
+
+class TrainingRecord:
+    """What is known of the runs of a store while they train; it alone writes their results and tells the listener."""
+
+    def __init__(self, store: Store, listener: Listener, pace: Pace, probes: Mapping[str, Probe]):
+        self.store, self.listener, self.pace, self.probes = store, listener, pace, probes
+        self.results: dict[int, RunResult] = dict(store.results())
+        self.steps_before: dict[int, int] = {}
+        self.training: dict[str, frozenset[int]] = {}  # the runs in the lanes of each pool
+        self.broken: dict[int, str] = {}
+        self.compilations = Compilations()
+        self.points_told = {n: len(r.curve) for n, r in self.results.items() if r.curve is not None}
+        self.is_changed, self.written_at, self.writing = False, -float("inf"), 0.0
+        self.clock, self.shown_at = Clock(), -float("inf")
+        self.is_listener_broken = False
+        self.floor: Floor | None = None
+        """Where runs are stopped when a listener asks for it; there once something is trained."""
+
+    @property
+    def over(self) -> int:
+        """How many runs are over."""
+        return sum(result.is_over for result in self.results.values())
+
+    def steps_since(self, numbers: Sequence[int]) -> int:
+        """Steps that these runs were trained since the training began."""
+        return sum(self.results[n].timesteps - self.steps_before.get(n, 0) for n in numbers if n in self.results)
+
+    def handle(self, told: Told) -> None:
+        """Writes and shows what happened."""
+        match told.event:
+            case Opened(shape, lanes):
+                self.compilations.begin(told.pool, shape, time.monotonic())
+                self.listener.compiling(shape, lanes)
+                self.show(now=True)
+            case Advanced(results):
+                self.compilations.end(told.pool)
+                self.training[told.pool] = frozenset(results)
+                self._take_in(results)
+            case Retired(number, result, saved):
+                if saved is not None:
+                    self.store.save(saved, "over")
+                self._take_in({number: result})
+                if result.status == FAILED:
+                    self.listener.say(f"{self._label(number)} stopped: {result.failure}")
+            case Stopped(numbers):
+                for number in numbers:
+                    self._take_in({number: self.results.get(number, RunResult())._replace(status=STOPPED)})
+            case Checkpointed(saved):
+                self.store.save(saved, told.pool)
+            case Failed(number, reason, saved):
+                if saved is not None:
+                    self.store.save(saved, "failed")
+                self.break_runs([number], reason)
+                self.listener.say(f"{self._label(number)} failed: {first_line(reason)}")
+            case Broken(numbers, reason):
+                self.compilations.end(told.pool)
+                self._forget(told.pool)
+                self.break_runs(numbers, reason)
+                self.listener.say(f"{self.labels(numbers)} failed: {first_line(reason)}")
+            case Noted(message):
+                self._forget(told.pool)
+                self.listener.say(message)
+        self.show()
+
+    def _forget(self, pool: str) -> None:
+        """The pool does nothing any more."""
+        self.training.pop(pool, None)
+        self.compilations.end(pool)
+
+    def _take_in(self, results: Mapping[int, RunResult]) -> None:
+        self.results.update(results)
+        for number, result in results.items():
+            count = 0 if result.curve is None else len(result.curve)
+            if count != self.points_told.get(number, 0) or result.is_over:
+                self.is_changed = True
+
+    def break_runs(self, numbers: Sequence[int], reason: str) -> None:
+        for number in numbers:
+            self.broken[number] = reason
+            self.results[number] = self.results.get(number, RunResult())._replace(status=BROKEN, failure=reason)
+        self.is_changed = True
+
+    def write(self, *, now: bool = False) -> None:
+        """Writes the tables if something is new, but not all the time; and passes on new points."""
+        since = time.monotonic() - self.written_at
+        if not self.is_changed and not (now and not (self.store.path / "runs.parquet").exists()):
+            return
+        if not now and since < max(self.pace.refresh_seconds, self.writing / WRITING_SHARE):
+            return
+        begin = time.monotonic()
+        columns = next((probe.columns for probe in self.probes.values()), ())
+        self.store.write_tables(self.results, columns)
+        self.is_changed, self.written_at = False, time.monotonic()
+        self.writing = self.written_at - begin
+        self._tell_points()
+
+    def _tell_points(self) -> None:
+        """Passes on the points that the listener has not seen."""
+        from asymrl.stores.tables import metrics_table
+
+        for number, result in self.results.items():
+            told = self.points_told.get(number, 0)
+            if result.curve is not None and len(result.curve) > told:
+                table = metrics_table({number: self.store.runs[number]}, {number: result.curve[told:]}, ())
+                self._tell(lambda number=number, table=table: self.listener.points(number, table))
+                self.points_told[number] = len(result.curve)
+
+    def _tell(self, call: Callable[[], None]) -> None:
+        """Calls a listener, which may stop runs.
+
+        One that fails, as a tracker without a network, must not end the training; it is mentioned once.
+        """
+        try:
+            call()
+        except StopRuns as stop:
+            self._stop_runs(stop.numbers)
+        except Exception as error:
+            if not self.is_listener_broken:
+                self.listener.say(f"a listener failed ({type(error).__name__}: {error}); the training goes on")
+            self.is_listener_broken = True
+
+    def _stop_runs(self, numbers: frozenset[int]) -> None:
+        """Somebody wants these runs to end, or without numbers all."""
+        assert self.floor is not None
+        running = {n for n in range(len(self.store.runs)) if not self.results.get(n, RunResult()).is_over}
+        if unknown := sorted(numbers - set(range(len(self.store.runs)))):
+            self.listener.say(f"a listener wants to stop run {unknown[0]}, which is not there")
+        new = sorted((numbers & running if numbers else running) - self.floor.unwanted())
+        if new:
+            self.listener.say(f"{self.labels(new)} stopped by a listener")
+            self.floor.stop_runs(new)
+
+    def show(self, *, now: bool = False) -> None:
+        if not now and time.monotonic() - self.shown_at < min(self.pace.refresh_seconds, 1.0):
+            return
+        self.shown_at = time.monotonic()
+        training = frozenset().union(*self.training.values())
+        compilations = self.compilations.at(self.shown_at)
+        progress = Progress(self.store.runs, self.results, training, self.broken, None, compilations)
+        if training or self.clock.looks:
+            self.clock.look(self.shown_at, progress.trained)
+            progress = progress._replace(speed=self.clock.steps_per_second())
+        if self.clock.looks or progress.compilations:
+            self._tell(lambda: self.listener.progress(progress))
+
+    def _label(self, number: int) -> str:
+        run = self.store.runs[number]
+        same = len({each.settings for each in self.store.runs}) == 1
+        return label(run, ()) if same else full_label(run)
+
+    def labels(self, numbers: Sequence[int]) -> str:
+        """The first of these runs, and how many more."""
+        more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
+        return f"{self._label(numbers[0])}{more}"
+
+    def failures(self) -> dict[str, str]:
+        return {
+            full_label(self.store.runs[number]): result.failure or "unknown"
+            for number, result in self.results.items()
+            if result.status in (FAILED, BROKEN)
+        }
