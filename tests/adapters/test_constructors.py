@@ -49,6 +49,10 @@ def row(count: int):
     return Base(count)
 
 
+def hall(count: int, lit: bool):
+    return Base(count)
+
+
 gymnasium.register("Lamps-v0", entry_point=Base, kwargs={"lamps": 3})
 """
 
@@ -124,6 +128,8 @@ def test_gymnax_arguments():
         ("lamps.py:Lamps:bulbs=many", "the argument bulbs is 'many', expected a number, as its default 1"),
         ("lamps.py:Lamps:bulb=2", "no argument 'bulb'; did you mean 'bulbs'"),
         ("lamps.py:row", "its constructor needs count; write lamps.py:row:count=VALUE"),
+        ("lamps.py:hall:lit=true", "its constructor needs count; write lamps.py:hall:lit=true,count=VALUE"),
+        ("lamps.py:Lampps", "lamps.py has no 'Lampps'; did you mean 'Lamps'?"),
         (
             "lamps.py:Base:discount=0.5",
             "discount is an option of asymrl and an argument of the constructor; write env.d",

@@ -14,14 +14,19 @@ from PIL import Image
 
 from asymrl import cli
 from asymrl.adapters.gym.gymnasium_world import from_gymnasium
-from asymrl.agents.environment_frames import NoFramesError, environment_frames, frames_per_second
+from asymrl.agents.environment_frames import NoFramesError, environment_frames, frames_per_second, played_frames
+from asymrl.agents.playback import play_back
+from asymrl.learning.programs.learners import new_run
 from asymrl.pages.episode_pictures import EpisodePictures
+from asymrl.render.dispatch import world_text
 from asymrl.render.draw_others import _pixels_in
 from asymrl.render.frame import draw_frame, save_mp4
-from asymrl.report.films import film_of_world
+from asymrl.report.films import Film, film_of_world, scenes_of
+from asymrl.settings import new_settings
 from asymrl.worlds.repeated import repeated
 from asymrl.worlds.spaces import Box, Image as ImageSpace, Record
 from asymrl.worlds.stepped_world import SteppedWorld
+from tests.adapters.gym.foreign_envs import Walker
 
 
 class Lamp(gymnasium.Env):
@@ -53,6 +58,22 @@ class Lamp(gymnasium.Env):
 class Unseeded(Lamp):
     def first(self) -> Any:
         return np.random.default_rng().random()
+
+
+class Shy(Lamp):
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict]:
+        return super().step({}["brush"] if self.render_mode else action)
+
+
+class Equipped(Lamp):
+    """Shows its number among other things."""
+
+    observation_space: Any = spaces.Dict(
+        {"camera": spaces.Box(0, 255, (8, 8, 3), np.uint8), "number": Lamp.observation_space}
+    )
+
+    def _seen(self) -> Any:
+        return {"camera": np.zeros((8, 8, 3), np.uint8), "number": super()._seen()}
 
 
 class Dull(Lamp):
@@ -173,11 +194,48 @@ def test_mp4_films(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     assert not (tmp_path / "odd.mp4").exists()
 
 
+def test_an_environment_that_fails_where_it_draws_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    world = f"{__name__}:Shy:render_mode=none"
+    monkeypatch.setattr(Shy, "__init__", lambda self, render_mode=None: None)
+    assert cli.main(["render", world, "--steps", "2", "-o", str(tmp_path / "shy.gif")]) == 2
+    line, *traceback = capsys.readouterr().err.splitlines()
+    assert "Shy" in line
+    assert "step() in episode 1, step 1 (reset with seed 0): test_environment_frames.py:" in line
+    assert line.endswith("KeyError: 'brush'")
+    assert traceback[0].startswith("Traceback")
+    assert "src/asymrl" not in "".join(traceback)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_agent_that_sees_some_groups_is_filmed(tmp_path: Path):
+    world = from_gymnasium(Equipped, time_limit=3, name="equipped")
+    settings = new_settings(
+        world="equipped", method="a2c", time_limit=3, memory_size=4, hidden=(4,), actor_sees="number"
+    )
+    actor = new_run(world, settings, 0).actor
+    playback = play_back(world, settings, actor, None, seed=1)
+    assert list(playback.observations) == ["number"]
+    frames = played_frames(world, playback, 1)
+    assert [int(frame[0, 0, 0]) for frame in frames] == playback.observations["number"][:, 0].tolist()
+    film = Film(world, "equipped", scenes_of(playback), playback, seed=1)
+    assert film.save(tmp_path / "film.png").step == 3
+    assert film.save(tmp_path / "film.gif").step == 3
+
+
+def test_an_unknown_state_is_not_shown_as_nothing():
+    world = from_gymnasium(Walker, time_limit=4)
+    assert world.without_latent
+    assert world_text(world, np.zeros(0)) == ["not known"]
+
+
 def test_images_that_are_seen_are_shown():
     pixels = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
     space = Record((("place", Box((2,))), ("camera", ImageSpace(shape=(2, 2, 3)))))
     np.testing.assert_array_equal(_pixels_in(space, {"place": np.zeros(2), "camera": pixels}), pixels)
     assert _pixels_in(Box((2,)), np.zeros(2)) is None
+    assert _pixels_in(space, {"place": np.zeros(2)}) is None
 
 
 def test_pixels_fill_a_frame_and_a_page_has_each_once():

@@ -9,6 +9,8 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from asymrl.worlds.name_options import with_options
+
 WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", list: "a list", dict: "a table"}
 NUMBERS = (bool, int, float)
 
@@ -67,10 +69,18 @@ def checked_arguments(
     empty = inspect.Parameter.empty
     missing = [n for n, p in known.items() if p.default is empty and n not in checked and n not in (given or {})]
     if missing:
-        given_as = ",".join(f"{name}=VALUE" for name in missing)
-        how = f"write {title}:{given_as}, or use --env-args (env_kwargs in Python)"
+        needed = ",".join(f"{name}=VALUE" for name in missing)
+        how = f"write {_name_so_far(title, arguments)}{needed}, or use --env-args (env_kwargs in Python)"
         raise ValueError(f"{title}: its constructor needs {' and '.join(missing)}; {how}")
     return checked
+
+
+def _name_so_far(title: str, arguments: Mapping[str, Any]) -> str:
+    """The name with the arguments that are known, up to where the next begins; objects of Python have no text."""
+    try:
+        return f"{with_options(title, arguments)}," if arguments else f"{title}:"
+    except ValueError:
+        return f"{title}:"
 
 
 def _hints(build: Callable[..., Any]) -> dict[str, Any]:

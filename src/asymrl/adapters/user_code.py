@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import difflib
 import hashlib
 import importlib
 import os
@@ -76,7 +77,9 @@ def load_attribute(what: str, source: str, attribute: str) -> Any:
     """An attribute of a module, or of a file that ends in .py. Raises ValueError, beginning with `what`."""
     module = load_module(what, source)
     if not hasattr(module, attribute):
-        raise ValueError(f"{what}: {source} has no {attribute!r}")
+        close = difflib.get_close_matches(attribute, [name for name in dir(module) if name[0] != "_"], n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"{what}: {source} has no {attribute!r}{hint}")
     return getattr(module, attribute)
 
 

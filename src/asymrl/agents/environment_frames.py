@@ -15,11 +15,13 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
+from asymrl.adapters.gym.checked_environment import Position, make_environment, mistakes_named
 from asymrl.adapters.gym.gymnasium_spaces import to_world
-from asymrl.adapters.user_code import described
+from asymrl.adapters.gym.returned_values import reset_values, step_values
+from asymrl.adapters.user_code import described, own_traceback
 from asymrl.agents.playback import Playback
 from asymrl.collection.episodes import environment_seeds
-from asymrl.worlds.stepped_world import SteppedWorld
+from asymrl.worlds.stepped_world import SteppedWorld, UserCodeError
 
 Frame = UInt8[np.ndarray, "H W 3"]
 MODE = "rgb_array"
@@ -43,19 +45,24 @@ def environment_frames(world: SteppedWorld, seed: int, actions: Iterable[Any], o
         world: made from the environment.
         seed: of the environment's episode.
         actions: of the world.
-        observations: what was seen when the episode was played, `[T + 1, ...]`, to compare with.
+        observations: what was seen when the episode was played, `[T + 1, ...]`, to compare with; of a dictionary,
+            some parts suffice.
 
     Raises:
         NoFramesError: if the environment has no render mode rgb_array.
-        ValueError: if it cannot draw, or does not repeat itself.
+        UserCodeError: if its code fails, which it may do only where it draws.
+        ValueError: if it does not repeat itself.
     """
-    env = with_frames(world)
+    env, position = with_frames(world), Position().reset(seed)
     try:
-        seen, _ = env.reset(seed=seed)
+        with mistakes_named(world.name, position, "reset"):
+            seen, _ = reset_values(env.reset(seed=seed))
         frames = [_drawn(world, env)]
         for t, action in enumerate(actions):
             _check_same(world, seen, observations, t)
-            seen, *_ = env.step(world.act(action))
+            position = position.stepped()
+            with mistakes_named(world.name, position, "step"):
+                seen, *_ = step_values(env.step(world.act(action)))
             frames.append(_drawn(world, env))
         return frames
     finally:
@@ -66,12 +73,12 @@ def with_frames(world: SteppedWorld) -> Any:
     """One environment with the render mode rgb_array. Raises NoFramesError if it has none."""
     for driver in ("SDL_VIDEODRIVER", "SDL_AUDIODRIVER"):
         os.environ.setdefault(driver, "dummy")  # pixels need no screen and no sound, which pygame would look for
-    return _drawing(world.make(), world.name)
+    return _drawing(make_environment(world.name, world.make), world.name)
 
 
 def frames_per_second(world: SteppedWorld) -> float | None:
     """How fast the environment says that its pictures follow one another, if it does."""
-    env = world.make()
+    env = make_environment(world.name, world.make)
     try:
         rate = env.metadata.get("render_fps")
         return float(rate) / getattr(env, "held_for", 1) if rate else None
@@ -98,14 +105,15 @@ def _drawing(env: Any, name: str) -> Any:
     try:
         return gymnasium.make(spec, render_mode=MODE, disable_env_checker=True)
     except Exception as error:
-        raise ValueError(f"{name} cannot be made with render_mode={MODE!r}: {described(error)}") from error
+        cause = f"{name} cannot be made with render_mode={MODE!r}: {described(error)}"
+        raise UserCodeError(cause, own_traceback(error)) from error
 
 
 def _drawn(world: SteppedWorld, env: Any) -> Frame:
     try:
         picture = env.render()
     except Exception as error:
-        raise ValueError(f"{world.name}: render() failed: {described(error)}") from error
+        raise UserCodeError(f"{world.name}: render() failed: {described(error)}", own_traceback(error)) from error
     pixels = np.asarray(picture)
     if pixels.ndim != 3 or pixels.shape[2] not in (3, 4):
         what = "nothing" if picture is None else f"an array of shape {pixels.shape}"
@@ -117,6 +125,8 @@ def _check_same(world: SteppedWorld, seen: Any, observations: Any, t: int) -> No
     """Raises ValueError if the episode is not the one that was played."""
     now = to_world(world.observation_space, world.read(seen))
     then = jax.tree.map(lambda leaf: leaf[t], observations)
+    if isinstance(then, dict):
+        now = {name: now[name] for name in then}
     if not all(np.allclose(a, b, atol=1e-5) for a, b in zip(jax.tree.leaves(now), jax.tree.leaves(then), strict=True)):
         raise ValueError(
             f"{world.name} does not repeat an episode from its seed: step {t} looks different the second time, so its "

@@ -91,7 +91,8 @@ def _draw_numbers(env: World, observation: Any, ax: Axes) -> None:
 def _pixels_in(space: Space, value: Any) -> Any:
     """The first picture in a value, `[height, width]` or with three colours, or None. Of other channels, the last."""
     if isinstance(space, Record):
-        parts = ((part, value[name]) for name, part in space.items())
+        # An agent that sees some groups only has values of these.
+        parts = ((part, value[name]) for name, part in space.items() if name in value)
         return next((found for pair in parts if (found := _pixels_in(*pair)) is not None), None)
     if not isinstance(space, Image):
         return None
@@ -100,7 +101,8 @@ def _pixels_in(space: Space, value: Any) -> Any:
 
 @world_text.register(World)
 def _latent_text(env: World, state: Any) -> list[str]:
-    return _number_lines(env.latent(state))
+    latent = env.latent(state)
+    return _number_lines(latent) if any(np.size(leaf) for leaf in jax.tree.leaves(latent)) else ["not known"]
 
 
 @view_text.register(World)

@@ -28,7 +28,12 @@ def summary(runs: pl.DataFrame) -> str:
             `final_return`, and `recent_return` and `recent_length` of the last 100 episodes.
     """
     sound = runs.filter(pl.col("status") != "failed", pl.col("final_return").is_not_null())
+    unended = sound.filter(pl.col("recent_return").is_nan())  # their curves say 0
+    sound = sound.filter(pl.col("recent_return").is_nan().not_().fill_null(True))
     lines = []
+    if len(unended):
+        of = "" if len(runs) == 1 else f" in {len(unended)} of {plural('run', len(runs))}"
+        lines.append(f"no return yet   no episode was over{of}; train for more steps, or set a shorter --time-limit")
     if len(sound):
         finals = sound["final_return"].to_numpy()
         over = f" (mean ± standard error of {plural('run', len(sound))})" if len(sound) > 1 else ""

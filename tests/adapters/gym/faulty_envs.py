@@ -192,6 +192,17 @@ class Hangs(Sound):
         return moment
 
 
+class DiesWhenMade(Sound):
+    def __init__(self) -> None:
+        os._exit(4)
+
+
+class HangsAtFirst(Sound):
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> Any:
+        while True:
+            time.sleep(0.01)
+
+
 class FailsWhenTold(Sound):
     """Fails in one of its copies while there is a file `broken`, in the episode that it names."""
 

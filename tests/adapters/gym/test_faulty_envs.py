@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,29 @@ def test_a_process_that_fails_dies_or_hangs_is_named_and_none_is_left(env: Any, 
     assert str(mistake).startswith(AT_STEP + cause)
     assert bool(mistake.traceback) == (env is faulty.RaisesInStep)
     assert not environment_processes()
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (faulty.DiesWhenMade, "faulty cannot be made: its process ended (exit code 4)"),
+        (
+            faulty.HangsAtFirst,
+            "faulty: reset() in episode 1 (reset with seed 0): no answer within 1 seconds; its process was ended",
+        ),
+    ],
+)
+def test_one_that_dies_or_hangs_at_once_does_so_in_its_process_too(env: Any, message: str):
+    with pytest.raises(UserCodeError) as caught:
+        from_gymnasium(env, name="faulty", stepping="processes", step_timeout=1)
+    assert str(caught.value) == message
+    assert not environment_processes()
+
+
+def test_one_that_cannot_be_sent_to_a_process_is_named():
+    lock = threading.Lock()
+    with pytest.raises(ValueError, match=r"^faulty cannot be sent to another process \(.*lock.*leave out stepping="):
+        from_gymnasium(lambda: faulty.Sound() if lock else None, name="faulty", stepping="processes")  # pyright: ignore
 
 
 def test_a_timeout_must_be_positive():

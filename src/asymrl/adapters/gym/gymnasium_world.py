@@ -23,7 +23,7 @@ from asymrl.adapters.gym.checked_environment import (
     mistakes_named,
 )
 from asymrl.adapters.gym.gymnasium_spaces import Encoding, encoding_of_space, encoding_of_value
-from asymrl.adapters.gym.process_stepper import ProcessStepper
+from asymrl.adapters.gym.process_stepper import ProcessStepper, try_environment
 from asymrl.adapters.gym.returned_values import ReturnedValueError, check_value, reset_values
 from asymrl.adapters.gym.steppers import SerialStepper
 from asymrl.adapters.user_code import importable_name, load_attribute, load_module
@@ -84,6 +84,8 @@ def from_gymnasium(
     if step_timeout is not None and not step_timeout > 0:
         raise ValueError(f"step_timeout {step_timeout}: choose a positive number of seconds, or none")
     title = name or known_as
+    if stepping == "processes":
+        try_environment(title, make, step_timeout)
     probe = make_environment(title, make)
     try:
         for which in ("observation_space", "action_space"):

@@ -5,14 +5,20 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
 from asymrl.adapters.child_processes import become_child, how_it_ended, start_child
-from asymrl.adapters.gym.checked_environment import CheckedEnvironment, Interface, Position
+from asymrl.adapters.gym.checked_environment import (
+    CheckedEnvironment,
+    Interface,
+    Position,
+    make_environment,
+    mistakes_named,
+)
 from asymrl.adapters.gym.gymnasium_spaces import entry
 from asymrl.adapters.gym.steppers import RowBuffers, StepResult, chosen, of_environment, write_row
 from asymrl.adapters.user_code import user_path
@@ -110,11 +116,68 @@ class ProcessStepper:
 
     def _mistake(self, i: int, method: str, cause: str) -> UserCodeError:
         self._children[i][0].kill()  # it may be busy forever
-        if method == "make":
-            mistake = UserCodeError(f"{self.title} cannot be made: {cause}")
-        else:
-            mistake = self.positions[i].mistake(self.title, method, cause)
-        return of_environment(mistake, i, len(self._children))
+        return of_environment(_failed(self.title, self.positions[i], method, cause), i, len(self._children))
+
+
+def try_environment(title: str, make: Callable[[], Any], timeout: float | None) -> None:
+    """Makes and resets an environment in a process of its own, before this process does the same.
+
+    Raises:
+        UserCodeError: if it dies, hangs or fails there; here it would take the whole command with it.
+        ValueError: if it cannot be sent to another process.
+    """
+    import cloudpickle
+
+    try:
+        sent = cloudpickle.dumps(make)
+    except Exception as error:
+        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(
+            f"{title} cannot be sent to another process ({cause}); leave out stepping=processes"
+        ) from error
+    context = multiprocessing.get_context("forkserver")
+    here, there = context.Pipe()
+    process = context.Process(target=_make_and_reset, args=(there, title, sent), daemon=True, name="env")
+    first = Position().reset(0)
+    try:
+        with user_path():
+            start_child(process)
+        there.close()
+        for method, besides in (("make", STARTING_SECONDS), ("reset", 0.0)):
+            try:
+                if not here.poll(None if timeout is None else timeout + besides):
+                    raise _failed(title, first, method, f"no answer within {timeout:g} seconds; its process was ended")
+                answer = here.recv()
+            except (EOFError, OSError):
+                raise _failed(title, first, method, f"its process ended ({how_it_ended(process)})") from None
+            if isinstance(answer, UserCodeError):
+                raise answer
+    finally:
+        if process.pid is not None:
+            process.kill()
+            process.join()
+        here.close()
+
+
+def _make_and_reset(connection: Connection, title: str, sent: bytes) -> None:
+    import pickle
+
+    become_child()
+    first = Position().reset(0)
+    try:
+        env = make_environment(title, lambda: pickle.loads(sent)())
+        connection.send(None)
+        with mistakes_named(title, first, "reset"):
+            env.reset(seed=first.seed)
+        connection.send(None)
+    except UserCodeError as mistake:
+        connection.send(mistake)
+
+
+def _failed(title: str, position: Position, method: str, cause: str) -> UserCodeError:
+    """An error about a process that is gone, or was ended."""
+    is_made = method != "make"
+    return position.mistake(title, method, cause) if is_made else UserCodeError(f"{title} cannot be made: {cause}")
 
 
 def serve_environment(connection: Connection, make: Any) -> None:

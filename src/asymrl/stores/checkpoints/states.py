@@ -90,7 +90,11 @@ def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> di
         if name == KEY:
             _check_keys(found, len(saved.runs), saved.key_kind)
         elif found is not leaf and (found.shape != shape or found.dtype != leaf.dtype):
-            raise ValueError(f"array {name} is {found.dtype}{list(found.shape)}, expected {leaf.dtype}{list(shape)}")
+            raise ValueError(
+                f"array {name} is {found.dtype}{list(found.shape)}, expected {leaf.dtype}{list(shape)}; it was "
+                "changed, or the runs were trained with another version of asymrl or of their environment: "
+                "open them with that"
+            )
     return {name: arrays[name] for name in expected}
 
 
