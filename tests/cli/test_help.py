@@ -40,6 +40,13 @@ def test_options_of_training_stand_in_groups(capsys: pytest.CaptureFixture[str],
     assert sorted(shown) == sorted(names | {"help"})
 
 
+def test_a_command_without_its_arguments_names_them(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["train"])
+    assert stopped.value.code == 2
+    assert "WORLD" in capsys.readouterr().err
+
+
 def test_no_option_is_in_two_groups():
     names = [name for group in (RUN, *GROUPS.values()) for name in group]
     assert len(names) == len(set(names))

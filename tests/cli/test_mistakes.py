@@ -40,6 +40,8 @@ MISTAKES = [
     ("train nowhere_at_all:Light", "nowhere_at_all cannot be imported: No module named 'nowhere_at_all'"),
     ("train fails.py:World", "world 'fails.py:World': fails.py cannot be imported: fails.py:2: ZeroDivisionError"),
     ("train raises.py:World", "world 'raises.py:World' cannot be made: raises.py:3: KeyError: 'size'"),
+    ("check :loads", "world ':loads': name a module or a file before the colon, as in my_file.py:MyEnv"),
+    ("sweep", "--out is missing: name a folder for the sweep, such as --out runs/my-sweep"),
     ("check json:loads", "json:loads: its constructor needs s; write json:loads:s=VALUE, or use --env-args"),
     ("theory tiger -o file/bias.png", "file/bias.png: "),
     ("theory tiger --mass 2", "--mass 2.0: choose a number between 0 and 1"),

@@ -99,6 +99,8 @@ def locate_class(name: str) -> None:
 
 def load_module(what: str, source: str) -> ModuleType:
     """The module with this name, or in this file that ends in .py. Raises ValueError, beginning with `what`."""
+    if not source:
+        raise ValueError(f"{what}: name a module or a file before the colon, as in my_file.py:MyEnv")
     _WANTED.add(source)
     try:
         with user_path():

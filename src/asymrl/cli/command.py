@@ -146,11 +146,11 @@ def _run(arguments: list[str]) -> int:
         print(f"asymrl {__version__}")
         return 0
     first = arguments[0] if arguments else "--help"
-    if first in ("-h", "--help"):
+    if first in ("-h", "--help", "help"):
         print_help(overview(DESCRIPTION, COMMANDS))
         return 0
     if first not in COMMANDS:
-        close = difflib.get_close_matches(first, COMMANDS, n=1, cutoff=0.5)
+        close = difflib.get_close_matches(first, COMMANDS, n=1, cutoff=0.6)
         hint = f"Did you mean {close[0]!r}? " if close else ""
         raise UsageError(f"unknown command {first!r}. {hint}Commands: {', '.join(COMMANDS)}.")
     commands = COMMANDS | ({"train": train_command(arguments[1:])} if first == "train" else {})

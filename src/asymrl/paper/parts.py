@@ -68,7 +68,7 @@ def extent(
         if method not in PAPER_METHODS:
             raise ValueError(f"{method}: the paper has {', '.join(PAPER_METHODS)}")
     if wanted.seeds < 1:
-        raise ValueError("no seeds: train at least one run")
+        raise ValueError(f"{wanted.seeds} seeds: train at least one run")
     if part == "critics" and wanted.worlds != (CRITIC_WORLD,):
         raise ValueError(f"{wanted.worlds[0]}: the critics' values are those of four histories of {CRITIC_WORLD}")
     return wanted

@@ -118,14 +118,14 @@ def _searched(pomdp: Pomdp, horizon: int, discount: float, limit: int, deadline:
     if result.exact:
         how = f"search over {result.size} beliefs: QMDP's bound met the value of the plan"
         return Solution(result.lower, result.lower, "exact", how, result.size, make_policy)
-    how = f"search over {result.size} beliefs, stopped at its limit: QMDP above, a plan below"
+    how = f"search over {result.size} beliefs, stopped at its limit (upper bound QMDP, lower bound a plan)"
     return Solution(result.lower, result.upper, "bounds", how, result.size, make_policy)
 
 
 def _tighter(one: Solution, other: Solution) -> Solution:
     """The better of each bound, and the plan with the better lower one."""
     better = one if one.low >= other.low else other
-    high, how = min(one.high, other.high), f"{one.how}; {other.how}"
+    high, how = min(one.high, other.high), f"{one.how}, and by {other.how}"
     return dataclasses.replace(better, high=high, how=how, beliefs=one.beliefs + other.beliefs)
 
 
@@ -141,7 +141,7 @@ def _point_based(pomdp: Pomdp, horizon: int | None, discount: float, deadline: D
 
 
 def _bounded(pomdp: Pomdp, horizon: int | None, result: PointBased) -> Solution:
-    how = f"{result.trials} trials of heuristic search value iteration, FIB above and blind policies below at first"
+    how = f"{result.trials} trials of heuristic search value iteration, from FIB (upper) and blind policies (lower)"
 
     def make_policy(timed: bool) -> HistoryPolicy:
         return BeliefPolicy(pomdp, result.action, timed=horizon is not None)

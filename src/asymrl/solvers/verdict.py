@@ -202,7 +202,7 @@ def _on_states(td0: StateCritic, td_lambda: StateCritic, still: bool) -> str:
     if td0.safe:
         return "A critic V(s) (a2c-asym-s) gives this policy its true gradient."
     grades = ((0.0, "points away from the true gradient"), (0.7, "is a poor guide"), (0.97, "is somewhat off"))
-    how = next((words for below, words in grades if td0.gradient_cosine < below), "is nearly right")
+    how = next((words for below, words in grades if td0.gradient_cosine < below), "points nearly the right way")
     return (
         f"A critic V(s) with TD(0) (a2c-asym-s) {how}: cosine {td0.gradient_cosine:.3f}, error "
         f"{100 * td0.gradient_error:.0f} %; with TD(lambda) the cosine is {td_lambda.gradient_cosine:.3f}. "

@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sparse
 from jaxtyping import Float64, Int
-from scipy.sparse.linalg import spsolve
 
 from asymrl.theory.graphs.history_graph import BY_MEMORY, HistoryGraph
+from asymrl.theory.graphs.linear_systems import solve_chain
 from asymrl.theory.histories import TooLargeError
 from asymrl.theory.values import Values
 from asymrl.worlds.critic_inputs import SYMBOLS, critic_symbol, input_names, signal_meanings
@@ -208,8 +208,7 @@ def _solve(values: Values, reading: Reading, table: Float64[np.ndarray, "X"]) ->
     weight = np.where(graph.acting, graph.mass, 0.0)
     average = sparse.csr_array(sparse.diags_array(1 / visits[learned]) @ share.T @ sparse.diags_array(weight))
     constant = average @ (graph.reward + gamma * (graph.P @ (reading.share @ held)))
-    chain = sparse.eye_array(len(learned)) - gamma * (average @ graph.P @ share)
-    held[learned] = np.asarray(spsolve(sparse.csc_array(chain), constant)).reshape(-1)
+    held[learned] = solve_chain(average @ graph.P @ share, constant, gamma)
     return held
 
 

@@ -10,6 +10,7 @@ import scipy.sparse as sparse
 from jaxtyping import Float64
 
 from asymrl.theory.graphs.history_graph import BY_MEMORY, HistoryGraph
+from asymrl.theory.graphs.linear_systems import solve_chain
 from asymrl.worlds.pomdp import Pomdp
 
 
@@ -51,7 +52,7 @@ class Values:
         gain = np.where(graph.open, beyond, np.sum(graph.pi * np.nan_to_num(self.R_ha), axis=1))
         P = self._history_chain
         if graph.stationary:
-            return sparse.linalg.spsolve(sparse.csc_array(sparse.eye_array(graph.nodes) - self.discount * P), gain)
+            return solve_chain(P, gain, self.discount)
         V = gain.copy()
         for t in reversed(range(graph.layers - 1)):
             rows = slice(graph.first_node[t], graph.first_node[t + 1])

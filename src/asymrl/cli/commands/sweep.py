@@ -55,7 +55,7 @@ class Sweep(Training, NetworkOptions):
 
         wanted = self._with_config()
         if wanted.out is None:
-            raise UsageError("--out: say in which folder the sweep is kept")
+            raise UsageError("--out is missing: name a folder for the sweep, such as --out runs/my-sweep")
         options, trackers = wanted.options(), wanted.trackers()
         with user_errors():
             runs = wanted.runs()
@@ -77,7 +77,7 @@ class Sweep(Training, NetworkOptions):
             raise UsageError("name worlds with --env and methods with --methods, or give a --config file")
         count = SEEDS if self.seeds is None else self.seeds
         if count < 1:
-            raise UsageError("no seeds: train at least one run")
+            raise UsageError(f"--seeds {count}: train at least one run")
         worlds = [full_world(name, self.env_args) for name in self.env]
         return sweep_runs(worlds, methods, axes, range(self.first_seed, self.first_seed + count))
 

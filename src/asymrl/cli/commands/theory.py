@@ -136,6 +136,9 @@ class Theory:
         print(optimum_text(pomdp, horizon, best))
         print("Reference returns: " + ", ".join(f"{name} {value}" for name, value in returns.items()))
         print("", *textwrap.wrap(f"The policy {self.policy} could not be analysed. {why}.", WIDTH), sep="\n")
+        for path in (self.output, self.report):
+            if path is not None:
+                print(f"{path} was not written: it would show that analysis.")
         return 1
 
     def _q_learning(self) -> int:

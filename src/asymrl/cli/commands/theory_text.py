@@ -60,9 +60,10 @@ def verdict_lines(verdict: Verdict, told: Sequence[ReadingWorth], meanings: dict
         yield _row(critic)
     if any(critic.value_bias is None for critic in verdict.critics):
         yield "Value biases (-) need a list of all beliefs, which are too many here; a smaller --horizon may have them."
-    yield ""
-    for critic in verdict.critics[:1]:
-        yield from _places(critic, endless=verdict.horizon is None)
+    places = [line for critic in verdict.critics[:1] for line in _places(critic, endless=verdict.horizon is None)]
+    if places or verdict.variance is not None:
+        yield ""
+    yield from places
     if verdict.variance is not None:
         v = verdict.variance
         yield (

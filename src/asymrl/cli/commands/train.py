@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,8 @@ class TrainOptions(Training):
 
         seeds = range(self.seeds) if self.seed_list is None else self.seed_list
         if not seeds:
-            raise UsageError("no seeds: train at least one run")
+            option = f"--seeds {self.seeds}" if self.seed_list is None else "--seed-list"
+            raise UsageError(f"{option}: train at least one run")
         options, trackers = self.options(), self.trackers()
         with user_errors():
             settings = self.settings()
@@ -138,7 +140,7 @@ def train_command(arguments: Sequence[str]) -> type[TrainOptions]:
 def _option(arguments: Sequence[str], name: str) -> str | None:
     """The value of an option as the command line gives it, or None."""
     value = None
-    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+    for argument, following in zip_longest(arguments, arguments[1:]):
         if argument == f"--{name}":
             value = following
         elif argument.startswith(f"--{name}="):

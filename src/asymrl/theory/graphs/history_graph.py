@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sparse
 from jaxtyping import Bool, Float64, Int
-from scipy.sparse.linalg import splu
 
+from asymrl.theory.graphs.linear_systems import solve_chain
 from asymrl.theory.histories import History
 from asymrl.worlds.pomdp import Pomdp
 
@@ -136,13 +136,12 @@ class HistoryGraph:
         return x
 
     def _solve(self, matrix: sparse.csr_array | sparse.csc_array, right: np.ndarray, discount: float) -> np.ndarray:
-        system = sparse.eye_array(self.pairs) - discount * matrix
         if discount == 1 and not self.every_episode_ends:
             raise ValueError(
                 f"{self.pomdp.name}: some episodes never end, so that undiscounted returns without a horizon "
                 "are infinite or undefined; give a horizon or a discount below 1"
             )
-        return splu(sparse.csc_array(system)).solve(right)
+        return solve_chain(matrix, right, discount)
 
     @cached_property
     def every_episode_ends(self) -> bool:

@@ -81,7 +81,7 @@ class _Closing:
         if keys is None:
             raise TooLargeError(
                 f"{self.pomdp.name}: this policy remembers everything, so it has infinitely many histories "
-                "without a horizon; give a horizon"
+                "without a horizon; give a horizon (--horizon)"
             )
         share = layer.mass / layer.weights()[layer.node]
         full = np.concatenate([keys, layer.beliefs()], axis=1) if self.merge == BY_BELIEF else keys
@@ -93,7 +93,8 @@ class _Closing:
                 fresh.append(i)
         if self.nodes > self.limit:
             raise TooLargeError(
-                f"{self.pomdp.name}: without a horizon there are more than {self.limit} nodes; give a horizon"
+                f"{self.pomdp.name}: without a horizon there are more than {self.limit} nodes; "
+                "give a horizon (--horizon)"
             )
         self._add_nodes(layer, keys, np.array(fresh, int))
         return self._add_pairs(place[layer.node], layer.state, share)
@@ -128,7 +129,8 @@ class _Closing:
         self.outcomes += int((first[low + A] - first[low]).sum())
         if self.outcomes > EDGES:
             raise TooLargeError(
-                f"{self.pomdp.name}: without a horizon there are more than {EDGES} transitions; give a horizon"
+                f"{self.pomdp.name}: without a horizon there are more than {EDGES} transitions; "
+                "give a horizon (--horizon)"
             )
         pair, k = outcomes_of(self.pomdp, low, low + A)
         pair += self.done
