@@ -37,3 +37,25 @@ def test_of_each_run_the_longest_version_counts(tmp_path: Path):
         assert dict(probes.group_by("probe").agg(pl.col("value").mean()).rows()) == pytest.approx(values, abs=1e-6)
     with pytest.raises(RunError, match="already holds runs"):
         collect(out, sources)
+
+
+def test_runs_that_were_interrupted_count_as_they_were_before(tmp_path: Path):
+    runs = curve_runs(["cleaner"], ["a2c"], range(2), 2000)
+    source = store_with_curves(tmp_path / "source", runs)
+    tables = {name: pl.read_parquet(source / f"{name}.parquet") for name in ("runs", "metrics")}
+    late = (pl.col("seed") == 1) & (pl.col("timestep") > 1500)
+    is_interrupted = pl.col("seed") == 1
+    status = pl.when(is_interrupted).then(pl.lit("training")).otherwise(pl.col("status")).alias("status")
+    timesteps = pl.when(is_interrupted).then(1500).otherwise(pl.col("timesteps")).alias("timesteps")
+    tables["runs"].with_columns(status, timesteps.cast(pl.Int64)).write_parquet(source / "runs.parquet")
+    tables["metrics"].filter(~late).write_parquet(source / "metrics.parquet")
+
+    assert len(collect(tmp_path / "whole", [source])) == 1
+    store = collect(tmp_path / "cut", [source], until=1000)
+    assert [run.settings.steps for run in store.runs] == [1000, 1000]
+    assert not Store.open(tmp_path / "cut").unfinished()
+    metrics = pl.read_parquet(tmp_path / "cut" / "metrics.parquet")
+    expected = tables["metrics"].filter(pl.col("timestep") < 1000)
+    assert metrics["return"].to_list() == expected["return"].to_list()
+    with pytest.raises(RunError, match="between two points"):
+        collect(tmp_path / "odd", [source], until=1003)
