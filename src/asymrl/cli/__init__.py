@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Sequence
 
-from asymrl.engine.interrupts import INTERRUPTED, POOL_THREAD, PromptEnd, end_process
+from asymrl.engine.interrupts import INTERRUPTED, PromptEnd, end_process, is_busy
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,8 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             status = INTERRUPTED
     if end.received:
         status = INTERRUPTED
-    if end.received or any(thread.name.startswith(POOL_THREAD) for thread in threading.enumerate()):
-        # Python would wait for what is still compiled, or fail while it ends.
+    if end.received or is_busy():
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         end_process(status)

@@ -119,6 +119,11 @@ class StopRequests(SignalReader):
         self._on_first(which)
 
 
+def is_busy() -> bool:
+    """Whether a thread still compiles that nobody waits for; Python would wait for it, or crash while it ends."""
+    return any(thread.name.startswith(POOL_THREAD) for thread in threading.enumerate())
+
+
 def end_process(status: int) -> None:
     """Ends the process now, whatever its threads are doing."""
     if sys.stdout.isatty():

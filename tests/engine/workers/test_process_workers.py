@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,10 @@ from asymrl.engine import driver as driver_module
 from asymrl.engine.driver import Outcome, train_store
 from asymrl.engine.events import Checkpointed, Retired
 from asymrl.engine.floor import Floor
+from asymrl.engine.interrupts import POOL_THREAD
 from asymrl.engine.placement import Pace, Placement
 from asymrl.engine.workers import process_workers as workers_module
-from asymrl.engine.workers.process_workers import ProcessWorkers, RemoteDesk, serve_remotely, shared_device
+from asymrl.engine.workers.process_workers import ProcessWorkers, RemoteDesk, Seat, serve_remotely, shared_device
 from asymrl.engine.workers.thread_workers import local_workers
 from asymrl.settings import A2CSettings
 from asymrl.stores.files import StorageError
@@ -207,6 +210,37 @@ def test_one_process_in_six_goes_first(processes: int, priorities: str):
     workers = ProcessWorkers(processes, pace=OFTEN)
     environments = [workers._environment({}, i) for i in range(processes)]
     assert [each["CUDA_MPS_CLIENT_PRIORITY"] for each in environments] == list(priorities)
+
+
+def test_a_priority_of_the_user_holds_for_all_processes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_MPS_CLIENT_PRIORITY", "1")
+    workers = ProcessWorkers(3, pace=OFTEN)
+    assert all("CUDA_MPS_CLIENT_PRIORITY" not in workers._environment({}, i) for i in range(3))
+
+
+def _end_while_something_compiles(connection: Any, pace: Pace, seat: Seat) -> None:
+    """A process without work, with a thread that would crash it if Python shut down first."""
+    busy = threading.Thread(target=time.sleep, args=(600,), name=f"{POOL_THREAD}narrower")
+    busy.start()
+    serve_remotely(connection, pace, seat)
+
+
+def test_a_process_ends_although_a_program_is_still_being_compiled():
+    """The thread is no daemon, so that an ordinary end would wait for it."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_end_while_something_compiles, args=(there, OFTEN, Seat(0, None, {})))
+    process.start()
+    while here.poll(60):
+        try:
+            question, _ = here.recv()
+        except EOFError:
+            break
+        here.send(True if question == "is_stopped" else None)  # there is nothing to pick
+        if question == "pick":
+            break
+    process.join(60)
+    assert process.exitcode == 0
 
 
 def test_a_pool_for_each_core_unless_something_else_is_wanted():

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from asymrl.adapters.child_processes import become_child, start_child
 from asymrl.engine.events import Event
 from asymrl.engine.floor import MOST_LOSSES, Floor, Order
+from asymrl.engine.interrupts import end_process, is_busy
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.memory_plan import MemoryPlan
 from asymrl.engine.placement import Pace
@@ -102,6 +103,8 @@ def serve_remotely(connection: Connection, pace: Pace, seat: Seat) -> None:
         except Exception as error:
             connection.send(("lost", (reason_of(error),)))
             raise SystemExit(1) from None
+    if is_busy():
+        end_process(0)
 
 
 class DeviceLostError(RuntimeError):
