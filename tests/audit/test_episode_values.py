@@ -10,8 +10,7 @@ import pytest
 from asymrl import theory
 from asymrl.agents.playback import Playback, play_back
 from asymrl.agents.trained import TrainedRun
-from asymrl.audit import episode_values as episode_values_module
-from asymrl.audit import simulated_values
+from asymrl.audit import episode_values as episode_values_module, simulated_values
 from asymrl.audit.episode_values import ExactPolicy, episode_beliefs, episode_values, exact_policy
 from asymrl.audit.simulated_values import simulated_state_values
 from asymrl.audit.trained_networks import TrainedActor
