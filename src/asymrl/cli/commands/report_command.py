@@ -93,7 +93,7 @@ def check_page(path: Path) -> None:
         raise UsageError(f"{path}: unknown file ending {path.suffix!r}; a report is a page, so use {ENDINGS[0]}")
     if path.is_dir():
         raise UsageError(f"{path}: cannot be written: it is a folder")
-    check_folder(path.parent)
+    check_folder(path.parent, path)
 
 
 def save_page(
