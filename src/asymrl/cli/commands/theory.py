@@ -70,7 +70,7 @@ class Theory:
     json: AsJson = False
 
     def run(self) -> int:
-        from asymrl.solvers import examine, references_for, solve
+        from asymrl.solvers import examine, read_policy_name, references_for, solve
         from asymrl.solvers.deadline import Deadline
         from asymrl.solvers.references import Reference
         from asymrl.theory import TooLargeError, as_pomdp
@@ -83,6 +83,9 @@ class Theory:
             check_writable(self.output, (".png", ".svg", ".pdf"))
         if self.report is not None:
             check_page(self.report)
+        if not self.policy.startswith("run:"):
+            with user_errors("--policy"):
+                read_policy_name(self.policy)
         if self.learner not in ("a2c", "ppo"):
             return self._q_learning()
         with user_errors():
