@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from asymrl import theory
 from asymrl.agents.playback import Playback, play_back
 from asymrl.agents.trained import TrainedRun
+from asymrl.audit import episode_values as episode_values_module, simulated_values
 from asymrl.audit.episode_values import ExactPolicy, episode_beliefs, episode_values, exact_policy
 from asymrl.audit.simulated_values import simulated_state_values
 from asymrl.audit.trained_networks import TrainedActor
@@ -78,7 +81,7 @@ def test_simulated_state_values_are_what_the_targets_teach(tiger: tuple[FiniteWo
     assert exact is not None
     policy, discount = TrainedActor(run.state.actor), run.settings.discount
     for kind in ("mc", "td0"):
-        V = simulated_state_values(world.pomdp(), policy, discount, bootstraps=kind == "td0", episodes=20_000)
+        V = simulated_state_values(world.pomdp(), policy, discount, bootstraps=kind == "td0", enough=80_000)
         np.testing.assert_allclose(V, exact.visit_values(kind), rtol=0.05)
 
 
@@ -89,3 +92,34 @@ def test_a_greedy_policy_is_followed_as_it_acts(tiger: tuple[FiniteWorld, Traine
     assert greedy.analysis is not None
     assert greedy.analysis.left_over == 0
     np.testing.assert_array_equal(np.sort(greedy.analysis.graph.pi, 1)[:, :-1], 0)
+
+
+def test_the_values_of_an_untrained_agent_in_long_episodes_take_few_simulated_steps(monkeypatch: pytest.MonkeyPatch):
+    """Its likely histories are too many to be followed, and a hundred steps are not simulated one by one."""
+    world, settings, state = untrained(
+        "tiger", method="a2c-asym-hs", bootstrap_truncated=False, estimator="mc", time_limit=100
+    )
+    run = TrainedRun(state, settings, 0, world, 0.0)
+    playback = play_back(world, settings, state.actor, state.critic, seed=1)
+    counted, limits = [], []
+
+    def counting(*args: Any) -> simulated_values.Transitions:
+        counted.append(len((steps := simulate(*args)).reward))
+        return steps
+
+    def limited(*args: Any, limit: int, **options: Any) -> theory.Analysis:
+        limits.append(limit)
+        return analyse(*args, limit=limit, **options)
+
+    simulate, analyse = simulated_values.simulate, episode_values_module.analyse
+    monkeypatch.setattr(simulated_values, "simulate", counting)
+    monkeypatch.setattr(episode_values_module, "analyse", limited)
+    exact = exact_policy(run)
+    values = episode_values(world, playback, exact)
+    assert "far too many likely histories" in exact.missing
+    assert max(limits) <= 1000
+    assert counted[0] <= simulated_values.STATE_STEPS + 100 * simulated_values.TOGETHER
+    assert sum(counted[1:]) <= 1.1 * simulated_values.EPISODE_STEPS
+    assert 20 <= values.simulated.sum() < 100
+    assert values.simulated[0]
+    assert np.isfinite(values.V_s).all()

@@ -99,6 +99,23 @@ def test_places_that_cannot_be_written_are_named(run: Run, tmp_path: Path):
     assert err.startswith(f"asymrl: {tmp_path / 'folder.gif'}: cannot be written")
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a file system that takes no files")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "report FOLDER -o /proc/x.html", "render tiger -o /proc/x.gif", "export FOLDER -o /proc/x.npz",
+        "play heaven-hell-3 -o /proc/x.gif", "theory tiger -o /proc/x.png", "theory tiger --report /proc/x.html",
+        "train tiger --report /proc/x.html", "reproduce claims --out /proc/x",
+    ],
+)  # fmt: skip
+def test_a_place_that_takes_no_files_is_refused_before_any_work(run: Run, tmp_path: Path, command: str):
+    """Even of an administrator, whom permissions allow everything; FOLDER does not exist."""
+    status, out, err = run(*command.replace("FOLDER", str(tmp_path / "nowhere")).split())
+    assert (status, out) == (2, "")
+    assert err.startswith("asymrl: /proc/x")
+    assert "cannot be written" in err
+
+
 def test_options_that_do_not_exist_are_refused(run: Run):
     status, _, err = run("envs", "--jsno")
     assert status == 2

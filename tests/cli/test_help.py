@@ -148,3 +148,9 @@ def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]):
     assert out == (cli.main([]), capsys.readouterr().out)[1]
     listed = re.findall(r"^  ([a-z]+)  ", out, re.MULTILINE)
     assert set(listed) == set(command.COMMANDS)
+
+
+def test_messages_write_numbers_as_the_help_does(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        cli.main(["train", "tiger", "--steps", "many"])
+    assert "(default: 2M)" in capsys.readouterr().err

@@ -40,6 +40,7 @@ MISTAKES = [
     ("train nowhere_at_all:Light", "nowhere_at_all cannot be imported: No module named 'nowhere_at_all'"),
     ("train fails.py:World", "world 'fails.py:World': fails.py cannot be imported: fails.py:2: ZeroDivisionError"),
     ("train raises.py:World", "world 'raises.py:World' cannot be made: raises.py:3: KeyError: 'size'"),
+    ("train .", "'.' is a folder, not a world. A file of your own is FILE.py:CLASS or FILE.pomdp"),
     ("check :loads", "world ':loads': name a module or a file before the colon, as in my_file.py:MyEnv"),
     ("sweep", "--out is missing: name a folder for the sweep, such as --out runs/my-sweep"),
     ("check json:loads", "json:loads: its constructor needs s; write json:loads:s=VALUE, or use --env-args"),

@@ -32,8 +32,18 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> list[PlayerAgent]:
 
 
 @pytest.fixture(scope="module")
-def data(agents: list[PlayerAgent]) -> dict:
-    return json.loads(json_text(player_data(agents, seeds=[3, 5])))
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def data(agents: list[PlayerAgent], told: list[str]) -> dict:
+    return json.loads(json_text(player_data(agents, seeds=[3, 5], tell=told.append)))
+
+
+def test_it_says_what_it_computes(data: dict, told: list[str]):
+    assert told[0] == "true values of a2c-asym-hs, seed 1 (best seed) in heaven-hell-1 (agent 1 of 2)"
+    assert sum(line.startswith("episode ") for line in told) == len(data["episodes"])
 
 
 def test_the_best_and_the_worst_seed_are_played(agents: list[PlayerAgent]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asymrl.stores.wording import duration, estimate, listed, plural, plus_minus, short, thousands
+from asymrl.stores.wording import duration, estimate, listed, plural, plus_minus, short, thousands, unbroken, wrapped
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,8 @@ def test_listed():
 )  # fmt: skip
 def test_short(value: float, text: str):
     assert short(value) == text
+
+
+def test_a_number_is_not_broken_across_lines():
+    assert unbroken("4 096 of 12 345 678 runs, 3 of 20 seeds").count("\N{NO-BREAK SPACE}") == 3
+    assert wrapped("there are 10 000 of them", 14) == ["there are", "10 000 of them"]

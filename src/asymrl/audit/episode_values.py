@@ -13,15 +13,17 @@ from jaxtyping import Bool, Float64, Int
 
 from asymrl.agents.playback import Playback
 from asymrl.agents.trained import TrainedRun
-from asymrl.audit.simulated_values import CONTINUATIONS, simulated_state_values, simulated_values
+from asymrl.audit.simulated_values import simulated_state_values, simulated_values
 from asymrl.audit.trained_networks import TrainedActor
 from asymrl.stores.wording import thousands
 from asymrl.theory.analysis import Analysis, analyse, as_pomdp
 from asymrl.theory.beliefs import first_belief, next_beliefs
+from asymrl.theory.histories import TooLargeError
 from asymrl.worlds.finite import FiniteWorld
 
 MASS = 0.99
 MOST_NODES = 10_000  # two or three seconds for a recurrent policy
+TRIAL_SHARE, TRIAL_DEPTH = 0.1, 0.25  # of these; that is in vain if they do not reach this share of the time limit
 TOLERANCE = 0.05  # of the largest reward: a value that is known less well is not shown
 CLOSE = 0.002  # of the largest reward: a value that is known less well is simulated, where that is possible
 STATE_TARGETS = ("mc", "td0", "td-lambda")
@@ -67,13 +69,13 @@ def exact_policy(
     """
     settings = trained.settings
     policy = TrainedActor(trained.state.actor, greedy=greedy)
-    truncation = "bootstrap" if settings.bootstrap_truncated else "end"
     estimator, parameter = settings.targets
     kind = estimator if estimator in STATE_TARGETS else "td0"
+    if _can_simulate(trained) and _is_hopeless(trained, policy, mass, int(limit * TRIAL_SHARE)):
+        why = "There are no exact values: this policy has far too many likely histories."
+        return _simulated(trained, policy, kind, None, why)
     try:
-        analysis = analyse(
-            trained.world, policy, discount=settings.discount, truncation=truncation, mass=mass, limit=limit
-        )
+        analysis = _followed(trained, policy, mass, limit)
     except ValueError as error:  # too many histories, or returns that are not bounded
         return _simulated(trained, policy, kind, None, f"There are no exact values: {error}.")
     left_over = analysis.left_over
@@ -83,19 +85,45 @@ def exact_policy(
     return ExactPolicy(analysis, analysis.visit_values(kind, parameter if kind == "td-lambda" else None), "")
 
 
+def _followed(trained: TrainedRun, policy: TrainedActor, mass: float, limit: int) -> Analysis:
+    settings = trained.settings
+    truncation = "bootstrap" if settings.bootstrap_truncated else "end"
+    return analyse(trained.world, policy, discount=settings.discount, truncation=truncation, mass=mass, limit=limit)
+
+
+def _is_hopeless(trained: TrainedRun, policy: TrainedActor, mass: float, few: int) -> bool:
+    """Whether so few histories end so early that following more of them is not worth the time: that of an agent which
+    has hardly learned.
+    """
+    try:
+        _followed(trained, policy, mass, few)
+    except TooLargeError as error:
+        limit = as_pomdp(trained.world).time_limit
+        return limit is not None and error.depth is not None and error.depth < TRIAL_DEPTH * limit
+    except ValueError:
+        return False
+    return False
+
+
+def _can_simulate(trained: TrainedRun) -> bool:
+    """Whether returns end with the time limit."""
+    return not trained.settings.bootstrap_truncated and as_pomdp(trained.world).time_limit is not None
+
+
 def _simulated(
     trained: TrainedRun, policy: TrainedActor, kind: str, analysis: Analysis | None, why: str
 ) -> ExactPolicy:
     """A policy whose values are simulated where they are not known exactly."""
     settings = trained.settings
     pomdp = as_pomdp(trained.world)
-    if settings.bootstrap_truncated or pomdp.time_limit is None:
+    if not _can_simulate(trained):
         return ExactPolicy(analysis, None, f"{why} Those that are not are missing.")
     V_s = None
     if kind != "td-lambda":
         V_s = simulated_state_values(pomdp, policy, settings.discount, bootstraps=kind == "td0")
-    how = "The others are means over simulated continuations, ± their standard errors"
-    also = f"; V(s) is from {thousands(CONTINUATIONS)} simulated episodes." if V_s is not None else "."
+    those = "The values shown" if analysis is None else "The others"
+    how = f"{those} are means over simulated continuations, ± their standard errors, in long episodes not of every step"
+    also = "; V(s) is from simulated episodes." if V_s is not None else "."
     return ExactPolicy(analysis, V_s, f"{why} {how}{also}", policy, settings.discount)
 
 
@@ -121,13 +149,14 @@ def episode_values(world: FiniteWorld, playback: Playback, exact: ExactPolicy) -
         return EpisodeValues(V_h, V_s, V_hs, V_h_error, V_hs_error, np.zeros(T, bool))
     beliefs = episode_beliefs(world, playback)
     drawn = simulated_values(world.pomdp(), exact.simulated, playback, states, beliefs, exact.discount, wanted)
+    there = np.isfinite(drawn.V_h)
     return EpisodeValues(
-        V_h=np.where(wanted, drawn.V_h, V_h),
+        V_h=np.where(there, drawn.V_h, V_h),
         V_s=V_s,
-        V_hs=np.where(wanted, drawn.V_hs, V_hs),
-        V_h_error=np.where(wanted, drawn.V_h_error, V_h_error),
-        V_hs_error=np.where(wanted, drawn.V_hs_error, V_hs_error),
-        simulated=wanted,
+        V_hs=np.where(there, drawn.V_hs, V_hs),
+        V_h_error=np.where(there, drawn.V_h_error, V_h_error),
+        V_hs_error=np.where(there, drawn.V_hs_error, V_hs_error),
+        simulated=there,
     )
 
 

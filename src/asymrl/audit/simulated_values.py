@@ -17,8 +17,11 @@ from asymrl.audit.trained_networks import ActorMemory, TrainedActor
 from asymrl.stores.statistics import mean_and_error
 from asymrl.worlds.pomdp import Pomdp
 
-CONTINUATIONS = 4096  # of all steps of an episode together
-FEWEST, MOST = 24, 256  # of one step
+# A recurrent policy takes about ten seconds of one core for a million simulated steps.
+EPISODE_STEPS = 40_000  # simulated for the values along one episode
+STATE_STEPS = 50_000  # simulated for V(s)
+FEWEST, MOST = 12, 256  # continuations of one step
+TOGETHER = 512  # episodes that are played at a time for V(s)
 NEGLIGIBLE = 1e-9  # probability of all other states, below which they are not visited
 SEED = 0
 
@@ -53,7 +56,8 @@ def simulated_values(
 ) -> SimulatedValues:
     """V(h) and V(h, s) before the actions of an episode.
 
-    Half of the continuations start in the true state, the others in states drawn from the rest of the belief.
+    Half of the continuations start in the true state, the others in states drawn from the rest of the belief. If that
+    takes too long for all steps that are wanted, it is done for every second of them, or every third, and so on.
 
     Args:
         pomdp: the world, with a time limit.
@@ -62,13 +66,17 @@ def simulated_values(
         states: the true ones.
         beliefs: b(h) before each action.
         discount: of the returns.
-        wanted: the steps that are simulated.
+        wanted: the steps whose values are wanted.
     """
-    times, rng = np.flatnonzero(wanted), np.random.default_rng(SEED)
+    T, rng = len(states), np.random.default_rng(SEED)
+    times = np.flatnonzero(wanted)
+    # Episodes take about as long as this one, and no longer than is allowed.
+    ahead = 2 * np.minimum((pomdp.time_limit or T) - times, T).sum()
+    times = times[:: max(1, -(-FEWEST * ahead // EPISODE_STEPS))]
     V_h, V_h_error, V_hs, V_hs_error = (np.full(len(states), np.nan) for _ in range(4))
     if not times.size:
         return SimulatedValues(V_h, V_h_error, V_hs, V_hs_error)
-    each = int(np.clip(CONTINUATIONS // (2 * times.size), FEWEST, MOST))
+    each = int(np.clip(EPISODE_STEPS // ahead, FEWEST, MOST))
     rest = beliefs[times].copy()
     rest[np.arange(times.size), states[times]] = 0.0
     other = np.flatnonzero(rest.sum(1) > NEGLIGIBLE)
@@ -90,15 +98,18 @@ def simulated_values(
 
 
 def simulated_state_values(
-    pomdp: Pomdp, policy: TrainedActor, discount: float, *, bootstraps: bool, episodes: int = CONTINUATIONS
+    pomdp: Pomdp, policy: TrainedActor, discount: float, *, bootstraps: bool, enough: int = STATE_STEPS
 ) -> Float64[np.ndarray, "S"]:
-    """What a critic V(s) is taught in simulated episodes, by their returns or, if it `bootstraps`, by TD(0)."""
-    rng = np.random.default_rng(SEED)
-    state = rng.choice(pomdp.states, episodes, p=pomdp.start)
-    observation = np.full(episodes, pomdp.observations)
-    if pomdp.first_observation is not None:
-        observation = _drawn(pomdp.first_observation[state], rng)
-    steps = simulate(pomdp, policy, policy.begin(observation), state, np.zeros(episodes, int), rng)
+    """What a critic V(s) is taught in simulated episodes, by their returns or, if it `bootstraps`, by TD(0).
+
+    Episodes are played until they have `enough` steps together.
+    """
+    rng, parts, episodes = np.random.default_rng(SEED), [], 0
+    while sum(len(part.reward) for part in parts) < enough:
+        part = _episodes(pomdp, policy, TOGETHER, rng)
+        parts.append(part._replace(episode=part.episode + episodes))
+        episodes += TOGETHER
+    steps = Transitions(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     visits = np.bincount(steps.state, minlength=pomdp.states)
     visited = np.flatnonzero(visits)
     V = np.full(pomdp.states, np.nan)
@@ -115,6 +126,15 @@ def simulated_state_values(
     np.add.at(chain, (source[target >= 0], target[target >= 0]), 1.0)
     V[visited] = np.linalg.solve(np.eye(visited.size) - discount * chain / visits[visited, None], rewards)
     return V
+
+
+def _episodes(pomdp: Pomdp, policy: TrainedActor, count: int, rng: np.random.Generator) -> Transitions:
+    """So many episodes from their beginning."""
+    state = rng.choice(pomdp.states, count, p=pomdp.start)
+    observation = np.full(count, pomdp.observations)
+    if pomdp.first_observation is not None:
+        observation = _drawn(pomdp.first_observation[state], rng)
+    return simulate(pomdp, policy, policy.begin(observation), state, np.zeros(count, int), rng)
 
 
 def simulate(

@@ -7,11 +7,13 @@ import json
 import math
 import os
 import sys
+import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, TextIO
 
+QUIET_SECONDS = 5.0  # without a line, where lines stay
 _answers: ContextVar[TextIO | None] = ContextVar("answers", default=None)
 
 
@@ -54,8 +56,12 @@ def progress_line(what: str) -> None:
 
 
 @contextlib.contextmanager
-def busy(with_what: str) -> Iterator[None]:
-    """Shows what is being done: as a line that moves and then goes away on a terminal, as a plain line elsewhere."""
+def busy(with_what: str) -> Iterator[Callable[[str], None]]:
+    """Shows what is being done: as a line that moves and then goes away on a terminal, as a plain line elsewhere.
+
+    What it yields is to be called with the part that is next; elsewhere than on a terminal, a part is a line of its own
+    if the last line is `QUIET_SECONDS` old.
+    """
     from rich.text import Text
 
     from asymrl.engine.monitoring.display import plain_console
@@ -63,7 +69,15 @@ def busy(with_what: str) -> Iterator[None]:
     console = plain_console()
     if not console.is_terminal:
         console.print(f"{with_what} ...", soft_wrap=True)
-        yield
+        last = time.monotonic()
+
+        def tell(part: str) -> None:
+            nonlocal last
+            if time.monotonic() - last >= QUIET_SECONDS:
+                console.print(f"{with_what}: {part} ...", soft_wrap=True)
+                last = time.monotonic()
+
+        yield tell
         return
-    with console.status(Text(with_what)):
-        yield
+    with console.status(Text(with_what)) as status:
+        yield lambda part: status.update(Text(f"{with_what}: {part}"))

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from asymrl.settings.quantities import real_number, whole_number
+from asymrl.settings.quantities import count_text, real_number, whole_number
 
 T = TypeVar("T")
 READERS: dict[Any, tuple[str, Any]] = {
@@ -39,6 +39,11 @@ def respect_no_color() -> None:
         tyro._experimental_options["ansi_codes"] = False
 
 
+def _typed(value: Any) -> str:
+    """A value as one types it, and as the help page shows it: 2M rather than 2000000."""
+    return count_text(value) if type(value) is int else str(value)
+
+
 @REGISTRY.primitive_rule
 def _number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
     """Whole and real numbers: 2M, 500k, 1e6."""
@@ -50,7 +55,7 @@ def _number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
         metavar=metavar,
         instance_from_str=lambda texts: read(texts[0]),
         is_instance=lambda value: isinstance(value, int | float),
-        str_from_instance=lambda value: [str(value)],
+        str_from_instance=lambda value: [_typed(value)],
     )
 
 
@@ -74,7 +79,7 @@ def _optional(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
         return tuple(map(read, texts)) if is_tuple else read(texts[0])
 
     def texts_of(value: Any) -> list[str]:
-        return [NONE] if value is None else [str(part) for part in (value if is_tuple else (value,))]
+        return [NONE] if value is None else [_typed(part) for part in (value if is_tuple else (value,))]
 
     return PrimitiveConstructorSpec(
         nargs="*" if is_tuple else 1,

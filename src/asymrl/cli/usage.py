@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -176,16 +177,29 @@ def check_writable(path: Path, endings: Sequence[str], otherwise: str = "") -> N
         raise UsageError(f"{path}: unknown file ending {path.suffix!r}; use {' or '.join(endings)}{otherwise}")
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {str(path.parent)!r}; create it first")
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+    if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)) or not _holds_files(path.parent):
         raise UsageError(f"{path}: cannot be written; choose another place with -o")
 
 
-def check_folder(path: Path) -> Path:
-    """Refuses, before any work is done, a folder that cannot be made or written into. Returns it; makes nothing."""
+def check_folder(path: Path, for_file: Path | None = None) -> Path:
+    """Refuses, before any work is done, a folder that cannot be made or written into. Returns it; makes nothing.
+
+    `for_file`: what is to be written there, which the message then names.
+    """
     there = next(each for each in (path, *path.absolute().parents) if each.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        raise UsageError(f"{path}: cannot be written: {there} is {'read-only' if there.is_dir() else 'a file'}")
+    if not there.is_dir() or not _holds_files(there):
+        why = "a folder that takes no files" if there.is_dir() else "a file"
+        raise UsageError(f"{for_file or path}: cannot be written: {there} is {why}; choose another place")
     return path
+
+
+def _holds_files(folder: Path) -> bool:
+    """Whether a file can be made in a folder: found out by making one, since permissions do not tell all."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def require_packages(names: Sequence[str], extra: str, purpose: str) -> None:

@@ -14,6 +14,7 @@ from asymrl.agents.trained import TrainedRun
 from asymrl.audit.episode_values import ExactPolicy, episode_beliefs, episode_states, episode_values
 from asymrl.models.distributions import Categorical, Distribution, Greedy
 from asymrl.pages.episode_pictures import EpisodePictures
+from asymrl.stores.wording import unbroken
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.world import World
 
@@ -41,7 +42,7 @@ def agent_data(trained: TrainedRun, label: str, missing: str) -> dict[str, Any]:
         "kind": policy_kind(trained.state.actor.distribution),
         "recent_return": rounded(trained.recent_return),
         "finite": finite,
-        "missing": missing,
+        "missing": unbroken(missing),
     }
 
 

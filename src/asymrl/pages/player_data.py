@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from asymrl.audit.episode_values import ExactPolicy, exact_policy
@@ -17,6 +17,10 @@ AGENTS, EPISODES, FEWEST_STARTS = 6, 8, 2
 PICTURE_BUDGET = 1_200_000  # characters; further episodes are left out
 
 
+def ignore(part: str) -> None:
+    """For whoever does not want to know what is computed next."""
+
+
 def player_section(
     store: Store,
     *,
@@ -24,6 +28,7 @@ def player_section(
     episodes: int = EPISODES,
     seeds: Sequence[int] | None = None,
     greedy: bool = False,
+    tell: Callable[[str], None] = ignore,
 ) -> Section:
     """A section in which one steps through episodes of the trained agents of a store.
 
@@ -33,11 +38,13 @@ def player_section(
         episodes: about so many in all; each agent of a world has the same starts, and at least two.
         seeds: of the starts, instead of a choice of good, bad and other ones.
         greedy: take the most likely action instead of a sampled one.
+        tell: is called with what is computed next.
 
     Raises:
         RunError: if no networks were kept, or there is no checkpoint yet.
     """
-    data = player_data(choose_agents(store, agents), episodes=episodes, seeds=seeds, greedy=greedy)
+    tell("loading networks")
+    data = player_data(choose_agents(store, agents), episodes=episodes, seeds=seeds, greedy=greedy, tell=tell)
     actions = "The agents take their most likely actions." if greedy else "Actions are sampled, as in training."
     html = (
         f'<p class="hint">Step with the arrow keys, Home and End; space plays. {actions} Episodes with the same start '
@@ -55,6 +62,7 @@ def player_data(
     seeds: Sequence[int] | None = None,
     greedy: bool = False,
     budget: int = PICTURE_BUDGET,
+    tell: Callable[[str], None] = ignore,
 ) -> dict[str, Any]:
     """Episodes of some agents for `startPlayer`.
 
@@ -70,13 +78,16 @@ def player_data(
     starts = max(FEWEST_STARTS, episodes // max(len(agents), 1))
     for numbers in by_world.values():
         world = agents[numbers[0]].run.world
-        if isinstance(world, FiniteWorld):
-            exact |= {i: exact_policy(agents[i].run, greedy=greedy) for i in numbers}
+        for i in numbers if isinstance(world, FiniteWorld) else ():
+            tell(f"true values of {agents[i].label} in {world.name} (agent {i + 1} of {len(agents)})")
+            exact[i] = exact_policy(agents[i].run, greedy=greedy)
+        tell(f"episodes of {world.name}")
         for start in play_starts([agents[i] for i in numbers], starts, seeds=seeds, greedy=greedy):
             for i, playback in zip(numbers, start.playbacks, strict=True):
                 if pictures.size > budget:
                     left_out += 1
                     continue
+                tell(f"episode {len(played) + 1}, {agents[i].label} in {world.name}")
                 episode = episode_data(world, playback, pictures, exact.get(i))
                 played.append({"agent": i, "start": start.seed, **episode})
     return {

@@ -26,18 +26,19 @@ EXPLANATION = (
     "The final return of a run is its mean return over the last tenth of training. mean: with its standard error. "
     "IQM: interquartile mean, with its 95 % bootstrap interval. Best first."
 )
-NORMALISED = (
-    "normalised: 0 is a random policy, 1 the best known one. Runs below the chart's line for a policy that ignores "
-    "what it sees have learned nothing from their observations, however large this number is."
+REACHED = (
+    "reached: how far the IQM is from the best policy that ignores what it sees, 0, to the best known one, 1. Where "
+    "the former is not known, or is the best, 0 is a random policy."
 )
+NORMALISED = ("normalised", "normalised_low", "normalised_high")
 
 
 def returns_section(groups: Mapping[str, Sequence[RunGroup]]) -> Section:
     """Final returns of every world, best first, beside the probabilities that a run of one beats one of another."""
     tables = {world: returns_table(each) for world, each in groups.items()}
     notes = [EXPLANATION]
-    if any("normalised" in table.columns for table in tables.values()):
-        notes.append(NORMALISED)
+    if any("reached" in table.columns for table in tables.values()):
+        notes.append(REACHED)
     compared = [table for table in tables.values() if "improvement" in table.columns and len(table)]
     if compared:
         standards = {each.method for of_world in groups.values() if (each := _standard(of_world)) is not None}
@@ -55,7 +56,7 @@ def returns_section(groups: Mapping[str, Sequence[RunGroup]]) -> Section:
 
 
 def returns_table(groups: Sequence[RunGroup]) -> pl.DataFrame:
-    """A row for each group of a world, best first: what `score_row` and `improvement_row` say of it.
+    """A row for each group of a world, best first: what `score_row` and `improvement_row` say of it, and `reached`.
 
     Columns without any value are left out; runs that failed are counted in `failed` and left out elsewhere.
     """
@@ -67,9 +68,8 @@ def returns_table(groups: Sequence[RunGroup]) -> pl.DataFrame:
         if not len(scores):
             rows.append({**row, "runs": 0})
             continue
-        row |= score_row(scores, group.world)
-        if not comparable(group.runs):
-            row |= dict.fromkeys(("normalised", "normalised_low", "normalised_high"))
+        row |= {name: value for name, value in score_row(scores, group.world).items() if name not in NORMALISED}
+        row |= _reached(row, group)
         if standard is not None:
             row |= improvement_row(None if group is standard else scores, final_scores(standard))
         rows.append(row)
@@ -79,6 +79,15 @@ def returns_table(groups: Sequence[RunGroup]) -> pl.DataFrame:
         table = table.sort("iqm", descending=True, nulls_last=True, maintain_order=True)
     empty = [name for name in table.columns if table[name].null_count() == len(table)]
     return table.drop(empty if table["failed"].sum() else [*empty, "failed"])
+
+
+def _reached(row: Mapping[str, Any], group: RunGroup) -> dict[str, float | None]:
+    """The IQM of a row and its bounds on the scale of `ReferenceScores.reached`; None where that does not apply."""
+    from asymrl.solvers.references import known_returns  # its solvers take a while to load
+
+    known = known_returns(group.world) if comparable(group.runs) else None
+    ends = ("", "_low", "_high")
+    return {f"reached{end}": known and known.reached(float(row[f"iqm{end}"])) for end in ends}
 
 
 def final_scores(group: RunGroup) -> Float[np.ndarray, "run 1"]:

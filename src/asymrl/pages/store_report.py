@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from asymrl.pages.curve_data import curve_data
 from asymrl.pages.page import LIBRARY, Section, page_of
-from asymrl.pages.player_data import EPISODES, player_section
+from asymrl.pages.player_data import EPISODES, ignore, player_section
 from asymrl.pages.return_tables import returns_section
 from asymrl.pages.run_facts import settings_section, subtitle, training_section
 from asymrl.pages.run_groups import groups_of
@@ -31,6 +31,7 @@ def report_page(
     episodes: int = EPISODES,
     starts: Sequence[int] | None = None,
     greedy: bool = False,
+    tell: Callable[[str], None] = ignore,
 ) -> str:
     """The report of the runs in a store as one HTML file.
 
@@ -41,22 +42,25 @@ def report_page(
             some seconds for each agent.
         starts: seeds of these episodes, instead of a choice of good, bad and other ones.
         greedy: take the most likely actions in them, instead of sampled ones.
+        tell: is called with what is computed next.
 
     Raises:
         RunError: if the runs have not begun.
     """
     with contextlib.suppress(RunError):  # then there are no episodes, and the page says why
         store.make_ready()
-    sections = report_sections(store, [*more, *_player(store, episodes, starts, greedy)])
+    sections = report_sections(store, [*more, *_player(store, episodes, starts, greedy, tell)])
     return page_of(store.path.resolve().name, sections, report_subtitle(store))
 
 
-def _player(store: Store, episodes: int, starts: Sequence[int] | None, greedy: bool) -> list[Section]:
+def _player(
+    store: Store, episodes: int, starts: Sequence[int] | None, greedy: bool, tell: Callable[[str], None]
+) -> list[Section]:
     """The player, or why there is none; nothing for runs whose networks were not to be kept."""
     if not store.keeps_networks or episodes < 1:
         return []
     try:
-        return [player_section(store, episodes=episodes, seeds=starts, greedy=greedy)]
+        return [player_section(store, episodes=episodes, seeds=starts, greedy=greedy, tell=tell)]
     except ValueError as error:  # no checkpoint yet, or a world that cannot be made here
         return [Section("Episodes", "player", f'<p class="note">No episodes: {escape(error)}</p>')]
 
@@ -87,10 +91,11 @@ def save_report(
     episodes: int = EPISODES,
     starts: Sequence[int] | None = None,
     greedy: bool = False,
+    tell: Callable[[str], None] = ignore,
 ) -> Path:
     """Writes the report into a file; see `report_page`. Raises StorageError if that is not possible."""
     path = Path(path)
-    page = report_page(store, more, episodes=episodes, starts=starts, greedy=greedy)
+    page = report_page(store, more, episodes=episodes, starts=starts, greedy=greedy, tell=tell)
     write_whole(path, page.encode())
     return path
 

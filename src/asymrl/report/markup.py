@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from asymrl.settings import SETTINGS
-from asymrl.stores.wording import thousands
+from asymrl.stores.wording import thousands, unbroken
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,7 +24,7 @@ LARGE = 10_000  # whole numbers from here on are written in groups of three digi
 
 def escape(text: object) -> str:
     """Text of others as HTML, inside elements and attributes."""
-    return html.escape(str(text), quote=True)
+    return html.escape(unbroken(str(text)), quote=True)
 
 
 def table_html(table: pl.DataFrame, digits: int = 3, caption: str = "") -> str:

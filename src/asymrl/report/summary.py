@@ -141,11 +141,10 @@ def _references(world: str, reached: float) -> list[str]:
         lines.append(f"uninformed      {zero}  for the best policy that ignores what it sees")
         start = "the best uninformed policy"
     lines.append(f"best known      {best}" + (" (proven bounds)" if best.low < best.high else ""))
-    low, high = (zero.low + zero.high) / 2, best.low
-    if high <= low:
+    share = known.reached(reached)
+    if share is None:
         return lines
     end = "the lower bound of the best" if best.low < best.high else "the best known"
-    share = (reached - low) / (high - low)
     if round(share, 2) < 0:
         return [*lines, f"reached         less than {start}"]
     return [*lines, f"reached         {share:z.0%} of the way from {start} to {end}"]

@@ -13,7 +13,11 @@ from asymrl.solvers.bounds import Bound as Bound, blind as blind, fib as fib, qm
 from asymrl.solvers.memoryless import best_memoryless as best_memoryless, uniform_return as uniform_return
 from asymrl.solvers.optima import Solution as Solution, solve as solve
 from asymrl.solvers.point_based.hsvi import point_based as point_based
-from asymrl.solvers.policy_names import analyse_what_fits as analyse_what_fits, policy_by_name as policy_by_name
+from asymrl.solvers.policy_names import (
+    analyse_what_fits as analyse_what_fits,
+    policy_by_name as policy_by_name,
+    read_policy_name as read_policy_name,
+)
 from asymrl.solvers.q_verdict import QVerdict as QVerdict, examine_q as examine_q
 from asymrl.solvers.references import (
     known_returns as known_returns,

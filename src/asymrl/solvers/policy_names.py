@@ -31,16 +31,29 @@ def policy_by_name(pomdp: Pomdp, name: str, best: Solution, horizon: float) -> H
     Raises:
         ValueError: if there is no such policy.
     """
-    kind, _, argument = name.partition(":")
-    if kind == "uniform" and not argument:
+    kind, number = read_policy_name(name)
+    if kind == "uniform":
         return uniform(pomdp)
-    if kind == "optimal" and not argument:
+    if kind == "optimal":
         return best.policy()
     if kind == "eps-optimal":
-        return EpsilonSoft(best.policy(timed=False), _number(name, argument, float))
+        return EpsilonSoft(best.policy(timed=False), number)
+    return imitating_window(pomdp, int(number), EpsilonSoft(best.policy(timed=False), 0.5), int(min(horizon, 1000)))
+
+
+def read_policy_name(name: str) -> tuple[str, float]:
+    """The kind of policy that a name means, and its number, 0 where there is none. Raises ValueError."""
+    kind, _, argument = name.partition(":")
+    if kind in ("uniform", "optimal") and not argument:
+        return kind, 0
+    if kind == "eps-optimal":
+        if not 0 <= (epsilon := _number(name, argument, float)) <= 1:
+            raise ValueError(f"{name}: {argument} is not a probability; choose a number between 0 and 1")
+        return kind, epsilon
     if kind == "window":
-        steps = int(min(horizon, 1000))
-        return imitating_window(pomdp, _number(name, argument, int), EpsilonSoft(best.policy(timed=False), 0.5), steps)
+        if (pairs := _number(name, argument, int)) < 1:
+            raise ValueError(f"{name}: a window has at least 1 pair of action and observation; choose window:1")
+        return kind, pairs
     raise ValueError(f"unknown policy {name!r}; choose {NAMES}")
 
 
@@ -48,7 +61,7 @@ def _number(name: str, text: str, kind: type) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise ValueError(f"policy {name!r}: {text!r} is not a number; choose {NAMES}") from None
+        raise ValueError(f"{name}: {text!r} is not a number; choose {NAMES}") from None
 
 
 def imitating_window(pomdp: Pomdp, k: int, expert: HistoryPolicy, horizon: int) -> WindowPolicy:

@@ -6,16 +6,32 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from asymrl.stores.statistics import mean_and_error
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+GROUPED = re.compile(r"(?<=\d) (?=\d{3}(?!\d))")
+
 
 def thousands(number: float) -> str:
     """A number rounded to a whole one, in groups of three digits."""
     return f"{round(number):,}".replace(",", " ")
+
+
+def unbroken(text: str) -> str:
+    """Text whose numbers in groups of three digits, such as 4 096, are never broken across lines."""
+    return GROUPED.sub(NO_BREAK, text)
+
+
+def wrapped(text: str, width: int, **options: Any) -> list[str]:
+    """Lines of a text, as of `textwrap.wrap`, that break no number."""
+    return [line.replace(NO_BREAK, " ") for line in textwrap.wrap(unbroken(text), width, **options)]
 
 
 def duration(seconds: float) -> str:

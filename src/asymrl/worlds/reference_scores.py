@@ -11,6 +11,11 @@ import functools
 import json
 from dataclasses import dataclass
 from importlib import resources
+from typing import TypeVar
+
+import numpy as np
+
+Returns = TypeVar("Returns", float, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,15 @@ class ReferenceScores:
         uninformed = self.undiscounted.get("uninformed")
         is_between = uninformed is not None and random < uninformed.low < best
         return uninformed if uninformed is not None and is_between else self.undiscounted["random"]
+
+    def reached(self, returns: Returns) -> Returns | None:
+        """How far undiscounted returns are from `without_information`, 0, to the best known one, 1.
+
+        None if the best known policy is not better than that.
+        """
+        zero, best = self.without_information, self.undiscounted["best"].low
+        start = (zero.low + zero.high) / 2
+        return (returns - start) / (best - start) if best > start else None
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asymrl.worlds.allowed_code import allow, check_allowed
@@ -164,6 +165,8 @@ def make(name: str, *, env_kwargs: Mapping[str, Any] | None = None, trust: bool 
         elif source.runs_code(name):
             check_allowed(name)
         return source.build(name, NamedOptions({**written, **options}, arguments, frozenset(written) - set(options)))
+    if Path(base).is_dir():
+        raise ValueError(f"{base!r} is a folder, not a world. A file of your own is FILE.py:CLASS or FILE.pomdp")
     raise ValueError(f"unknown world {base!r}. {_suggestion(base)}")
 
 

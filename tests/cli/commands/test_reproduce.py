@@ -249,3 +249,22 @@ def test_runs_can_be_wanted_in_tf32(tmp_path: Path):
     assert only == [0, 1]
     assert {run.settings.precision for run in store.runs} == {"tf32"}
     store.release()
+
+
+def test_before_training_it_says_how_much_that_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def nothing(store: Store, *args: object, **options: object) -> int:
+        store.release()
+        return 0
+
+    monkeypatch.setattr("asymrl.cli.commands.reproduce.train_to_the_end", nothing)
+    monkeypatch.setattr("asymrl.cli.commands.reproduce.speed_here", lambda: ("2 cores", 5000.0))
+    assert cli.main(["reproduce", "--out", str(tmp_path / "all")]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "curves: 800 runs, up to 6 000 000 000 steps in all; very roughly 14 days on 2 cores",
+        "for a first look: asymrl reproduce curves --quick, a quarter of an hour on a laptop",
+    ]
+    assert cli.main(["reproduce", "--quick", "--out", str(tmp_path / "quick")]) == 0
+    quick = "curves: 6 runs, up to 4 800 000 steps in all; very roughly 16 minutes on 2 cores\n"
+    assert capsys.readouterr().out == quick

@@ -99,6 +99,8 @@ def test_a_page_is_saved_or_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["car-flag"], "car-flag has no finite tables"),
         (["tiger", "--policy", "best"], "unknown policy 'best'; choose uniform, optimal"),
         (["tiger", "--policy", "eps-optimal:x"], "'x' is not a number"),
+        (["tiger", "--policy", "eps-optimal:2"], "--policy: eps-optimal:2: 2 is not a probability; choose a number"),
+        (["tiger", "--policy", "window:-1"], "--policy: window:-1: a window has at least 1 pair"),
         (["tiger", "--policy", "run:nowhere"], "nowhere: no runs here"),
         (["tiger", "--horizon", "0"], "--horizon 0"),
         (["tiger", "--depth", "-1"], "--depth -1"),

@@ -122,7 +122,7 @@ def test_plain_lines_tell_everything_and_not_too_often():
     for _ in range(3):
         lines.progress(progress(speed=1234.5))
     heading, said, *rows = out.getvalue().splitlines()
-    assert heading == "tiger:episodic=true · a2c-asym-s · seeds 3, 5 · 12 000 steps each"
+    assert heading == "tiger:episodic=true · a2c-asym-s · seeds 3 and 5 · 12 000 steps each"
     assert said == "[red] happened in bad.py:Four: step()"
     assert len(rows) == 1
     assert rows[0].split("  ") == [
@@ -246,9 +246,9 @@ def test_a_curve_in_a_line():
     [
         ([Run(tiny(), seed) for seed in range(4)], "seeds 0 to 3 · 12 000 steps"),
         ([Run(tiny(), 7)], "seed 7"),
-        ([Run(tiny(), 1), Run(tiny(), 5)], "seeds 1, 5"),
+        ([Run(tiny(), 1), Run(tiny(), 5)], "seeds 1 and 5"),
         ([Run(tiny(actor_rate=r), s) for r in (0.1, 0.5) for s in (0, 1)], "4 runs that differ in actor_rate"),
-        ([Run(tiny(method=m), s) for m in ("a2c", "a2c-asym-s") for s in (0, 1)], "2 methods · 4 runs, seeds 0 to 1"),
+        ([Run(tiny(method=m), s) for m in ("a2c", "a2c-asym-s") for s in (0, 1)], "2 methods · 4 runs, seeds 0 and 1"),
         # Defaults that learners do not share say no more than the method does.
         (
             [Run(new_settings(method=m, clip_norm=norm), 0) for m in ("a2c", "ppo", "dqn") for norm in (1.0, 2.0)],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +13,7 @@ from asymrl.cli.commands.sweep import axis
 from asymrl.cli.output import busy
 from asymrl.cli.running import SEEDS, Running, train_to_the_end
 from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, user_errors
+from asymrl.stores.wording import wrapped
 
 if TYPE_CHECKING:
     from asymrl.pages import Section
@@ -98,7 +98,7 @@ class Compare(Running):
         print(f"\n{table(answer.rows)}\n\n{answer.verdict}\n{answer.reason}\n")
         if self.details:
             rest = answer.advice.removeprefix(f"{answer.verdict} {answer.reason} ")
-            print(f"{textwrap.fill(rest, WIDTH, break_on_hyphens=False)}\n")
+            print(*wrapped(rest, WIDTH, break_on_hyphens=False), "", sep="\n")
             if answer.readings:
                 print(*reading_lines(answer.readings), "", sep="\n")
         else:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
 from asymrl.solvers.q_verdict import QResult, QVerdict
+from asymrl.stores.wording import wrapped
 from asymrl.theory.q_learning import Q_METHODS
 
 TARGET = "r + γ Q({}', a*)"
@@ -15,7 +15,7 @@ SAME = "the same"
 def lines(verdict: QVerdict, width: int) -> Iterator[str]:
     """The report, line by line."""
     yield f"{verdict.world}, {verdict.method}, {verdict.horizon} actions at most, discount {verdict.discount:g}"
-    yield from textwrap.wrap(_targets(verdict), width)
+    yield from wrapped(_targets(verdict), width)
     yield f"Optimal return: {verdict.optimal_return:.4f}"
     yield ""
     yield f"{'replay filled by':<18}{'steps count':<14}{'settles':<14}{'error of Q(h, a)':>22}{'greedy return':>18}"
@@ -25,14 +25,14 @@ def lines(verdict: QVerdict, width: int) -> Iterator[str]:
     if wrong:
         worst = max(wrong, key=lambda result: abs(result.worst_error))
         yield ""
-        yield from textwrap.wrap(
+        yield from wrapped(
             f"The worst: {worst.worst_action} after {worst.worst_history} is off by {worst.worst_error:+.4g} "
             f"(replay: {worst.replay}, steps count {_counted(worst)})",
             width,
         )
     yield ""
     yield f"Does {verdict.method} learn the optimal Q(h, a)?"
-    yield from textwrap.wrap(verdict.explanation, width)
+    yield from wrapped(verdict.explanation, width)
 
 
 def _targets(verdict: QVerdict) -> str:

@@ -93,7 +93,7 @@ def check_page(path: Path) -> None:
         raise UsageError(f"{path}: unknown file ending {path.suffix!r}; a report is a page, so use {ENDINGS[0]}")
     if path.is_dir():
         raise UsageError(f"{path}: cannot be written: it is a folder")
-    check_folder(path.parent)
+    check_folder(path.parent, path)
 
 
 def save_page(
@@ -111,9 +111,9 @@ def save_page(
     from asymrl.stores.store import Store
     from asymrl.stores.wording import plural, size_text
 
-    with user_errors(folder), busy("writing the page about the runs"):
+    with user_errors(folder), busy("writing the page about the runs") as tell:
         store = Store.open(folder, trust=trust)
         path.parent.mkdir(parents=True, exist_ok=True)
         chosen = {} if episodes is None else {"episodes": episodes}
-        save_report(store, path, more, **chosen, starts=starts or None, greedy=greedy)
+        save_report(store, path, more, **chosen, starts=starts or None, greedy=greedy, tell=tell)
     print(f"report          {path} ({plural('run', len(store))}, {size_text(path.stat().st_size)})")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,9 +14,32 @@ from asymrl.cli.output import busy
 from asymrl.cli.running import NetworkOptions, Running, train_to_the_end
 from asymrl.cli.usage import Flag, UsageError, check_folder, user_errors
 from asymrl.paper.parts import Extent, Part, extent, probes_from_json
+from asymrl.stores.wording import plural, thousands
 
 if TYPE_CHECKING:
     from asymrl.stores.store import Store
+
+HOUR, DAY = 3600.0, 86_400.0
+CORE_RATE, GPU_RATE = 2_500.0, 500_000.0  # steps per second, of a laptop's core and of one large GPU; see benchmarks
+
+
+def speed_here() -> tuple[str, float]:
+    """What trains here, in words, and a rough number of steps per second."""
+    import jax
+
+    if jax.default_backend() != "cpu":
+        devices = len(jax.local_devices())
+        return plural("accelerator", devices), devices * GPU_RATE
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return plural("core", cores), cores * CORE_RATE
+
+
+def rough_time(seconds: float) -> str:
+    """`20 minutes`, `5 hours` or `14 days`."""
+    for unit, length in (("day", DAY), ("hour", HOUR)):
+        if seconds >= 2 * length:
+            return plural(unit, round(seconds / length))
+    return plural("minute", max(1, round(seconds / 60)))
 
 
 @dataclass(frozen=True)
@@ -82,7 +107,22 @@ class Reproduce(Running, NetworkOptions):
                 self.write_page(store.path)
 
         probes = probes_from_json(store.probes)
+        self._say_how_much(store, only)
         return train_to_the_end(store, options, trackers, probes=probes, only=only, report=report)
+
+    def _say_how_much(self, store: Store, only: Sequence[int]) -> None:
+        """How many runs and steps are left, roughly how long they take here, and that there is a quick version."""
+        left = sorted(set(store.unfinished()) & set(only))
+        if not left:
+            return
+        steps = sum(store.runs[number].settings.steps for number in left)
+        on, rate = speed_here()
+        about = f"{plural('run', len(left))}, up to {thousands(steps)} steps in all"
+        print(f"{self.part}: {about}; very roughly {rough_time(steps / rate)} on {on}", flush=True)
+        if not self.quick and steps / rate > HOUR:
+            print(
+                f"for a first look: asymrl reproduce {self.part} --quick, a quarter of an hour on a laptop", flush=True
+            )
 
     def extent(self) -> Extent:
         """How much of the part is wanted; claims are about that of curves."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import tyro
 from asymrl.cli.output import busy
 from asymrl.cli.running import NetworkOptions, Running, print_table, train_to_the_end
 from asymrl.cli.usage import Flag, check_folder, open_runs, user_errors
+from asymrl.stores.wording import wrapped
 
 if TYPE_CHECKING:
     from asymrl.studies.study import Study
@@ -120,7 +120,7 @@ def _print_question(wanted: Study) -> None:
 
     print(wanted.title)
     for word, text in (("question", wanted.question), ("prediction", wanted.prediction)):
-        print(f"\n{textwrap.fill(f'{word}: {text}', WIDTH)}")
+        print("", *wrapped(f"{word}: {text}", WIDTH), sep="\n")
     print(flush=True)
     for setup in wanted.setups:
         with busy(f"computing values and gradients of {setup.name} exactly"):

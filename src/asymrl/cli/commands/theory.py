@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from asymrl.cli.commands.report_command import check_page
 from asymrl.cli.commands.theory_text import WIDTH, horizon_note, optimum_text, verdict_lines
 from asymrl.cli.output import print_json, progress_line
 from asymrl.cli.usage import AsJson, UsageError, check_writable, select_run, user_errors, world_named
+from asymrl.stores.wording import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +70,7 @@ class Theory:
     json: AsJson = False
 
     def run(self) -> int:
-        from asymrl.solvers import examine, references_for, solve
+        from asymrl.solvers import examine, read_policy_name, references_for, solve
         from asymrl.solvers.deadline import Deadline
         from asymrl.solvers.references import Reference
         from asymrl.theory import TooLargeError, as_pomdp
@@ -83,6 +83,9 @@ class Theory:
             check_writable(self.output, (".png", ".svg", ".pdf"))
         if self.report is not None:
             check_page(self.report)
+        if not self.policy.startswith("run:"):
+            with user_errors("--policy"):
+                read_policy_name(self.policy)
         if self.learner not in ("a2c", "ppo"):
             return self._q_learning()
         with user_errors():
@@ -135,7 +138,7 @@ class Theory:
             return 1
         print(optimum_text(pomdp, horizon, best))
         print("Reference returns: " + ", ".join(f"{name} {value}" for name, value in returns.items()))
-        print("", *textwrap.wrap(f"The policy {self.policy} could not be analysed. {why}.", WIDTH), sep="\n")
+        print("", *wrapped(f"The policy {self.policy} could not be analysed. {why}.", WIDTH), sep="\n")
         for path in (self.output, self.report):
             if path is not None:
                 print(f"{path} was not written: it would show that analysis.")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
+
+from asymrl.stores.wording import wrapped
 
 if TYPE_CHECKING:
     from asymrl.solvers import Solution, Verdict
@@ -49,7 +50,7 @@ def verdict_lines(verdict: Verdict, told: Sequence[ReadingWorth], meanings: dict
     )
     yield "Reference returns: " + ", ".join(f"{name} {value}" for name, value in verdict.returns.items())
     yield ""
-    yield from textwrap.wrap(
+    yield from wrapped(
         f"Is V(s) defined? {'Yes.' if verdict.V_s_defined else 'No.'} {verdict.V_s_explanation}",
         WIDTH,
         break_on_hyphens=False,
@@ -78,7 +79,7 @@ def verdict_lines(verdict: Verdict, told: Sequence[ReadingWorth], meanings: dict
     yield from (f"{name}: {meaning}" for name, meaning in meanings.items())
     yield ""
     yield "Would a privileged critic help here, and which?"
-    yield from textwrap.wrap(verdict.advice, WIDTH, break_on_hyphens=False)
+    yield from wrapped(verdict.advice, WIDTH, break_on_hyphens=False)
 
 
 def _row(critic: StateCritic) -> str:

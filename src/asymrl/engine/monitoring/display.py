@@ -102,12 +102,13 @@ def _which_runs(runs: Sequence[Run], own: Sequence[str], groups: int) -> str:
         return f"{plural('run', len(runs))} that differ in {', '.join(own)}"
     if len(seeds) == 1:
         return f"seed {seeds[0]}"
-    shown = f"{seeds[0]} to {seeds[-1]}" if seeds[-1] - seeds[0] + 1 == len(seeds) else _first_few(seeds)
+    in_a_row = len(seeds) > 2 and seeds[-1] - seeds[0] + 1 == len(seeds)
+    shown = f"{seeds[0]} to {seeds[-1]}" if in_a_row else _first_few(seeds)
     return f"seeds {shown}" if groups == 1 else f"{plural('run', len(runs))}, seeds {shown}"
 
 
 def _first_few(seeds: Sequence[int]) -> str:
-    return ", ".join(map(str, seeds[:8])) + (" ..." if len(seeds) > 8 else "")
+    return listed([*map(str, seeds)]) if len(seeds) <= 8 else ", ".join(map(str, seeds[:8])) + " ..."
 
 
 def compilation(progress: Progress) -> str:

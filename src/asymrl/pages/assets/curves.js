@@ -229,11 +229,16 @@ function startCurves(element, data) {
     }));
   }
 
-  // Their names, where there are fewest curves: below the random policy and above the best.
+  // Their names, where there are fewest curves: below the random policy and above the best; below another one if a line
+  // is close above it.
   function nameReferences(chart, references) {
     insidePlot(chart, (context, { left, width, ratio }) => references.forEach(({ label, low, high }, i) => {
       const [y0, y1] = [chart.valToPos(high, "y", true), chart.valToPos(low, "y", true)];
-      const y = i === 0 ? y1 + 13 * ratio : y0 - 5 * ratio;
+      const isCrowded = references.some((other, j) => {
+        const distance = y0 - chart.valToPos(other.low, "y", true);
+        return j !== i && distance >= 0 && distance < 20 * ratio;
+      });
+      const y = i === 0 || isCrowded ? y1 + 13 * ratio : y0 - 5 * ratio;
       context.font = 11 * ratio + "px system-ui, sans-serif";
       context.textAlign = "right";
       context.lineWidth = 3 * ratio;

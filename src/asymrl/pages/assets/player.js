@@ -263,7 +263,7 @@ function playerChart(place, episode, go) {
     axes: [{ ...axis, size: 26 }, { ...axis, size: 44 }], cursor: { drag: { x: false, y: false } },
     legend: { live: false }, hooks: { draw: [drawMark] },
     series: [{ label: "step" }, ...shown.map((series) => [playerLabel(episode, series), series[2], series[3]]).map(([label, name, width]) =>
-      ({ label, stroke: () => colour(name), width, points: { show: false } }))],
+      ({ label, stroke: () => colour(name), width, points: { show: false }, spanGaps: Boolean(episode.simulated) }))],
   };
   const steps = episode.values.map((_, t) => t);
   const chart = new uPlot(options, [steps, ...shown.map(([field]) => episode[field])], place);
