@@ -149,7 +149,7 @@ class Store:
                 changed.append(run)
             elif changed[there[run.key]].settings.steps < run.settings.steps:
                 number = there[run.key]
-                changed[number] = self._extended(number, run.settings.steps)
+                changed[number] = self.extended(number, run.settings.steps)
         self._change(changed)
 
     def extend(self, steps: int) -> None:
@@ -164,10 +164,10 @@ class Store:
         """All runs, those made so long that are shorter; changes nothing. Raises RunError if that is not possible."""
         lengths = [run.settings.steps for run in self.runs]
         if max(lengths) > steps > min(lengths):  # of runs of several lengths, the longer ones stay as they are
-            return [self._extended(n, max(length, steps)) for n, length in enumerate(lengths)]
-        return [self._extended(n, steps) for n in range(len(self.runs))]
+            return [self.extended(n, max(length, steps)) for n, length in enumerate(lengths)]
+        return [self.extended(n, steps) for n in range(len(self.runs))]
 
-    def _extended(self, number: int, steps: int) -> Run:
+    def extended(self, number: int, steps: int) -> Run:
         """A run of the store, made longer. Raises RunError if its state is gone."""
         run = self.runs[number]
         if steps > run.settings.steps and not self.keeps_networks and self.results().get(number, RunResult()).is_over:
