@@ -156,7 +156,7 @@ def check_trainable(runs: Sequence[Run], placement: Placement | None = None) -> 
     from asymrl.learning.programs.factory import program
     from asymrl.learning.state import training_world
 
-    shapes = {run.settings.shape() for run in runs}
+    shapes = {settings.shape() for settings in {run.settings for run in runs}}
     for shape in shapes:
         training_world(shape)
         if shape.user_code:
