@@ -59,6 +59,20 @@ def test_links_in_the_folder_lead_nowhere(tmp_path: Path):
     assert ((folder / "table").read_bytes(), victim.read_text()) == (b"new", "precious")
 
 
+@pytest.mark.parametrize("name", ["checkpoint", "curve.png", ".curve.png", "report.html", "metrics.parquet"])
+def test_a_training_writes_through_no_link(stored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str):
+    folder, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
+    shutil.copytree(stored, folder)
+    elsewhere.mkdir()
+    if name == "checkpoint":
+        shutil.rmtree(folder / name)
+    (folder / name).symlink_to(elsewhere if name == "checkpoint" else elsewhere / "victim")
+    assert cli.main(["resume", str(folder)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"asymrl: {folder / name}: a link to {elsewhere}")
+    assert not list(elsewhere.iterdir())
+
+
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs in the middle of their training."""
@@ -111,6 +125,8 @@ HOSTILE: dict[str, Callable[[Path], Any]] = {
     "sessions is a number": lambda folder: (folder / "sessions.json").write_text("3"),
     "sessions have devices without names": lambda folder: (folder / "sessions.json").write_text('[{"devices": 3}]'),
     "sessions are endless": lambda folder: (folder / "sessions.json").write_text('[{"seconds": "x", "steps": 1e400}]'),
+    "world has thousands of digits": lambda folder: set_everywhere(folder, "world", "heaven-hell-" + "9" * 5000),
+    "checkpoint is a file": lambda folder: [shutil.rmtree(folder / "checkpoint"), (folder / "checkpoint").touch()],
     "deep argument": lambda folder: set_everywhere(folder, "world", "CartPole-v1:x=" + "[" * 100_000),
 }
 

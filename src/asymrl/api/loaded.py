@@ -123,13 +123,16 @@ class Runs:
         from asymrl.report.curves import save_learning_curve
         from asymrl.report.summary import comparable
 
-        path = Path(path) if path is not None else self.folder / "curve.png"
+        own = self.folder / "curve.png"
         metrics = self.metrics
         if metric not in (known := metrics.columns[metrics.columns.index("timestep") + 1 :]):
             raise ValueError(f"{metric!r} is not measured; there are {', '.join(known)}")
         if metrics[metric].null_count() == len(metrics):
             raise ValueError(f"no run has values of {metric}; train with evaluation_episodes=20, for example")
         of_returns = metric in ("return", "evaluation_return")
+        if path is None and own.is_symlink():  # in a folder from somebody else, it must not lead to another file
+            own.unlink()
+        path = own if path is None else Path(path)
         try:
             save_learning_curve(metrics, path, metric, references=of_returns and comparable(metrics))
         except OSError as error:

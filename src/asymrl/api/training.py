@@ -14,6 +14,7 @@ from asymrl.api.wanted import (
     compared_methods,
     comparison_runs,
     comparison_store,
+    grown_store,
     keeps_networks,
     new_store,
     reproduction_folder,
@@ -26,7 +27,6 @@ from asymrl.engine.placement import Pace, Placement
 from asymrl.settings import Settings
 from asymrl.stores.options import method_of
 from asymrl.stores.runs import Run
-from asymrl.stores.store import Store
 
 if TYPE_CHECKING:
     import gymnasium
@@ -140,7 +140,7 @@ def sweep(
     chosen = _listed(methods) if methods is not None else [method_of(settings)]
     runs = sweep_runs(names, chosen, wanted, _seeds(seeds))
     check_possible(runs, placement)
-    store = Store.take_or_create(Path(out), runs, keeps_networks=keeps_networks(runs, keep_networks))
+    store = grown_store(Path(out), runs, keeps_networks=keeps_networks(runs, keep_networks))
     return train_taken(store, listener, pace, placement, listeners)
 
 

@@ -73,7 +73,7 @@ def comparison_store(folder: Path, runs: Sequence[Run], placement: Placement | N
     if is_store(folder) and not {run.key for run in Store.open(folder).runs} <= {run.key for run in runs}:
         raise RunError(f"{folder}: holds runs with other settings or seeds; choose another --out")
     check_possible(runs, placement)
-    return Store.take_or_create(folder, runs)
+    return grown_store(folder, runs)
 
 
 def compare_folder(world: str) -> Path:
@@ -156,7 +156,7 @@ def check_trainable(runs: Sequence[Run], placement: Placement | None = None) -> 
     from asymrl.learning.programs.factory import program
     from asymrl.learning.state import training_world
 
-    shapes = {run.settings.shape() for run in runs}
+    shapes = {settings.shape() for settings in {run.settings for run in runs}}
     for shape in shapes:
         training_world(shape)
         if shape.user_code:
@@ -181,6 +181,37 @@ def check_memory(shapes: Collection[Settings]) -> None:
         MemoryPlan(device.platform, memory_of(device), is_shared=True).check(shape)
 
 
+def check_saved(store: Store, runs: Mapping[int, Run]) -> None:
+    """Raises RunError, before anything is written, unless those of these runs that were saved can go on from there.
+
+    Args:
+        store: that holds them.
+        runs: by number; they may be longer than in the store.
+    """
+    from asymrl.learning.programs.factory import program
+    from asymrl.stores.checkpoints.states import saved_problem
+
+    for held, saved in store.saved(sorted(runs), say=lambda _: None):  # who trains them says what is damaged
+        for row, number in enumerate(held):
+            if problem := saved_problem(program(runs[number].settings), saved.only([row])):
+                raise RunError(
+                    f"{store.checkpoints.folder}: the saved state of seed {runs[number].seed} does not fit its "
+                    f"settings: {problem}"
+                )
+
+
+def grown_store(folder: Path, runs: Sequence[Run], **how: Any) -> Store:
+    """`Store.take_or_create` for runs that are to be trained. Raises RunError, too, if saved ones cannot go on."""
+    if is_store(folder):
+        store, wanted = Store.open(folder), {run.key: run for run in runs}
+        unfinished = set(store.unfinished_or_all())
+        there = {number: wanted[run.key] for number, run in enumerate(store.runs) if run.key in wanted}
+        longer = {number for number, run in there.items() if run.settings.steps > store.runs[number].settings.steps}
+        now = {number: store.runs[number] for number in there.keys() & unfinished}
+        check_saved(store, now | {number: store.extended(number, there[number].settings.steps) for number in longer})
+    return Store.take_or_create(folder, runs, **how)
+
+
 def take_store(
     folder: str | PathLike[str],
     steps: int | None = None,
@@ -201,7 +232,9 @@ def take_store(
         runs = opened.extended_runs(steps)
         unfinished |= {number for number, run in enumerate(runs) if run != opened.runs[number]}
     opened.make_ready(sorted(unfinished))
-    check_trainable([runs[number] for number in unfinished], placement)
+    wanted = {number: runs[number] for number in unfinished}
+    check_trainable(list(wanted.values()), placement)
+    check_saved(opened, wanted)
     store = Store.take(Path(folder), trust=trust)
     try:
         if steps is not None:
@@ -241,7 +274,7 @@ def store_with(
     out: Path, runs: Sequence[Run], *, keep_networks: bool | None, probes: Mapping[str, Any] | None = None
 ) -> tuple[Store, list[int]]:
     """The store in a folder, taken, which holds these runs and maybe others; and the numbers of these runs."""
-    store = Store.take_or_create(out, runs, keeps_networks=keeps_networks(runs, keep_networks), probes=probes)
+    store = grown_store(out, runs, keeps_networks=keeps_networks(runs, keep_networks), probes=probes)
     keys = {run.key for run in runs}
     return store, [number for number, run in enumerate(store.runs) if run.key in keys]
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 LARGEST_COUNT = 2**31 - 1  # steps are counted in 32 bits
 MOST_STEPS = LARGEST_COUNT - 2**20  # the last episodes may go beyond the limit
 LARGEST_SIZE = 2**20  # of an axis of an array; nobody needs more, and products of such sizes overflow
+LONGEST_NAME = 4000  # characters of a world with its arguments; Python reads no number with more digits
 LARGEST_FLOAT = 3.4e38  # numbers of a program have 32 bits
 
 
@@ -113,6 +114,8 @@ class Settings:
         if settings_type(self.method) is not type(self):
             wanted = settings_type(self.method).__name__
             raise ValueError(f"{self.method} is trained with {wanted}, not with {type(self).__name__}")
+        if len(self.world) > LONGEST_NAME:
+            raise ValueError(f"world {self.world[:30]}...: a name has at most {LONGEST_NAME} characters")
         for name in ("actor_sees", "critic_sees"):
             if (names := getattr(self, name)) is not None:
                 object.__setattr__(self, name, "+".join(split_names(names)))  # one spelling, as it is part of the shape

@@ -43,6 +43,16 @@ def write_whole(path: Path, data: bytes) -> None:
         raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
+def check_links(folder: Path) -> None:
+    """Raises RunError if something in a folder is a link that leads out of it, where a training would write then."""
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+            raise RunError(
+                f"{path}: a link to {path.readlink()}, where a training would write; put what it leads to in its "
+                "place, or remove it"
+            )
+
+
 def _sync_folder(folder: Path) -> None:
     # A rename is safe against a loss of power only once the folder itself is on the disk.
     descriptor = os.open(folder, os.O_RDONLY)

@@ -47,7 +47,8 @@ class Run(NamedTuple):
                 f"--steps {steps}: the learning curve has a point every {period} steps, so choose a multiple of that, "
                 f"such as {max(below, now)} or {below + period}"
             )
-        return Run(replace(self.settings, steps=steps, log_points=steps // period), self.seed)
+        points = max(self.settings.log_points, steps // period)  # a run may have fewer steps than points
+        return Run(replace(self.settings, steps=steps, log_points=points), self.seed)
 
     @property
     def key(self) -> tuple[Any, ...]:

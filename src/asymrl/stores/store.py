@@ -16,7 +16,7 @@ from asymrl.stores import runs as run_lists
 from asymrl.stores.checkpoints.checkpoint import Checkpoints, manifests
 from asymrl.stores.checkpoints.saved_runs import SavedRuns
 from asymrl.stores.description import SETTINGS_FILE, is_store, read_description, write_description
-from asymrl.stores.files import UNFINISHED, Lock, RunError, write_whole
+from asymrl.stores.files import UNFINISHED, Lock, RunError, check_links, write_whole
 from asymrl.stores.result_files import METRICS_FILE, read_results, read_table, reopened, write_results
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import RunResult
@@ -82,7 +82,7 @@ class Store:
                     f"{path}: already holds runs. Go on with them by `asymrl resume {path}`, or choose another --out"
                 )
             store = cls(path, runs, lock=lock, keeps_networks=keeps_networks, sources=sources, probes=probes)
-            store.checkpoints.folder.mkdir(exist_ok=True)
+            store._make_checkpoint_folder()
             store._remove_unfinished()
             store._keep(copies)
             store._write_settings()
@@ -103,10 +103,11 @@ class Store:
     def take(cls, path: Path, *, trust: bool = False) -> Store:
         """The store in this folder, to go on with it. Raises RunError, also if another process has it."""
         read_description(path)
+        check_links(path)
         lock = Lock(path)
         try:
             store = cls(path, **read_description(path), lock=lock, trust=trust)
-            store.checkpoints.folder.mkdir(exist_ok=True)
+            store._make_checkpoint_folder()
             store._remove_unfinished()
             store._recover_results()
         except BaseException:
@@ -149,7 +150,7 @@ class Store:
                 changed.append(run)
             elif changed[there[run.key]].settings.steps < run.settings.steps:
                 number = there[run.key]
-                changed[number] = self._extended(number, run.settings.steps)
+                changed[number] = self.extended(number, run.settings.steps)
         self._change(changed)
 
     def extend(self, steps: int) -> None:
@@ -164,10 +165,10 @@ class Store:
         """All runs, those made so long that are shorter; changes nothing. Raises RunError if that is not possible."""
         lengths = [run.settings.steps for run in self.runs]
         if max(lengths) > steps > min(lengths):  # of runs of several lengths, the longer ones stay as they are
-            return [self._extended(n, max(length, steps)) for n, length in enumerate(lengths)]
-        return [self._extended(n, steps) for n in range(len(self.runs))]
+            return [self.extended(n, max(length, steps)) for n, length in enumerate(lengths)]
+        return [self.extended(n, steps) for n in range(len(self.runs))]
 
-    def _extended(self, number: int, steps: int) -> Run:
+    def extended(self, number: int, steps: int) -> Run:
         """A run of the store, made longer. Raises RunError if its state is gone."""
         run = self.runs[number]
         if steps > run.settings.steps and not self.keeps_networks and self.results().get(number, RunResult()).is_over:
@@ -277,6 +278,13 @@ class Store:
         over = [self.runs[n].key for n, result in self.results().items() if result.is_over]
         self.checkpoints.remove_superseded(() if self.keeps_networks else over)
 
+    def _make_checkpoint_folder(self) -> None:
+        folder = self.checkpoints.folder
+        try:
+            folder.mkdir(exist_ok=True)
+        except FileExistsError as error:
+            raise RunError(f"{folder}: not a folder; remove it to begin these runs again") from error
+
     def _write_settings(self) -> None:
         write_description(
             self.path, self.runs, keeps_networks=self.keeps_networks, sources=self.sources, probes=self.probes
@@ -301,4 +309,4 @@ def free_folder(world: str, method: str, base: Path = Path("runs")) -> Path:
 
 def _code_names(runs: Iterable[Run]) -> dict[str, None]:
     """The names of worlds and of the user's own classes, in order."""
-    return dict.fromkeys(name for run in runs for name in run.settings.code_names)
+    return dict.fromkeys(name for each in dict.fromkeys(run.settings for run in runs) for name in each.code_names)

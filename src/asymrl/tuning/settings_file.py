@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from asymrl.stores.files import write_whole
+from asymrl.stores.wording import plural
 from asymrl.tuning.settings_search import COMPLETE, SettingsSearch, Trial
 
 SETTINGS_TOML = "settings.toml"
@@ -18,7 +19,7 @@ def write_settings(search: SettingsSearch, best: Trial) -> Path:
     values = {"method": search.base["method"], **search.given, **best.settings}
     lines = [
         f"# {search.base['world']}: the best of {search.trials} trials by asymrl tune, trial {best.number}.",
-        f"# Mean final return {best.value:.4g} of {len(search.seeds)} runs of {search.base['steps']} steps.",
+        f"# Mean final return {best.value:.4g} of {plural('run', len(search.seeds))} of {search.base['steps']} steps.",
         *(f"{name} = {toml_text(value)}" for name, value in values.items() if value is not None),
     ]
     path = search.folder / SETTINGS_TOML

@@ -50,8 +50,7 @@ class Sweep(Training, NetworkOptions):
     """A TOML file with env, methods, preset, seeds, out, and a table [set] with lists of values."""
 
     def run(self) -> int:
-        from asymrl.api.wanted import check_possible, keeps_networks
-        from asymrl.stores.store import Store
+        from asymrl.api.wanted import check_possible, grown_store, keeps_networks
 
         wanted = self._with_config()
         if wanted.out is None:
@@ -60,9 +59,7 @@ class Sweep(Training, NetworkOptions):
         with user_errors():
             runs = wanted.runs()
             check_possible(runs, options["placement"])
-            store = Store.take_or_create(
-                wanted.out, runs, keeps_networks=keeps_networks(runs, wanted.networks_wanted())
-            )
+            store = grown_store(wanted.out, runs, keeps_networks=keeps_networks(runs, wanted.networks_wanted()))
         return wanted.train(store, options, trackers)
 
     def runs(self) -> list[Run]:
