@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 from dataclasses import fields
 from pathlib import Path
@@ -148,6 +149,17 @@ def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]):
     assert out == (cli.main([]), capsys.readouterr().out)[1]
     listed = re.findall(r"^  ([a-z]+)  ", out, re.MULTILINE)
     assert set(listed) == set(command.COMMANDS)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_offers_options_and_nothing_else(capfd: pytest.CaptureFixture[str], tmp_path: Path):
+    assert cli.main(["completion", "bash"]) == 0
+    (tmp_path / "asymrl.bash").write_text(capfd.readouterr().out)
+    typed = 'COMP_WORDS=(asymrl train tiger --me); COMP_CWORD=3; _tyro_asymrl; printf "%s\\n" "${COMPREPLY[@]}"'
+    done = subprocess.run(
+        ["bash", "-c", f"source {tmp_path}/asymrl.bash; {typed}"], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.split() == ["--method", "--memory", "--memory-size"]
 
 
 def test_messages_write_numbers_as_the_help_does(capsys: pytest.CaptureFixture[str]):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import io
 import os
 import sys
 import warnings
@@ -41,6 +43,8 @@ from asymrl.engine.interrupts import INTERRUPTED
 if TYPE_CHECKING:
     from asymrl.worlds.stepped_world import UserCodeError
 
+SPECIFICATION = "COMPLETION_SPEC = "  # the options and their descriptions, in the scripts of tyro
+
 
 @dataclass(frozen=True)
 class Completion:
@@ -50,13 +54,18 @@ class Completion:
     """bash, zsh or fish."""
 
     def run(self) -> int:
+        script, status = io.StringIO(), 0
         try:
-            tyro.extras.subcommand_cli_from_dict(
-                COMMANDS, prog="asymrl", args=["--tyro-print-completion", self.shell], registry=REGISTRY
-            )
+            with contextlib.redirect_stdout(script):
+                tyro.extras.subcommand_cli_from_dict(
+                    COMMANDS, prog="asymrl", args=["--tyro-print-completion", self.shell], registry=REGISTRY
+                )
         except SystemExit as done:
-            return int(done.code or 0)
-        return 0
+            status = int(done.code or 0)
+        for line in script.getvalue().splitlines():
+            # The script offers every line of a description as a word, so that each has to be one line.
+            print(line.replace("\\n", " ") if line.startswith(SPECIFICATION) else line)
+        return status
 
 
 COMMANDS = {
