@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium import spaces
 
@@ -135,6 +136,39 @@ def test_a_state_that_says_too_little_is_noted(env: type[gymnasium.Env], note: s
     found = checked(env)
     assert found.problems == ()
     assert note in found.notes[0]
+
+
+class Arm(gymnasium.Env):
+    """Has groups of observations, numbers with bounds of their own, and no state."""
+
+    observation_space = spaces.Dict(
+        {
+            "angles": spaces.Box(np.array([-1, 0, -np.inf], np.float32), np.array([1, 10, np.inf], np.float32)),
+            "heights": spaces.Box(-1, 1, (9,), np.float32),
+        }
+    )
+    action_space = spaces.Box(np.array([-2, 10], np.float32), np.array([2, 20], np.float32))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        super().reset(seed=seed)
+        return {"angles": np.zeros(3, np.float32), "heights": np.zeros(9, np.float32)}, {}
+
+    def step(self, action: Any):
+        return {"angles": np.zeros(3, np.float32), "heights": np.zeros(9, np.float32)}, 0.0, True, False, {}
+
+
+def test_numbers_with_bounds_of_their_own_are_listed():
+    found = checked(Arm)
+    assert found.facts.actions == "2 numbers: -2 to 2, 10 to 20"
+    assert (
+        found.facts.observations
+        == "angles: 3 numbers: -1 to 1, 0 to 10, without bounds; heights: 9 numbers from -1 to 1"
+    )
+
+
+def test_groups_of_observations_are_proposed_where_there_is_no_state():
+    (note,) = checked(Arm).notes
+    assert note.endswith("such as --actor-sees angles --critic-sees angles,heights")
 
 
 @pytest.mark.parametrize(

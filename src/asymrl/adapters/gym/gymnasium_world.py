@@ -29,7 +29,7 @@ from asymrl.adapters.gym.steppers import SerialStepper
 from asymrl.adapters.user_code import importable_name, load_attribute, load_module
 from asymrl.worlds.name_options import with_options
 from asymrl.worlds.registry import full_name
-from asymrl.worlds.spaces import Box
+from asymrl.worlds.spaces import Box, Record, Space
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
@@ -125,7 +125,17 @@ def from_gymnasium(
         act=act,
         latent_from=latent_state.where,
         recipe=_recipe(env, latent, stepping, step_timeout, env_kwargs),
-        without_latent=latent_state.missing and f"{title}: {latent_state.missing}",
+        without_latent=latent_state.missing and f"{title}: {latent_state.missing}{_groups_hint(observation.space)}",
+    )
+
+
+def _groups_hint(observation: Space) -> str:
+    """How critics can be told more than actors without a latent state, where observations have named parts."""
+    if not isinstance(observation, Record) or len(names := [name for name, _ in observation.items()]) < 2:
+        return ""
+    return (
+        f". Or let the actor see some groups of the observation and the critic more of them, such as --actor-sees "
+        f"{names[0]} --critic-sees {','.join(names[:4])}"
     )
 
 

@@ -15,6 +15,7 @@ from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
 LARGEST_BOUND = 1e30  # of numbers; larger ones are no bounds
+MOST_BOUNDS = 8  # of single numbers that are listed
 TOGETHER, STEPS = 64, 200  # of compiled worlds whose speed is measured
 
 
@@ -65,9 +66,7 @@ def space_text(space: Space) -> str:
         )
     shape = "x".join(map(str, space.shape)) or "1"
     if isinstance(space, Box):
-        low, high = (float(end) for end in (np.min(space.bounds()[0]), np.max(space.bounds()[1])))
-        is_bounded = max(abs(low), abs(high)) < LARGEST_BOUND
-        return f"{shape} number{'s' * (shape != '1')}" + (f" from {low:g} to {high:g}" if is_bounded else "")
+        return f"{shape} number{'s' * (shape != '1')}{_bounds_text(space)}"
     if isinstance(space, Image):
         height, width, channels = space.shape
         colours = f"{channels} channel{'s' if channels > 1 else ''}"
@@ -75,6 +74,17 @@ def space_text(space: Space) -> str:
     if isinstance(space, Indices):
         return f"{shape} symbols"
     return f"{shape} {type(space).__name__.lower()}"
+
+
+def _bounds_text(space: Box) -> str:
+    """The bounds of numbers: those of all of them, or of each if they differ."""
+    pairs = [(float(low), float(high)) for low, high in zip(*map(np.ravel, space.bounds()), strict=True)]
+    each = [f"{low:g} to {high:g}" if max(-low, high) < LARGEST_BOUND else "without bounds" for low, high in pairs]
+    if not each or set(each) == {"without bounds"}:
+        return ""
+    if len(set(each)) == 1:
+        return f" from {each[0]}"
+    return f": {', '.join(each[:MOST_BOUNDS])}{', ...' * (len(each) > MOST_BOUNDS)}"
 
 
 def state_text(env: World) -> str:
