@@ -181,7 +181,7 @@ def test_commands_that_read_answer_in_one_line(
     folder = tmp_path / "runs"
     shutil.copytree(stored, folder)
     HOSTILE[what](folder)
-    answers(folder, capsys, [*READING, "render {folder} --steps 2", "play {folder} -o p.html"], what)
+    answers(folder, capsys, [*READING, "render {folder} --steps 2", "play {folder} --steps 1"], what)
 
 
 VALUES = [None, True, -1, 0, 3, 2**31, 10**30, 1e308, "", "x", "../x", [], [[]], {}, {"a": 1}, "é" * 1000, [0] * 100]
@@ -226,7 +226,7 @@ def test_hundreds_of_damaged_folders(
     # A sound store would be trained and written; here it is only read, and resumed as far as the first look.
     for module in ("running", "training_answer"):
         monkeypatch.setattr(f"asymrl.cli.{module}.train_to_the_end", lambda store, *_, **__: store.release() or 0)
-    commands = ["resume {folder}", *READING, "render {folder} --steps 1", "play {folder} -o p.html"]
+    commands = ["resume {folder}", *READING, "render {folder} --steps 1", "play {folder} --steps 1"]
     for seed in range(300):
         chance, folder = random.Random(seed), tmp_path / f"runs{seed}"
         shutil.copytree(stored, folder)
