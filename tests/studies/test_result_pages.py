@@ -70,7 +70,7 @@ def test_search_of_shopping() -> None:
     ("name", "world", "pairs"),
     [
         ("information", WORLD, [("V(h, b)", "V(h, s)"), ("V(h, s)", "V(h, s~b)"), ("V(b)", "V(h, s)")]),
-        ("information", "shopping-5", []),
+        ("information", "shopping-5", [("V(b)", "V(h, s)")]),
         ("knowledge", WORLD, [("V(h, heaven-side)", "V(h, s)"), ("V(h, position)", "V(h)")]),
     ],
 )
