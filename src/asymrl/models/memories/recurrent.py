@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -81,18 +79,16 @@ class Gru(Memory):
 
 
 class _Recurrence(Memory):
-    """A recurrent layer with one bias, whose inputs and memory are projected to `GATES` numbers for each feature."""
-
-    GATES: ClassVar[int] = 1
+    """A recurrent layer with one bias, whose inputs and memory are projected to some gates for each feature."""
 
     input_weight: Float[Array, "inputs gates"]
     hidden_weight: Float[Array, "size gates"]
     bias: Float[Array, "gates"]
     size: int = eqx.field(static=True)
 
-    def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
+    def __init__(self, key: PRNGKeyArray, inputs: int, size: int, gates: int):
         keys = jax.random.split(key, 3)
-        bound, width = size**-0.5, self.GATES * size
+        bound, width = size**-0.5, gates * size
         self.input_weight = uniform_within(keys[0], inputs, width, bound=bound)
         self.hidden_weight = uniform_within(keys[1], size, width, bound=bound)
         self.bias = uniform_within(keys[2], width, bound=bound)
@@ -104,6 +100,9 @@ class _Recurrence(Memory):
 
 class Rnn(_Recurrence):
     """A plain recurrent layer with ReLU."""
+
+    def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
+        super().__init__(key, inputs, size, gates=1)
 
     def initial(self, episodes: int) -> Float[Array, "episode size"]:
         return jnp.zeros((episodes, self.size))
@@ -118,7 +117,8 @@ class Rnn(_Recurrence):
 class Lstm(_Recurrence):
     """A long short-term memory; gates in the order input, forget, cell, output."""
 
-    GATES: ClassVar[int] = 4
+    def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
+        super().__init__(key, inputs, size, gates=4)
 
     def initial(self, episodes: int) -> tuple[Array, Array]:
         return jnp.zeros((episodes, self.size)), jnp.zeros((episodes, self.size))
