@@ -28,7 +28,7 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("page", "count"),
     [
         pytest.param("evaluate", 4, marks=pytest.mark.slow),
-        pytest.param("render", 4, marks=pytest.mark.slow),
+        pytest.param("render", 6, marks=pytest.mark.slow),
         ("export", 4),
     ],
 )

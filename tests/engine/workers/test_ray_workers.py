@@ -28,7 +28,7 @@ from asymrl.stores.store import Store
 from asymrl.stores.tables import RunResult
 from tests.engine.conftest import PACE, WORLD, Commands, Recorder, assert_same_curves, curves, random_saved, tiny
 
-MAZES = Path(__file__).parents[2] / "examples" / "t_maze.py"
+MAZES = Path(__file__).parents[3] / "examples" / "t_maze.py"
 LONG = tiny(steps=100_000, log_points=20)
 RUNS = [Run(replace(LONG, actor_rate=rate), seed) for rate in (1e-3, 3e-4) for seed in range(2)]
 
