@@ -54,7 +54,7 @@ def test_every_name_that_is_listed_is_there(package: str):
 def test_trained_runs_have_curves_and_a_table(runs: asymrl.Runs):
     assert len(runs) == 2
     assert [run.seed for run in runs.runs] == [3, 5]
-    assert repr(runs).endswith("tiger:episodic=true · a2c · seeds 3, 5 · 240 steps each)")
+    assert repr(runs).endswith("tiger:episodic=true · a2c · seeds 3 and 5 · 240 steps each)")
     assert runs.metrics.group_by("seed", maintain_order=True).len()["len"].to_list() == [4, 4]
     assert runs.metrics["timestep"].is_between(0, 240).all()
     assert runs.table["status"].to_list() == ["complete"] * 2

@@ -165,7 +165,7 @@ def make(name: str, *, env_kwargs: Mapping[str, Any] | None = None, trust: bool 
         elif source.runs_code(name):
             check_allowed(name)
         return source.build(name, NamedOptions({**written, **options}, arguments, frozenset(written) - set(options)))
-    if Path(base).is_dir():
+    if base and Path(base).is_dir():
         raise ValueError(f"{base!r} is a folder, not a world. A file of your own is FILE.py:CLASS or FILE.pomdp")
     raise ValueError(f"unknown world {base!r}. {_suggestion(base)}")
 
