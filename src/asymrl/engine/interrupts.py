@@ -6,6 +6,7 @@ because what they raise can be swallowed: by a callback of a library, or a final
 
 from __future__ import annotations
 
+import abc
 import os
 import select
 import signal
@@ -20,7 +21,7 @@ INTERRUPTED = 128 + signal.SIGINT
 POOL_THREAD = "pool "  # how the names of threads begin that may be busy for minutes, and that nobody waits for
 
 
-class SignalReader:
+class SignalReader(abc.ABC):
     """While entered, a thread is told of signals, by `receive`. Readers can be nested; the innermost is told.
 
     Outside the main thread nothing is changed, as Python allows handlers only there.
@@ -68,8 +69,9 @@ class SignalReader:
             return None
         return os.read(self._reading, 64)
 
+    @abc.abstractmethod
     def receive(self, which: signal.Signals) -> None:
-        raise NotImplementedError
+        """What to do about a signal, in the thread that reads them."""
 
 
 class PromptEnd(SignalReader):
