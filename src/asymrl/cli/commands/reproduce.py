@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +26,12 @@ def speed_here() -> tuple[str, float]:
     """What trains here, in words, and a rough number of steps per second."""
     import jax
 
+    from asymrl.engine.workers.thread_workers import cores
+
     if jax.default_backend() != "cpu":
         devices = len(jax.local_devices())
         return plural("accelerator", devices), devices * GPU_RATE
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return plural("core", cores), cores * CORE_RATE
+    return plural("core", cores()), cores() * CORE_RATE
 
 
 def rough_time(seconds: float) -> str:
