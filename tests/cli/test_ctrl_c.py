@@ -178,6 +178,22 @@ raise SystemExit(asymrl.cli.main())
         assert process.wait(20) == 130
 
 
+def test_nothing_is_raised_into_an_import(tmp_path: Path):
+    """Native modules crash if what they call while they begin raises; a module that tells stands for them."""
+    (tmp_path / "slow_module.py").write_text(
+        "import time\nprint('ready', flush=True)\ntry:\n    time.sleep(60)\nfinally:\n    print('raised', flush=True)\n"
+    )
+    script = "from asymrl.engine.interrupts import PromptEnd\nwith PromptEnd():\n    import slow_module"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", "")
+
+
 def test_only_the_command_guards_its_imports():
     assert is_command(["python", "-m", "asymrl", "train"])
     assert is_command(["python", os.path.join("bin", "asymrl"), "train"])

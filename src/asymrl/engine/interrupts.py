@@ -13,10 +13,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Self
 
 GRACE_SECONDS = 1.0  # that a command has to clean up after Ctrl-C
+IMPORTERS = {"importlib._bootstrap", "importlib._bootstrap_external"}
 INTERRUPTED = 128 + signal.SIGINT
 POOL_THREAD = "pool "  # how the names of threads begin that may be busy for minutes, and that nobody waits for
 
@@ -75,7 +76,10 @@ class SignalReader(abc.ABC):
 
 
 class PromptEnd(SignalReader):
-    """While entered, Ctrl-C raises KeyboardInterrupt, and ends the process a second later in any case."""
+    """While entered, Ctrl-C raises KeyboardInterrupt, and ends the process a second later in any case.
+
+    During an import it ends the process at once: native modules crash when what they call while they begin raises.
+    """
 
     def __init__(self) -> None:
         super().__init__([signal.SIGINT], self._raise)
@@ -91,8 +95,10 @@ class PromptEnd(SignalReader):
         super().__exit__(kind, error, trace)
         sys.unraisablehook = self._hook_before
 
-    def _raise(self, *_: Any) -> None:
+    def _raise(self, which: int, frame: FrameType | None) -> None:
         self.received = True
+        if is_importing(frame):
+            end_process(128 + which)
         raise KeyboardInterrupt
 
     def receive(self, which: signal.Signals) -> None:
@@ -119,6 +125,13 @@ class StopRequests(SignalReader):
             end_process(128 + which)
         self.received = which
         self._on_first(which)
+
+
+def is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported by what runs in `frame`, or by what called it."""
+    while frame is not None and frame.f_globals.get("__name__") not in IMPORTERS:
+        frame = frame.f_back
+    return frame is not None
 
 
 def is_busy() -> bool:
