@@ -151,6 +151,9 @@ def test_new_points_appear_in_a_browser_and_choices_stay(store: Store):
                 assert page.get_by_label("each run").is_checked()
                 assert page.evaluate(f"{chart}.series.length") == 3  # the axis and two runs
                 wait_until(page, "document.querySelector('.live').textContent.includes('last change at')")
+                with page.expect_response("**/data.json"):
+                    pass  # nothing has changed, which is no failed request either
+                page.wait_for_timeout(100)
                 assert said == []
                 server.shutdown()
                 server.server_close()

@@ -36,10 +36,12 @@ function startLive(element, { version, seconds }) {
 
   async function ask() {
     try {
-      const answer = await fetch("data.json", { cache: "no-store", headers: { "If-None-Match": known } });
-      if (answer.status === 200) {
+      // The browser's cache handles 304: a conditional header of our own would make each of them a failed request.
+      const answer = await fetch("data.json", { cache: "no-cache" });
+      const newest = answer.headers.get("ETag");
+      if (answer.ok && newest !== known) {
         take(await answer.json());
-        known = answer.headers.get("ETag");
+        known = newest;
         changed = new Date();
       }
       say("Follows the training" + (changed ? ", last change at " + changed.toLocaleTimeString() : "") + ".");
