@@ -12,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.agents.evaluation import Estimate, Evaluation, Yardstick, evaluate_runs, over_seeds, play, yardstick
+from asymrl.agents.evaluation import Estimate, Evaluation, evaluate_runs, over_seeds, play
 from asymrl.models.agent import Actor, Architecture
-from asymrl.settings import A2CSettings
-from asymrl.worlds import World, make
+from asymrl.worlds import World, make, scores
 
 STEPS = 6
 EPISODES = 900
@@ -94,15 +93,20 @@ def test_at_least_one_episode_is_needed(tiger):
         play(env, actors, [0, 1], [1.0, 1.0], episodes=0)
 
 
-def test_normalised_returns_stand_between_random_and_best():
-    assert yardstick(A2CSettings(world="shopping-5")) == pytest.approx((-142.494659, 4.0, -62.0))
-    assert yardstick(A2CSettings(world="cleaner")) == pytest.approx((13.57, 71.0, None), abs=0.01)  # 71 without looking
-    assert yardstick(A2CSettings(world="shopping-5", time_limit=50)) is None
-    assert yardstick(A2CSettings(world="shopping-4")) is None
-    reference = Yardstick(random=-2.0, best=6.0)
-    assert reference.normalise(Estimate(2.0, 0.8)) == pytest.approx((0.5, 0.1))
-    found = evaluate_runs(play_of([[2.0, 6.0], [-2.0, -2.0]]), reference)
-    assert [each.normalised.mean for each in found if each.normalised] == [0.75, 0.0]
+def test_doing_nothing_useful_has_reached_0_and_the_best_policy_1():
+    shopping = scores("shopping-5")  # -62 without a query, 4 with one
+    assert shopping is not None
+    listening, half, best = (
+        each.reached for each in evaluate_runs(play_of([[-62.0] * 2, [-62.0, 4.0], [4.0] * 2]), shopping)
+    )
+    assert (listening, best) == ((0.0, 0.0), (1.0, 0.0))
+    assert half == pytest.approx((0.5, 0.5))  # the standard error is on the same scale
+    cleaner = scores("cleaner")  # 71 without looking, which is the best: 0 is a random policy
+    assert cleaner is not None
+    (cleaned,) = evaluate_runs(play_of([[13.5676, 13.5676]]), cleaner)
+    assert cleaned.reached is not None
+    assert cleaned.reached.mean == pytest.approx(0, abs=1e-3)
+    assert [each.reached for each in evaluate_runs(play_of([[1.0, 2.0]]))] == [None]
 
 
 def play_of(returns: list[list[float]]):
@@ -113,15 +117,15 @@ def play_of(returns: list[list[float]]):
 
 
 def test_over_seeds_the_error_is_that_of_the_means_of_the_seeds():
-    def evaluation(mean: float, normalised: Estimate | None) -> Evaluation:
+    def evaluation(mean: float, reached: Estimate | None) -> Evaluation:
         number = Estimate(mean, 0.1)
-        return Evaluation(number, number, number, mean / 10, 1 - mean / 10, normalised)
+        return Evaluation(number, number, number, mean / 10, 1 - mean / 10, reached)
 
     found = over_seeds([evaluation(mean, Estimate(mean / 10, 0.0)) for mean in (1.0, 2.0, 6.0)])
     assert found.returns == pytest.approx((3.0, np.std([1, 2, 6], ddof=1) / math.sqrt(3)))
-    assert found.normalised is not None
-    assert found.normalised.mean == pytest.approx(0.3)
+    assert found.reached is not None
+    assert found.reached.mean == pytest.approx(0.3)
     assert (found.terminated, found.truncated) == pytest.approx((0.3, 0.7))
     single = over_seeds([evaluation(1.0, None)])
     assert math.isnan(single.returns.error)
-    assert single.normalised is None
+    assert single.reached is None

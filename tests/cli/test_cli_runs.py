@@ -51,7 +51,7 @@ def test_evaluate_prints_a_table_or_json(run: Run, folder: Path):
     for one in report["runs"]:
         assert one["terminated"] + one["truncated"] == pytest.approx(1)
         assert 1 <= one["length"]["mean"] <= 8
-        assert one["normalised_return"] is None
+        assert one["reached"] is None
     status, out, _ = run("evaluate", folder, "--episodes", 50, "--json", "--run-seed", 5)
     assert json.loads(out)["runs"] == report["runs"][1:]
     status, out, _ = run("evaluate", folder, "--episodes", 50)

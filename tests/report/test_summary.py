@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from asymrl.report.summary import comparable, next_commands, ranking_of, summary
+from asymrl.report.summary import comparable, next_commands, ranking_of, reference_of, summary
 from asymrl.settings import A2CSettings
 
 
@@ -38,6 +38,16 @@ def test_the_summary_leaves_out_failed_runs_and_references_that_do_not_apply():
     assert "final return    0.50  over the last tenth of training\n" in text
     assert "failed          seed 1: a number was not finite; left out above" in text
     assert "random" not in text
+
+
+def test_references_are_for_the_usual_task():
+    known = reference_of(A2CSettings(world="shopping-5"))
+    assert known is not None
+    assert (*known.random_and_best, known.zero) == pytest.approx((-142.494659, 4.0, -62.0))
+    assert reference_of(A2CSettings(world="shopping-5", time_limit=50)) is None
+    assert reference_of(A2CSettings(world="shopping-5", action_repeat=2)) is None
+    others = {"time_limit": 50}, {"action_repeat": 2}
+    assert [comparable(runs("shopping-5", **change)) for change in ({}, *others)] == [True, False, False]
 
 
 def test_runs_without_an_episode_have_no_return():

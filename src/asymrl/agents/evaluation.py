@@ -14,10 +14,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from asymrl.agents.trained import TrainedRuns
 from asymrl.collection import collector
 from asymrl.models.agent import Actor
-from asymrl.settings import Settings
 from asymrl.stores.statistics import mean_and_error
-from asymrl.worlds.reference_scores import scores
-from asymrl.worlds.registry import usual_time_limit
+from asymrl.worlds.reference_scores import ReferenceScores
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
@@ -48,19 +46,6 @@ class Estimate(NamedTuple):
         return cls(float(mean), float(error))
 
 
-class Yardstick(NamedTuple):
-    """What a random and the best known policy get. They become 0 and 1 of the normalised return."""
-
-    random: float
-    best: float
-    without_information: float | None = None
-    """The best return of a policy that ignores what it sees, where that is known and lies between the two."""
-
-    def normalise(self, returns: Estimate) -> Estimate:
-        span = self.best - self.random
-        return Estimate((returns.mean - self.random) / span, returns.error / span)
-
-
 class Evaluation(NamedTuple):
     """How good one policy is, or the policies of several seeds are on average."""
 
@@ -69,7 +54,7 @@ class Evaluation(NamedTuple):
     length: Estimate
     terminated: float  # share of the episodes that the world ended
     truncated: float  # share of the episodes that the time limit cut off
-    normalised: Estimate | None
+    reached: Estimate | None  # see `ReferenceScores.reached`
 
 
 def play(
@@ -118,39 +103,33 @@ def side_by_side(env: World) -> int:
     return SIDE_BY_SIDE_IN_PYTHON if isinstance(env, SteppedWorld) else SIDE_BY_SIDE
 
 
-def yardstick(settings: Settings) -> Yardstick | None:
-    """The reference returns of a run's world, or None where none are known.
-
-    They hold for the world's usual time limit, and actions of one step.
-    """
-    known = scores(settings.world)
-    is_usual = settings.time_limit == usual_time_limit(settings.world) and settings.action_repeat == 1
-    if known is None or not is_usual:
-        return None
-    zero = known.without_information
-    return Yardstick(*known.random_and_best, None if zero is known.undiscounted["random"] else zero.low)
-
-
-def evaluate_runs(outcomes: Outcomes, reference: Yardstick | None) -> list[Evaluation]:
+def evaluate_runs(outcomes: Outcomes, reference: ReferenceScores | None = None) -> list[Evaluation]:
     """How good each policy is; the standard errors are over its episodes."""
     evaluations = []
     for returns, discounted, lengths, truncated in zip(*outcomes, strict=True):
-        mean_return = Estimate.of(returns)
+        reached = reference and reference.reached(returns)
         evaluations.append(
             Evaluation(
-                returns=mean_return,
+                returns=Estimate.of(returns),
                 discounted=Estimate.of(discounted),
                 length=Estimate.of(lengths),
                 terminated=float(1 - truncated.mean()),
                 truncated=float(truncated.mean()),
-                normalised=reference.normalise(mean_return) if reference else None,
+                reached=None if reached is None else Estimate.of(reached),
             )
         )
     return evaluations
 
 
-def evaluate(trained: TrainedRuns, *, episodes: int = 1000, seed: int = 0, greedy: bool = False) -> list[Evaluation]:
-    """How good the policy of each run is, in this many episodes of each."""
+def evaluate(
+    trained: TrainedRuns,
+    reference: ReferenceScores | None = None,
+    *,
+    episodes: int = 1000,
+    seed: int = 0,
+    greedy: bool = False,
+) -> list[Evaluation]:
+    """How good the policy of each run is, in this many episodes of each; on the scale of `reference`, if given."""
     outcomes = play(
         trained.world,
         trained.states.actor,
@@ -160,21 +139,26 @@ def evaluate(trained: TrainedRuns, *, episodes: int = 1000, seed: int = 0, greed
         seed=seed,
         greedy=greedy,
     )
-    return evaluate_runs(outcomes, yardstick(trained.settings[0]))
+    return evaluate_runs(outcomes, reference)
 
 
 def evaluation_table(
-    groups: Sequence[TrainedRuns], *, episodes: int, seed: int = 0, greedy: bool = False
+    groups: Sequence[TrainedRuns],
+    references: Sequence[ReferenceScores | None],
+    *,
+    episodes: int,
+    seed: int = 0,
+    greedy: bool = False,
 ) -> pl.DataFrame:
     """A row for each run: its number, what it is, and means with standard errors over its episodes."""
     import polars as pl
 
     rows = []
-    for trained in groups:
-        each = evaluate(trained, episodes=episodes, seed=seed, greedy=greedy)
+    for trained, reference in zip(groups, references, strict=True):
+        each = evaluate(trained, reference, episodes=episodes, seed=seed, greedy=greedy)
         for number, run, evaluation in zip(trained.numbers, trained.runs, each, strict=True):
             row = {"run": number, "world": run.settings.world, "method": run.settings.method, "seed": run.seed}
-            for name in ("returns", "discounted", "length", "normalised"):
+            for name in ("returns", "discounted", "length", "reached"):
                 estimate = getattr(evaluation, name)
                 short = "return" if name == "returns" else name
                 row |= {short: estimate and estimate.mean, f"{short}_error": estimate and estimate.error}
@@ -194,7 +178,7 @@ def over_seeds(evaluations: Sequence[Evaluation]) -> Evaluation:
         length=mean([each.length for each in evaluations]),
         terminated=float(np.mean([each.terminated for each in evaluations])),
         truncated=float(np.mean([each.truncated for each in evaluations])),
-        normalised=mean([each.normalised for each in evaluations if each.normalised])
-        if all(each.normalised for each in evaluations)
+        reached=mean([each.reached for each in evaluations if each.reached])
+        if all(each.reached for each in evaluations)
         else None,
     )

@@ -97,8 +97,11 @@ class Runs:
     ) -> pl.DataFrame:
         """Evaluates each agent over this many episodes: one row per run, with means and standard errors."""
         from asymrl.agents.evaluation import evaluation_table
+        from asymrl.report.summary import reference_of
 
-        return evaluation_table(self.load(where), episodes=episodes, greedy=greedy, seed=seed)
+        groups = self.load(where)
+        references = [reference_of(trained.settings[0]) for trained in groups]
+        return evaluation_table(groups, references, episodes=episodes, greedy=greedy, seed=seed)
 
     def summary(self) -> str:
         """The returns of the runs, beside those of a random and the best known policy."""

@@ -13,6 +13,7 @@ from asymrl.report.intervals import Interval, bootstrap
 from asymrl.settings import Settings
 from asymrl.stores.statistics import mean_and_error
 from asymrl.stores.wording import plural, plus_minus, thousands
+from asymrl.worlds.reference_scores import ReferenceScores
 from asymrl.worlds.registry import usual_time_limit
 
 MOST_SEEDS_SHOWN, MOST_FAILURES_SHOWN = 10, 3
@@ -117,14 +118,27 @@ def _failures(runs: pl.DataFrame) -> list[str]:
 
 
 def comparable(table: pl.DataFrame) -> bool:
-    """Whether the known reference returns are for the task of these runs: they hold for a world's usual time limit.
+    """Whether the known reference returns are for the task of these runs.
 
     Args:
-        table: of runs or of metrics, with `world`; without a column `time_limit`, runs have that of `Settings`.
+        table: of runs or of metrics, with `world`; a setting without a column has its default.
     """
-    default = pl.lit(Settings.time_limit).alias("time_limit")
-    limits = table.select("world", "time_limit" if "time_limit" in table.columns else default).unique()
-    return all(limit == usual_time_limit(world) for world, limit in limits.rows())
+    defaults = {"time_limit": Settings.time_limit, "action_repeat": Settings.action_repeat}
+    columns = [name if name in table.columns else pl.lit(value).alias(name) for name, value in defaults.items()]
+    return all(_is_usual(*task) for task in table.select("world", *columns).unique().rows())
+
+
+def _is_usual(world: str, time_limit: int | None, action_repeat: int) -> bool:
+    """Whether reference returns hold: they are for a world's usual time limit, and actions of one step."""
+    return time_limit == usual_time_limit(world) and action_repeat == 1
+
+
+def reference_of(settings: Settings) -> ReferenceScores | None:
+    """The reference returns of a run's task, or None if none are known."""
+    from asymrl.solvers.references import known_returns  # its solvers take a while to load
+
+    is_usual = _is_usual(settings.world, settings.time_limit, settings.action_repeat)
+    return known_returns(settings.world) if is_usual else None
 
 
 def _references(world: str, reached: float) -> list[str]:

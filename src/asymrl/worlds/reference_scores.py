@@ -65,14 +65,19 @@ class ReferenceScores:
         is_between = uninformed is not None and random < uninformed.low < best
         return uninformed if uninformed is not None and is_between else self.undiscounted["random"]
 
+    @property
+    def zero(self) -> float:
+        """The return that counts as 0 of `reached`."""
+        score = self.without_information
+        return (score.low + score.high) / 2
+
     def reached(self, returns: Returns) -> Returns | None:
         """How far undiscounted returns are from `without_information`, 0, to the best known one, 1.
 
         None if the best known policy is not better than that.
         """
-        zero, best = self.without_information, self.undiscounted["best"].low
-        start = (zero.low + zero.high) / 2
-        return (returns - start) / (best - start) if best > start else None
+        best = self.undiscounted["best"].low
+        return (returns - self.zero) / (best - self.zero) if best > self.zero else None
 
 
 @functools.cache

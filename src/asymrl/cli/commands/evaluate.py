@@ -15,9 +15,10 @@ from asymrl.stores.runs import differing, label
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from asymrl.agents.evaluation import Estimate, Evaluation, Yardstick
+    from asymrl.agents.evaluation import Estimate, Evaluation
     from asymrl.agents.trained import TrainedRuns
     from asymrl.settings import Settings
+    from asymrl.worlds.reference_scores import ReferenceScores
 
 
 NARROWEST = 80  # columns that the table needs
@@ -55,12 +56,13 @@ class Evaluate:
             raise UsageError(f"--episodes {self.episodes}: at least 1 is needed")
         groups = load_runs(self.folder, self.where, self.run_seed, trust=self.trust)
 
-        from asymrl.agents.evaluation import evaluate, over_seeds, yardstick
+        from asymrl.agents.evaluation import evaluate, over_seeds
+        from asymrl.report.summary import reference_of
 
         reports = []
         for i, trained in enumerate(groups):
-            each = evaluate(trained, episodes=self.episodes, seed=self.seed, greedy=self.greedy)
-            reference = yardstick(trained.settings[0])
+            reference = reference_of(trained.settings[0])
+            each = evaluate(trained, reference, episodes=self.episodes, seed=self.seed, greedy=self.greedy)
             if self.json:
                 reports.append(self._report(trained, reference, each, over_seeds(each)))
             else:
@@ -71,7 +73,7 @@ class Evaluate:
         return 0
 
     def _report(
-        self, trained: TrainedRuns, reference: Yardstick | None, each: list[Evaluation], overall: Evaluation
+        self, trained: TrainedRuns, reference: ReferenceScores | None, each: list[Evaluation], overall: Evaluation
     ) -> dict[str, Any]:
         settings = trained.settings[0]
         return {
@@ -82,7 +84,7 @@ class Evaluate:
             "actions": "greedy" if self.greedy or _acts_greedily(settings) else "sampled",
             "seed": self.seed,
             "discount": settings.discount,
-            "reference": reference._asdict() if reference else None,
+            "reference": reference and dict(zip(("random", "zero", "best"), _returns(reference), strict=True)),
             "runs": [
                 {"seed": seed, **_as_json(evaluation)} for seed, evaluation in zip(trained.seeds, each, strict=True)
             ],
@@ -90,9 +92,8 @@ class Evaluate:
         }
 
     def _print(
-        self, trained: TrainedRuns, reference: Yardstick | None, each: list[Evaluation], overall: Evaluation
+        self, trained: TrainedRuns, reference: ReferenceScores | None, each: list[Evaluation], overall: Evaluation
     ) -> None:
-        from asymrl.agents.evaluation import Estimate
         from asymrl.engine.monitoring.display import plain_console
 
         console = plain_console()
@@ -104,17 +105,19 @@ class Evaluate:
         console.print(f"{settings.world}, {settings.method}: {self.episodes} episodes of each seed, {how}\n")
         console.print(_table(trained, each, overall))
         notes = ["±: standard error over episodes; in the last line, over seeds."]
-        if reference:
-            notes.append(
-                f"normalised: 0 is a random policy ({reference.random:.4g}), 1 the best known ({reference.best:.4g})."
-            )
-            if (blind := reference.without_information) is not None:
-                share = reference.normalise(Estimate(blind, 0.0)).mean
-                notes.append(
-                    f"The best policy that ignores what it sees gets {blind:.4g}, which is {share:.2f} normalised."
-                )
+        if reference and overall.reached:
+            _, zero, best = _returns(reference)
+            is_random = reference.without_information is reference.undiscounted["random"]
+            who = "a random policy" if is_random else "the best policy that ignores what it sees"
+            notes.append(f"reached: 0 is {who} ({zero:.4g}), 1 the best known ({best:.4g}).")
         notes.append(f"discounted: by {settings.discount:g}. ended: by the world. cut: by the time limit.")
         console.print("\n" + "\n".join(notes), style="dim")
+
+
+def _returns(reference: ReferenceScores) -> tuple[float, float, float]:
+    """The returns of a random policy, of the one that counts as 0 of what was reached, and of the best known one."""
+    random, best = reference.random_and_best
+    return random, reference.zero, best
 
 
 def _acts_greedily(settings: Settings) -> bool:
@@ -128,17 +131,17 @@ def _table(trained: TrainedRuns, each: list[Evaluation], overall: Evaluation) ->
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("seed", style="bold", no_wrap=True)
-    columns = ["return", "normalised", "discounted", "length", "ended", "cut"]
-    if overall.normalised is None:
-        columns.remove("normalised")
+    columns = ["return", "reached", "discounted", "length", "ended", "cut"]
+    if overall.reached is None:
+        columns.remove("reached")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
 
     def row(name: str, evaluation: Evaluation) -> None:
-        normalised = [_shown(evaluation.normalised)] if evaluation.normalised else []
+        reached = [_shown(evaluation.reached)] if evaluation.reached else []
         ends = [f"{100 * share:.0f} %" for share in (evaluation.terminated, evaluation.truncated)]
         estimates = [_shown(evaluation.discounted), _shown(evaluation.length, digits=1)]
-        table.add_row(name, _shown(evaluation.returns), *normalised, *estimates, *ends)
+        table.add_row(name, _shown(evaluation.returns), *reached, *estimates, *ends)
 
     names = differing(trained.runs)
     alike = not names
@@ -172,5 +175,5 @@ def _as_json(evaluation: Evaluation) -> dict[str, Any]:
         "length": pair(evaluation.length),
         "terminated": evaluation.terminated,
         "truncated": evaluation.truncated,
-        "normalised_return": pair(evaluation.normalised),
+        "reached": pair(evaluation.reached),
     }

@@ -147,9 +147,9 @@ def _print_agents() -> int:
     from rich import box
     from rich.table import Table
 
-    from asymrl.agents.evaluation import yardstick
     from asymrl.engine.monitoring.display import plain_console
     from asymrl.stores.wording import estimate, thousands
+    from asymrl.worlds.reference_scores import scores
     from asymrl.zoo import load, names
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
@@ -158,8 +158,8 @@ def _print_agents() -> int:
     for name in names():
         agent = load(name)
         settings, card = agent.runs[0].settings, agent.card
-        reference = yardstick(settings)
-        best = f"{reference.best:.4g}" if reference else ""
+        known = scores(settings.world)
+        best = f"{known.undiscounted['best'].low:.4g}" if known else ""
         means = estimate(card.greedy_returns, card.greedy_error), estimate(card.returns, card.error)
         table.add_row(name, settings.method, *means, best, thousands(settings.steps))
     console = plain_console()
