@@ -162,6 +162,43 @@ def test_bash_offers_options_and_nothing_else(capfd: pytest.CaptureFixture[str],
     assert done.stdout.split() == ["--method", "--memory", "--memory-size"]
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("train tiger --method a2c-asym", ["a2c-asym-s", "a2c-asym-hs"]),
+        ("compare tiger --methods a2c ppo-react", ["ppo-react-2", "ppo-react-4"]),
+        ("train tiger --preset ppo-s", ["ppo-small"]),
+        ("sweep --env tiger heaven", ["heaven-hell-3", "heaven-hell-4"]),
+        ("train tiger --estimator td-", ["td-n", "td-lambda"]),
+        ("study bootstrap --phase f", ["final"]),
+    ],
+)
+def test_bash_offers_names(capfd: pytest.CaptureFixture[str], tmp_path: Path, typed: str, offered: list[str]):
+    assert cli.main(["completion", "bash"]) == 0
+    (tmp_path / "asymrl.bash").write_text(capfd.readouterr().out)
+    words = typed.split()
+    ask = f'COMP_WORDS=(asymrl {typed}); COMP_CWORD={len(words)}; _tyro_asymrl; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    done = subprocess.run(
+        ["bash", "-c", f"source {tmp_path}/asymrl.bash; {ask}"], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.split() == offered
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_into_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = printed_help(capsys, name).splitlines()
+    too_wide = [line for line in lines if len(line) > 60]
+    assert all(" " not in line.strip().removesuffix(" \\") for line in too_wide)  # such as the name of a file
+    examples = "\n".join(lines[lines.index("examples") + 1 :]) if name in EXAMPLES else ""
+    assert [shlex.split(line) for line in examples.replace("\\\n", "").splitlines()] == [
+        shlex.split(line) for line in EXAMPLES.get(name, ())
+    ]
+
+
 def test_messages_write_numbers_as_the_help_does(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         cli.main(["train", "tiger", "--steps", "many"])

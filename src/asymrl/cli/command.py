@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import difflib
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -39,11 +41,15 @@ from asymrl.cli.parsing import REGISTRY, parse
 from asymrl.cli.usage import UsageError
 from asymrl.engine.cache import use_compilation_cache
 from asymrl.engine.interrupts import INTERRUPTED
+from asymrl.settings.methods import METHODS
+from asymrl.settings.presets import PRESETS
+from asymrl.worlds.registry import WORLDS
 
 if TYPE_CHECKING:
     from asymrl.worlds.stepped_world import UserCodeError
 
 SPECIFICATION = "COMPLETION_SPEC = "  # the options and their descriptions, in the scripts of tyro
+OFFERED = {"--env": WORLDS, "--method": METHODS, "--methods": METHODS, "--preset": PRESETS}  # when Tab is pressed
 
 
 @dataclass(frozen=True)
@@ -63,9 +69,22 @@ class Completion:
         except SystemExit as done:
             status = int(done.code or 0)
         for line in script.getvalue().splitlines():
-            # The script offers every line of a description as a word, so that each has to be one line.
-            print(line.replace("\\n", " ") if line.startswith(SPECIFICATION) else line)
+            if line.startswith(SPECIFICATION):
+                line = line if self.shell == "fish" else _with_names(line)  # fish has it inside quotes
+                # The script offers every line of a description as a word, so that each has to be one line.
+                line = re.sub(r"\\+n", " ", line)
+            print(line)
         return status
+
+
+def _with_names(line: str) -> str:
+    """The specification in a script of tyro, with the names that options usually take; others are valid too."""
+    specification = ast.literal_eval(line.removeprefix(SPECIFICATION))
+    for command in specification["subcommands"].values():
+        for option in command["options"]:
+            if names := OFFERED.get(option["flags"][-1]):
+                option |= {"type": "choice", "choices": [*names]}
+    return f"{SPECIFICATION}{specification!r}"
 
 
 COMMANDS = {

@@ -39,7 +39,7 @@ def command_help(name: str, command: type) -> Iterator[tuple[str, bool]]:
     options = options_of(command)
     places = [option for option in options if not option.flags]
     usage = " ".join(["usage: asymrl", name, *(option.place for option in places), "[OPTIONS]"])
-    yield usage, False
+    yield from _plain(textwrap.wrap(usage, width, subsequent_indent="    ", break_on_hyphens=False))
     for paragraph in paragraphs(command):
         yield "", False
         yield from _plain(textwrap.wrap(paragraph, width, break_on_hyphens=False))
@@ -54,7 +54,7 @@ def command_help(name: str, command: type) -> Iterator[tuple[str, bool]]:
         groups = {"options": [option for group in groups.values() for option in group]}
     for group, members in groups.items():
         yield from _group(group, members, width)
-    yield from _lines_under("examples", [f"  {example}" for example in EXAMPLES.get(name, ())])
+    yield from _examples(EXAMPLES.get(name, ()), width)
 
 
 def overview(description: str, commands: Mapping[str, type]) -> Iterator[tuple[str, bool]]:
@@ -67,7 +67,7 @@ def overview(description: str, commands: Mapping[str, type]) -> Iterator[tuple[s
         Option(name, (name,), "", "", paragraphs(command)[0], is_needed=False) for name, command in commands.items()
     ]
     yield from _group("commands", rows, width, name_width=max(map(len, commands)) + 4)
-    yield from _lines_under("examples", [f"  {EXAMPLES[name][0]}" for name in ("train", "evaluate", "theory")])
+    yield from _examples([EXAMPLES[name][0] for name in ("train", "evaluate", "theory")], width)
 
 
 def print_help(lines: Iterator[tuple[str, bool]]) -> None:
@@ -98,6 +98,15 @@ def _option_lines(option: Option, width: int, name_width: int) -> Iterator[str]:
         name = ""
     for i, text in enumerate(described):
         yield f"{'' if i else name:<{name_width}}{text}"
+
+
+def _examples(commands: Sequence[str], width: int) -> Iterator[tuple[str, bool]]:
+    """Commands that are wrapped so that they can still be copied into a shell."""
+    wrapped = [
+        textwrap.wrap(command, width - 2, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False)
+        for command in commands
+    ]
+    yield from _lines_under("examples", [" \\\n".join(lines) for lines in wrapped])
 
 
 def _lines_under(title: str, lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
