@@ -66,7 +66,7 @@ def test_the_other_run_goes_on_and_the_failed_one_is_resumed(folder: Folder, met
     assert [line for line in lines if line.startswith("  File ")] == [
         line for line in lines if f'"{folder.path / "mine.py"}"' in line
     ]
-    assert lines[-1] == "Once this is put right: asymrl resume failed"
+    assert lines[-1] == "Once this is fixed: asymrl resume failed"
     store = Store.open(folder.path / "failed")
     assert sorted(result.status for result in store.results().values()) == ["complete", "error"]
     assert "failed: mine.py:FailsWhenTold: step() in episode 3" in out

@@ -220,7 +220,7 @@ def _say_how_to_try_again(store: Store, again: str) -> None:
     from asymrl.engine.monitoring.progress import BROKEN
 
     if any(result.status == BROKEN for result in store.results().values()):
-        print(f"Once this is put right: {again}", file=sys.stderr)
+        print(f"Once this is fixed: {again}", file=sys.stderr)
 
 
 def print_results(store: Store, write_page: Callable[[], None]) -> None:

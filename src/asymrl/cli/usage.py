@@ -69,7 +69,7 @@ class UsageError(ValueError):
 
 @contextlib.contextmanager
 def user_errors(place: str | Path | None = None) -> Iterator[None]:
-    """Turns errors that the user can put right into `UsageError`. `place`: named in front, unless the error does."""
+    """Turns errors that the user can fix into `UsageError`. `place`: named in front, unless the error does."""
     from asymrl.stores.files import StorageError
 
     try:

@@ -13,7 +13,7 @@ UNFINISHED = ".unfinished"  # the ending of files that are being written
 
 
 class RunError(ValueError):
-    """Something about a store that its user can put right; the message says how."""
+    """A problem with a store that its user can fix; the message says how."""
 
 
 class StorageError(OSError):
