@@ -109,7 +109,7 @@ class Evaluate:
             _, zero, best = _returns(reference)
             is_random = reference.without_information is reference.undiscounted["random"]
             who = "a random policy" if is_random else "the best policy that ignores what it sees"
-            notes.append(f"reached: 0 is {who} ({zero:.4g}), 1 the best known ({best:.4g}).")
+            notes += [f"reached: 0 is {who} ({zero:.4g}),", f"1 is the best known ({best:.4g})."]
         notes.append(f"discounted: by {settings.discount:g}. ended: by the world. cut: by the time limit.")
         console.print("\n" + "\n".join(notes), style="dim")
 
