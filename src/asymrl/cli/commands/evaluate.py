@@ -104,7 +104,9 @@ class Evaluate:
             how = "the actions of highest value"
         console.print(f"{settings.world}, {settings.method}: {self.episodes} episodes of each seed, {how}\n")
         console.print(_table(trained, each, overall))
-        notes = ["±: standard error over episodes; in the last line, over seeds."]
+        has_mean = len(each) > 1 and not differing(trained.runs)
+        over_seeds = "; in the last line, over seeds" if has_mean else ""
+        notes = [f"±: standard error over episodes{over_seeds}."]
         if reference and overall.reached:
             _, zero, best = _returns(reference)
             is_random = reference.without_information is reference.undiscounted["random"]
