@@ -66,19 +66,22 @@ def train_pool(pool: Pool, source: RunSource, pace: Pace, turns: TurnTaking | No
             source.report(each)
         now = time.monotonic()
         if pace.checkpoint_seconds is not None and now - saved_at >= max(pace.checkpoint_seconds, saving):
-            if (saved := pool.saved()) is not None:
-                source.report(Checkpointed(saved))
+            _report_states(pool, source)
             saved_at = time.monotonic()
             saving = (saved_at - now) / CHECKPOINTS_SHARE
         if is_queue_empty and took and not pool.is_empty:
             pool.narrow(took)
         if turns and pace.checkpoint_seconds is not None and took and _is_shorter(pool, turns, took):
             # All runs should end together: on a core, the last one alone would leave the others idle.
-            if (saved := pool.saved()) is not None:
-                source.report(Checkpointed(saved))
+            _report_states(pool, source)
             pool.clear()
             turns.requeue()
-    if pace.checkpoint_seconds is not None and (saved := pool.saved()) is not None:
+    if pace.checkpoint_seconds is not None:
+        _report_states(pool, source)
+
+
+def _report_states(pool: Pool, source: RunSource) -> None:
+    if (saved := pool.saved()) is not None:
         source.report(Checkpointed(saved))
 
 
