@@ -19,8 +19,8 @@ import numpy as np
 import tyro
 
 from asymrl.collection.episodes import Episodes
-from asymrl.collection.kernel_rollout import in_one_kernel
-from asymrl.collection.rollout import prepare, step_by_step
+from asymrl.collection.kernel_rollout import roll_out_in_kernel
+from asymrl.collection.rollout import begin_rollout, step_by_step
 from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.programs.program import compiler_options, precision
 from asymrl.learning.state import keys_of
@@ -60,13 +60,13 @@ def measure(world: str, options: Options) -> str:
     env, runs = program.world, program.start(range(options.runs))
     table, active = deterministic_table(env), jnp.ones(options.runs, bool)
     with precision(settings):
-        start = prepare(env, runs.actor.distribution, keys_of(runs), settings.episodes, settings.time_limit)
+        start = begin_rollout(env, runs.actor.distribution, keys_of(runs), settings.episodes, settings.time_limit)
         ready = eqx.filter_vmap(Actor.prepared)(runs.actor)
         plain, episodes = timed(lambda a: step_by_step(env, a, start, active), ready, options.repeats)
         row = f"| {world} | {episodes.lengths.max()} | {plain:.2f} |"
         if table is None or jax.default_backend() != "gpu":
             return f"{row} | |"
-        kernel, again = timed(lambda a: in_one_kernel(a, table, start, active), ready, options.repeats)
+        kernel, again = timed(lambda a: roll_out_in_kernel(a, table, start, active), ready, options.repeats)
     agree = int(np.sum((episodes.lengths == again.lengths).all(axis=1)))
     return f"{row} {kernel:.2f} | {agree} |"
 

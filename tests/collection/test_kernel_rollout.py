@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from asymrl.collection.episodes import Episodes
-from asymrl.collection.kernel_rollout import in_one_kernel, kernel_world, suits_kernel
-from asymrl.collection.rollout import as_exact_as_products, prepare, step_by_step
+from asymrl.collection.kernel_rollout import kernel_world, roll_out_in_kernel, suits_kernel
+from asymrl.collection.rollout import begin_rollout, step_by_step, with_product_precision
 from asymrl.learning.state import training_world
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.settings import A2CSettings
@@ -51,8 +51,8 @@ def both(
 
     @eqx.filter_jit
     def play(actors: Actor) -> tuple[Episodes, Episodes]:
-        begun = prepare(env, actors.distribution, runs.key, episodes, given.time_limit)
-        at_once = in_one_kernel(as_exact_as_products(ready(actors)), world, begun, ACTIVE, interpret=interpret)
+        begun = begin_rollout(env, actors.distribution, runs.key, episodes, given.time_limit)
+        at_once = roll_out_in_kernel(with_product_precision(ready(actors)), world, begun, ACTIVE, interpret=interpret)
         return step_by_step(env, ready(actors), begun, ACTIVE), at_once
 
     return jax.device_get(play(actors))

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from asymrl.api.wanted import take_store
-from asymrl.engine import floor as floor_module
+from asymrl.engine import scheduler as scheduler_module
 from asymrl.engine.driver import Outcome, train_store
 from asymrl.engine.lanes import Assignment
-from asymrl.engine.monitoring.listeners import Everyone, StopRuns
+from asymrl.engine.monitoring.listeners import ListenerGroup, StopRuns
 from asymrl.engine.placement import Pace, Placement
 from asymrl.engine.preparation import assignments_of
 from asymrl.engine.training_record import TrainingRecord
@@ -164,7 +164,7 @@ def test_points_are_passed_on_once(undisturbed: Path, tmp_path: Path):
 
     told: list[tuple[int, int]] = []
     train(tmp_path, RUNS, Points(), minutes=0)
-    train(tmp_path, RUNS, Everyone([Points()]))  # pyright: ignore[reportArgumentType]
+    train(tmp_path, RUNS, ListenerGroup([Points()]))  # pyright: ignore[reportArgumentType]
     metrics = Store.open(undisturbed).metrics()
     assert sorted(told) == sorted(metrics.select("run", "timestep").rows())
 
@@ -219,9 +219,9 @@ def test_runs_that_step_aside_for_longer_ones_end_the_same(
     undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """With as few runs as cores left, the longest has a core at any time, and the others take turns."""
-    put_back, turns = floor_module.Floor.put_back, []
-    monkeypatch.setattr(floor_module, "TURN_SECONDS", -1e9)  # after every call
-    monkeypatch.setattr(floor_module.Floor, "put_back", lambda *given: turns.append(given[1]) or put_back(*given))
+    requeue, turns = scheduler_module.Scheduler.requeue, []
+    monkeypatch.setattr(scheduler_module, "TURN_SECONDS", -1e9)  # after every call
+    monkeypatch.setattr(scheduler_module.Scheduler, "requeue", lambda *given: turns.append(given[1]) or requeue(*given))
     assert train(tmp_path, RUNS, placement=Placement(workers=2)).is_complete
     assert len(turns) > 3
     assert_same_result(tmp_path, undisturbed)
@@ -231,15 +231,15 @@ def test_the_longest_run_goes_first_once_few_are_left():
     runs = [
         Assignment(number, Run(replace(SHORT, steps=steps), number)) for number, steps in enumerate((900, 500, 700))
     ]
-    floor = floor_module.Floor(runs, lambda *_: 1, one_pool_per_shape=False)
+    scheduler = scheduler_module.Scheduler(runs, lambda *_: 1, one_pool_per_shape=False)
     for core in ("a", "b"):
-        assert floor.pick(core, 0) is not None
-        floor.take(core, 1)  # the longest two, 900 and 700; 500 waits
-    assert not floor.should_step_aside("a", seconds_left=9.0, seconds_per_step=0.01)  # the other needs 5
-    assert floor.should_step_aside("b", seconds_left=2.5, seconds_per_step=0.01)
-    assert not floor.should_step_aside("b", seconds_left=4.0, seconds_per_step=0.01)  # not worth a turn
-    floor.put_back("b")
-    assert [each.number for each in floor.take("b", 1)] == [1]
+        assert scheduler.pick(core, 0) is not None
+        scheduler.take(core, 1)  # the longest two, 900 and 700; 500 waits
+    assert not scheduler.should_yield("a", seconds_left=9.0, seconds_per_step=0.01)  # the other needs 5
+    assert scheduler.should_yield("b", seconds_left=2.5, seconds_per_step=0.01)
+    assert not scheduler.should_yield("b", seconds_left=4.0, seconds_per_step=0.01)  # not worth a turn
+    scheduler.requeue("b")
+    assert [each.number for each in scheduler.take("b", 1)] == [1]
 
 
 class Stopper(Recorder):
@@ -260,7 +260,7 @@ def test_a_listener_stops_runs_in_lanes_and_runs_that_wait(tmp_path: Path):
     """One lane: the first run is in it, the others wait; the stopped one is kept and not taken up again."""
     folder = tmp_path / "stopped"
     runs = [*LONG, Run(replace(SHORT, steps=700), 2)]
-    recorder = Everyone([Stopper(0, 1), watcher := Recorder()])
+    recorder = ListenerGroup([Stopper(0, 1), watcher := Recorder()])
     outcome = train(folder, runs, recorder)  # pyright: ignore[reportArgumentType]
     assert outcome.is_complete
     store = Store.open(folder)
@@ -319,7 +319,7 @@ def test_all_listeners_are_told_whatever_one_of_them_raises():
 
     several = [Raising(StopRuns(1)), Raising(OSError("broken")), Raising(StopRuns(2, 3))]
     with pytest.raises(StopRuns) as stop:
-        Everyone(several).points(0, None)  # pyright: ignore[reportArgumentType]
+        ListenerGroup(several).points(0, None)  # pyright: ignore[reportArgumentType]
     assert stop.value.numbers == {1, 2, 3}
     assert all(each.said == ["told"] for each in several)
 

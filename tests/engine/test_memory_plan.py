@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from asymrl.engine.floor import Floor, Order
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.memory_plan import COPIES, MEMORY_SHARE, MemoryPlan, bytes_of_run, free_memory
 from asymrl.engine.placement import Pace
+from asymrl.engine.scheduler import Order, Scheduler
 from asymrl.engine.workers.process_workers import ProcessWorkers
 from asymrl.engine.workers.serving import OutOfMemoryError, open_pool
 from asymrl.settings import A2CSettings, DQNSettings
@@ -66,13 +66,13 @@ def test_a_replay_that_does_not_fit_is_refused_with_one_that_does():
         plan(1e-4).check(SHAPE)
 
 
-def floor(runs: int, memory: MemoryPlan) -> Floor:
+def scheduler(runs: int, memory: MemoryPlan) -> Scheduler:
     assignments = [Assignment(seed, Run(SHAPE, seed)) for seed in range(runs)]
-    return Floor(assignments, lambda shape, waiting, of_all: waiting, one_pool_per_shape=False, plan=memory)
+    return Scheduler(assignments, lambda shape, waiting, of_all: waiting, one_pool_per_shape=False, plan=memory)
 
 
 def test_pools_share_what_there_is():
-    shared = floor(10, plan(5.5))
+    shared = scheduler(10, plan(5.5))
     assert shared.pick("core 0", 0) == Order(SHAPE, 5)
     shared.take("core 0", 5)
     shared.stop()  # or the other would wait for room
@@ -80,11 +80,11 @@ def test_pools_share_what_there_is():
 
 
 def test_a_pool_gets_what_others_leave_and_devices_have_their_own():
-    apart = floor(10, plan(2.6, "gpu"))
+    apart = scheduler(10, plan(2.6, "gpu"))
     assert apart.pick("gpu 0.0", 0) == Order(SHAPE, 5)
     apart.take("gpu 0.0", 5)
     assert apart.pick("gpu 1.0", 1) == Order(SHAPE, 5)
-    shared = Floor(
+    shared = Scheduler(
         [Assignment(seed, Run(SHAPE, seed)) for seed in range(10)],
         lambda shape, waiting, of_all: 2,
         one_pool_per_shape=False,
@@ -128,7 +128,7 @@ def test_sizes_to_read(size: int, text: str):
 def test_processes_share_the_memory_of_their_device():
     """Two processes on each of two devices: those with even numbers are on the first."""
     workers = ProcessWorkers(4, pace=Pace(), devices=2, platform="gpu", memory=int(1.5 * EACH / MEMORY_SHARE))
-    shared = floor(10, workers.plan)
+    shared = scheduler(10, workers.plan)
     assert workers.plan.pools == 2
     assert shared.pick("process 0", ("process", 0)) == Order(SHAPE, 3)  # an accelerator holds two copies of a run
     assert shared.pick("process 1", ("process", 1)) == Order(SHAPE, 3)

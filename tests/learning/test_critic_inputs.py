@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.collection.episodes import Episodes, lesson
+from asymrl.collection.episodes import Episodes, training_batch
 from asymrl.collection.signals import critic_signal
 from asymrl.learning.a2c import values_and_estimates
 from asymrl.learning.numbers import numbers_of, stack_numbers
@@ -104,7 +104,7 @@ def test_bootstraps_read_draws_of_their_own_if_they_should(draws: str, bootstrap
     )
     assert not given.first[1:].any()
     run = member(start(env, settings, [0]), 0)
-    data = lesson(env, settings, whole_episodes(given), T - 1, jax.random.key(5))
+    data = training_batch(env, settings, whole_episodes(given), T - 1, jax.random.key(5))
     V, q = values_and_estimates(run.critic, data, settings, numbers_of(settings))
     told = data.signal if draws == "shared" else data.bootstrap_signal
     ahead, here = (np.asarray(run.critic(data.before, data.observations, each)) for each in (told, data.signal))

@@ -49,7 +49,7 @@ def train(program: SteppedProgram, *updates: int) -> Any:
 def test_collected_episodes_enter_the_replay(program: SteppedProgram):
     runs, numbers = program.start([3, 4]), stack_numbers([SETTINGS] * 2)
     epsilon = exploration(runs.timesteps, jax.tree.map(jnp.asarray, numbers))
-    played = Collector(program.world, program.acting).collect(
+    played = Collector(program.world, program.compiled_actor).collect(
         runs.actor, keys_of(runs), np.ones(2, bool), episodes=1, epsilon=epsilon
     )
     runs = train(program, 1)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.collection.episodes import Episodes, lesson
+from asymrl.collection.episodes import Episodes, training_batch
 from asymrl.learning.a2c import actor_gradient, critic_gradient
 from asymrl.learning.numbers import numbers_of
 from asymrl.learning.state import training_world
@@ -72,11 +72,11 @@ def test_gradients_of_losses(memory: str):
 
         @eqx.filter_jit
         def for_critic(critic: Any) -> Any:
-            return critic_gradient(critic, target, lesson(env, settings, episodes, T), settings, numbers)
+            return critic_gradient(critic, target, training_batch(env, settings, episodes, T), settings, numbers)
 
         @eqx.filter_jit
         def for_actor(actor: Any) -> Any:
-            data = lesson(env, settings, episodes, T)
+            data = training_batch(env, settings, episodes, T)
             known = data._replace(features=actor.history.sequence(data.before[:T], data.observations[:T]))
             (policy, negentropy), gradient = actor_gradient(actor, critic, known, weight, settings, numbers)
             return policy + weight * negentropy, gradient

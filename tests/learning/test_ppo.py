@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.collection.episodes import lesson
+from asymrl.collection.episodes import training_batch
 from asymrl.collection.signals import critic_signal
 from asymrl.collection.streams import empty_carries, whole_episodes
 from asymrl.learning import a2c, ppo
@@ -152,7 +152,7 @@ def test_its_gradient_is_that_of_a2c(bootstrap: bool):
             before = episodes.before(actor.distribution)[:T]
             episodes = episodes._replace(features=actor.history.sequence(before, episodes.observations[:T]))
             weight, numbers = jnp.float64(0.3), exact(settings)
-            data = lesson(env, settings, episodes, T)
+            data = training_batch(env, settings, episodes, T)
             losses, of_actor = a2c.actor_gradient(actor, critic, data, weight, settings, numbers)
             value_loss, of_critic = a2c.critic_gradient(critic, critic, data, settings, numbers)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Int
 
-from asymrl.collection.episodes import RUN_AXIS, Episodes, lesson
+from asymrl.collection.episodes import RUN_AXIS, Episodes, training_batch
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.a2c import A2CState, update, values_and_estimates
 from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
@@ -129,7 +129,7 @@ def test_only_critics_that_are_told_the_state_ask_for_it(method: str, sees: str)
         return roll_out(env, runs.actor, runs.key, jnp.ones(2, bool), episodes=2)
 
     def told(runs: A2CState) -> Any:
-        one = lambda episodes, key: lesson(env, settings, episodes, 8, key)  # noqa: E731
+        one = lambda episodes, key: training_batch(env, settings, episodes, 8, key)  # noqa: E731
         return jax.vmap(one, (RUN_AXIS, 0))(act(runs), runs.key)
 
     assert eqx.filter_eval_shape(act, runs).actions.shape == (8, 2, 2)
@@ -161,7 +161,7 @@ def test_every_signal_of_every_world_can_be_told_to_a_critic(world: str, signal:
             lengths=jnp.full(2, 4, jnp.int32),
             truncated=jnp.ones(2, bool),
         )
-        data = lesson(env, settings, episodes, 4, run.key)
+        data = training_batch(env, settings, episodes, 4, run.key)
         return values_and_estimates(run.critic, data, settings, numbers_of(settings))[0]
 
     assert eqx.filter_eval_shape(values, jnp.uint32(0)).shape == (4, 2)

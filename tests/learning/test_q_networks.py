@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.collection.episodes import Lesson
+from asymrl.collection.episodes import TrainingBatch
 from asymrl.learning.q_losses import Variant, estimates, regression
 from asymrl.learning.q_networks import QLosses, QNetworks, q_gradient
 from asymrl.models.agent import Actor, Architecture, Critic
@@ -75,7 +75,7 @@ def episodes() -> list[Episode]:
     ]
 
 
-def lesson(given: list[Episode], *, last: bool) -> Lesson:
+def training_batch(given: list[Episode], *, last: bool) -> TrainingBatch:
     """The same as arrays, filled up with numbers that must not matter; with one more observation if `last`."""
     rng = np.random.default_rng(9)
 
@@ -98,7 +98,7 @@ def lesson(given: list[Episode], *, last: bool) -> Lesson:
         "lengths": lengths,
         "truncated": np.array([episode.truncated for episode in given]),
     }
-    return Lesson(bootstrap_signal=None, **{name: jnp.asarray(part) for name, part in parts.items()})
+    return TrainingBatch(bootstrap_signal=None, **{name: jnp.asarray(part) for name, part in parts.items()})
 
 
 @functools.cache
@@ -107,11 +107,11 @@ def gradient(name: str, shared: bool, last: bool) -> tuple[QLosses, QNetworks]:
     _, short, reduced = VARIANTS[name]
 
     @eqx.filter_jit
-    def compute(online: QNetworks, target: QNetworks, data: Lesson) -> Any:
+    def compute(online: QNetworks, target: QNetworks, data: TrainingBatch) -> Any:
         how = {"bootstrap_truncated": last, "halved": shared}
         return q_gradient(online, target, data, Variant(short, reduced), DISCOUNT, **how)
 
-    return compute(networks(name, shared, 1), networks(name, shared, 2), lesson(episodes(), last=last))
+    return compute(networks(name, shared, 1), networks(name, shared, 2), training_batch(episodes(), last=last))
 
 
 @pytest.mark.parametrize(("shared", "last"), [(False, False), (True, True)], ids=["separate", "shared-bootstrap"])

@@ -11,7 +11,7 @@ import pytest
 
 from asymrl import theory
 from asymrl.collection.signals import critic_signal
-from asymrl.collection.streams import Piece, Streams, act_in_streams, told_along
+from asymrl.collection.streams import Piece, Streams, act_in_streams, follow_signal
 from asymrl.learning import ppo
 from asymrl.worlds import make
 from asymrl.worlds.finite import FiniteWorld
@@ -51,7 +51,7 @@ def test_beliefs_go_on_from_piece_to_piece_and_beyond_where_an_episode_is_cut_of
     pomdp, signal = env.pomdp(), critic_signal(env, tiny_ppo(world=env.name, critic_sees="belief+time"))
     carry, histories = signal.initial(STREAMS), [()] * STREAMS
     for piece in found:
-        carry, told, after = told_along(signal, jax.random.key(2), carry, piece)
+        carry, told, after = follow_signal(signal, jax.random.key(2), carry, piece)
         for t in range(STEPS):
             for n in range(STREAMS):
                 step = (int(piece.before[t, n]), int(piece.observations[t, n]))
@@ -69,7 +69,7 @@ def test_beliefs_go_on_from_piece_to_piece_and_beyond_where_an_episode_is_cut_of
 def test_states_after_an_action_are_those_before_a_new_episode_begins(pieces: tuple[FiniteWorld, list[Any]]):
     env, (piece, _) = pieces
     signal = critic_signal(env, SETTINGS)
-    _, told, after = told_along(signal, jax.random.key(2), signal.initial(STREAMS), piece)
+    _, told, after = follow_signal(signal, jax.random.key(2), signal.initial(STREAMS), piece)
     np.testing.assert_array_equal(told, piece.states)
     goes_on = ~piece.ended[:-1]
     np.testing.assert_array_equal(after[:-1][goes_on], piece.states[1:][goes_on])

@@ -11,7 +11,7 @@ import pytest
 from asymrl.render import draw_frame, draw_text, style
 from asymrl.worlds import World, make
 from asymrl.worlds.builtin.rock_sample import RoverState
-from tests.render.test_pictures import centre_of, left_and_right, lines, which_differ
+from tests.render.panels import centre_of, left_and_right, lines, which_differ
 
 GOOD, BAD = 1, 2
 

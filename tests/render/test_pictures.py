@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -16,9 +14,9 @@ from PIL import Image
 
 from asymrl.render import draw_frame, draw_text, draw_view, draw_world, save_gif, style
 from asymrl.report.films import random_actions, record
-from asymrl.worlds import WORLDS, Box, FiniteWorld, Record, Step, World, make
+from asymrl.worlds import WORLDS, Box, Record, Step, World, make
 from asymrl.worlds.builtin.cleaner import Cleaner, CleanerState
-from asymrl.worlds.builtin.memory_rooms import BEACON, EXIT, FLOOR, WALL, RoomsState
+from tests.render.panels import centre_of, left_and_right, lines, ring, rooms, seen_in, which_differ
 
 
 class Drift(World):
@@ -58,41 +56,6 @@ class Drift(World):
 
     def from_latent(self, latent: Any) -> Any:
         return latent
-
-
-def ring(name: str = "ring", states: int = 3) -> FiniteWorld:
-    forward = np.roll(np.eye(states), 1, axis=1)[:, None]
-    seen = np.full((1, states, 2), 0.5)
-    return FiniteWorld.from_tables(name, forward, seen, np.zeros((states, 1)), np.full(states, 1 / states))
-
-
-def left_and_right(frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The two panels, without title and caption."""
-    middle = frame.shape[1] // 2
-    return frame[55:395, :middle], frame[55:395, middle:]
-
-
-def which_differ(name: str, one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[bool, bool]:
-    """Whether the left and the right panel differ between two pairs of state and observation."""
-    env = make(name)
-    (left, right), (other_left, other_right) = (left_and_right(draw_frame(env, *pair)) for pair in (one, other))
-    return bool((left != other_left).any()), bool((right != other_right).any())
-
-
-def centre_of(panel: np.ndarray, colour: str) -> tuple[float, float]:
-    """Mean column and row of the pixels of a colour."""
-    rgb = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-    rows, columns = np.nonzero((panel == rgb).all(-1))
-    assert rows.size, f"no pixel has the colour {colour}"
-    return float(columns.mean()), float(rows.mean())
-
-
-def seen_in(env: World, state: Any) -> Any:
-    return env.first_observation(jax.random.key(0), state)
-
-
-def lines(text: str) -> str:
-    return textwrap.dedent(text).strip("\n")
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -158,16 +121,6 @@ def test_robots_are_drawn_where_they_are_and_see_each_other():
     first, second = right[100:, :190], right[100:, 190:]
     assert centre_of(first, style.BLUE)[0] > centre_of(first, style.VERMILION)[0]
     assert centre_of(second, style.BLUE)[0] > centre_of(second, style.VERMILION)[0]
-
-
-def rooms(heading: int = 1) -> RoomsState:
-    kind = np.full((5, 5), FLOOR, np.uint8)
-    kind[[0, -1]] = kind[:, [0, -1]] = WALL
-    kind[2, 2] = WALL
-    kind[1, 1], kind[1, 3], kind[3, 3] = BEACON, EXIT, EXIT
-    colour = np.zeros((5, 5), np.uint8)
-    colour[1, 1], colour[1, 3], colour[3, 3] = 2, 2, 3
-    return RoomsState(jnp.asarray(kind), jnp.asarray(colour), jnp.array([2, 3]), jnp.int32(heading))
 
 
 @pytest.mark.parametrize(("heading", "green_is_left"), [(1, True), (3, False)])
@@ -257,77 +210,6 @@ def test_a_thing_that_is_no_world_can_not_be_drawn():
         draw_world(object(), 0, None)  # pyright: ignore[reportArgumentType]
 
 
-def test_text_of_heaven_hell():
-    env = make("heaven-hell-3")
-    assert draw_text(env, 0, 15) == lines("""
-        heaven-hell-3, at the start
-        state                  the agent sees
-        + . . . . . -          ? . . . . . ?
-              .                      .
-              .                      .
-              @                      .
-              . . . P                . . . P
-        cell 0, heaven left    nothing yet
-    """)
-    assert draw_text(env, 14 + 13, 14, 2) == lines("""
-        heaven-hell-3, after E
-        state                    the agent sees
-        - . . . . . +            ? . . . . . ?
-              .                        .
-              .                        .
-              .                        .
-              . . . @                  . . . @
-        cell 13, heaven right    priest: heaven right
-    """)
-    assert draw_text(env, 6, 0, 3, terminated=True).splitlines()[2] == "@ . . . . . -          the episode has ended"
-
-
-def test_text_of_shopping():
-    env = make("shopping-3")
-    assert draw_text(env, 3 * 9 + 5, 9 + 5, 0) == lines("""
-        shopping-3, after query
-        state                        the agent sees
-        . $ .                        . $ .
-        . . .                        . . .
-        . @ .                        . . .
-        agent (1, 0), item (1, 2)    item (1, 2)
-    """)
-    here = draw_text(env, 5 * 9 + 5, 5, 3).splitlines()
-    assert here[2:] == [
-        ". & .                        . @ .",
-        ". . .                        . . .",
-        ". . .                        . . .",
-        "agent (1, 2), item (1, 2)    agent (1, 2)",
-    ]
-    assert draw_text(env, 5, 18).endswith("nothing yet")
-
-
-def test_text_of_car_flag():
-    state = np.array([0.5, 0.0125, -1.0], np.float32)
-    assert draw_text(make("car-flag"), state, state * [1, 1, 0], 6) == lines("""
-        car-flag, after right-high
-        state                                the agent sees
-        .+...................==@===....-.    .?...................==@===....?.
-        position +0.500                      position +0.500
-        velocity +0.0125                     velocity +0.0125
-        good flag left                       good flag unknown
-    """)
-
-
-def test_text_of_cart_pole():
-    state = np.array([-1.2, 0.5, 0.1, -0.2], np.float32)
-    assert draw_text(make("cart-pole"), state, state[::2], 1) == lines("""
-        cart-pole, after right
-        state                                the agent sees
-                /                                    /
-        --------#------------------------    --------#------------------------
-        position −1.200                      position −1.200
-        velocity +0.500                      velocity hidden
-        angle +5.7°                          angle +5.7°
-        turning −11.5°/s                     turning hidden
-    """)
-
-
 def test_the_pole_leans_to_the_side_of_its_angle():
     env = make("cart-pole")
     tips = []
@@ -335,52 +217,6 @@ def test_the_pole_leans_to_the_side_of_its_angle():
         left, _ = left_and_right(draw_frame(env, np.array([0.0, 0.0, angle, 0.0]), np.array([0.0, angle])))
         tips.append(centre_of(left, style.ORANGE)[0])
     assert tips[0] + 10 < tips[1]
-
-
-def test_text_of_the_cleaner():
-    env = make("cleaner", maze="#####\n#...#\n#.#.#\n#####")
-    state = CleanerState(jnp.isin(jnp.arange(20), jnp.array([8, 11])), jnp.array([6, 7]))
-    assert draw_text(env, state, seen_in(env, state), 3) == lines("""
-        cleaner, after up+right
-        state            the agent sees
-        #####            robot 0  robot 1
-        #01*#            # # #    # # #
-        #*#.#            # 0 1    0 1 *
-        #####            # * #    * # .
-        2 dirty cells
-    """)
-    together = state._replace(robots=jnp.array([6, 6]))
-    assert draw_text(env, together, seen_in(env, together)).splitlines()[3].startswith("#&.*#")
-
-
-def test_text_of_the_rooms():
-    env = make("memory-four-rooms-5x5")
-    assert draw_text(env, rooms(), seen_in(env, rooms()), 5) == lines("""
-        memory-four-rooms-5x5, after turn-right
-        state                       the agent sees
-        # # # # #                   # # #
-        # g . G #                   G ^ B
-        # . # > #
-        # . . B #
-        # # # # #
-        agent at row 2, column 3
-        good exit green
-    """)
-    on_beacon = rooms()._replace(position=jnp.array([1, 1]))
-    assert "standing on g" in draw_text(env, on_beacon, seen_in(env, on_beacon))
-
-
-def test_text_of_worlds_with_names():
-    assert draw_text(make("tiger"), 1, 0, 0) == lines("""
-        tiger, after listen
-        state          the agent sees
-        tiger-right    obs-left
-    """)
-    assert draw_text(ring(), 2, 2) == lines("""
-        ring, at the start
-        state    the agent sees
-        s2       nothing yet
-    """)
 
 
 def test_a_film_has_all_frames_and_exact_colours(tmp_path):

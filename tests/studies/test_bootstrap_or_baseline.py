@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from asymrl import theory
-from asymrl.collection.episodes import Lesson
+from asymrl.collection.episodes import TrainingBatch
 from asymrl.learning.a2c import values_and_estimates
 from asymrl.learning.numbers import numbers_of
 from asymrl.settings import A2CSettings
@@ -22,12 +22,12 @@ from asymrl.theory.gradients import estimator_variance
 TIME, LENGTHS = 6, np.array([6, 4, 3], np.int32)
 
 
-def ended_and_truncated_episodes(bootstrap: bool) -> tuple[Any, Lesson]:
+def ended_and_truncated_episodes(bootstrap: bool) -> tuple[Any, TrainingBatch]:
     """Three episodes, the first and the last one cut off, and a critic that says fixed numbers about them."""
     rng = np.random.default_rng(0)
     seen, valid = TIME + bootstrap, np.arange(TIME)[:, None] < LENGTHS
     says = jnp.asarray(rng.normal(size=(seen, 3)), jnp.float32)
-    lesson = Lesson(
+    batch = TrainingBatch(
         before=jnp.zeros((seen, 3), jnp.int32),
         observations=jnp.zeros((seen, 3), jnp.int32),
         signal=jnp.zeros((seen, 3), jnp.int32),
@@ -39,16 +39,16 @@ def ended_and_truncated_episodes(bootstrap: bool) -> tuple[Any, Lesson]:
         lengths=jnp.asarray(LENGTHS),
         truncated=jnp.asarray([True, False, True]),
     )
-    return lambda *inputs: says, lesson
+    return lambda *inputs: says, batch
 
 
 @pytest.mark.parametrize("bootstrap", [False, True])
 @pytest.mark.parametrize(("lambda_", "name"), [(0.0, "td0"), (1.0, "mc")])
 def test_lambda_0_is_td0_and_lambda_1_is_monte_carlo(lambda_: float, name: str, bootstrap: bool) -> None:
     """Targets and advantages alike, for episodes that ended and that were cut off, as in the paper and bootstrapped."""
-    critic, lesson = ended_and_truncated_episodes(bootstrap)
+    critic, batch = ended_and_truncated_episodes(bootstrap)
     by_lambda, by_name = (
-        values_and_estimates(critic, lesson, settings, numbers_of(settings))
+        values_and_estimates(critic, batch, settings, numbers_of(settings))
         for settings in (
             A2CSettings(estimator="td-lambda", td_lambda=lambda_, bootstrap_truncated=bootstrap),
             A2CSettings(estimator=name, bootstrap_truncated=bootstrap),  # pyright: ignore[reportArgumentType]

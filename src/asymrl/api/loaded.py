@@ -227,9 +227,9 @@ def train_taken(
     """Trains the runs of a store that was taken, and releases it. Raises KeyboardInterrupt if a signal stopped it."""
     from asymrl.engine.driver import train_store
     from asymrl.engine.monitoring.display import display
-    from asymrl.engine.monitoring.listeners import Everyone
+    from asymrl.engine.monitoring.listeners import ListenerGroup
 
-    follower = Everyone([listener or display(), *listeners]) if listeners else listener or display()
+    follower = ListenerGroup([listener or display(), *listeners]) if listeners else listener or display()
     try:
         outcome = train_store(store, follower, pace=pace or Pace(), placement=placement or Placement(), **what)
     finally:

@@ -22,15 +22,15 @@ from asymrl.cli.commands.demo import Demo
 from asymrl.cli.commands.doctor import Doctor
 from asymrl.cli.commands.envs import Check, Envs
 from asymrl.cli.commands.evaluate import Evaluate
-from asymrl.cli.commands.export import Convert, Export
+from asymrl.cli.commands.export_command import Convert, Export
 from asymrl.cli.commands.play import Play
 from asymrl.cli.commands.presets_command import Presets
-from asymrl.cli.commands.render import Render
+from asymrl.cli.commands.render_command import Render
 from asymrl.cli.commands.report_command import WriteReport
 from asymrl.cli.commands.reproduce import Reproduce
 from asymrl.cli.commands.study_command import RunStudy
 from asymrl.cli.commands.sweep import Sweep
-from asymrl.cli.commands.theory import Theory
+from asymrl.cli.commands.theory_command import Theory
 from asymrl.cli.commands.train import Resume, Train, TrainOptions, train_command
 from asymrl.cli.commands.tune_command import Tune
 from asymrl.cli.commands.watch import Watch

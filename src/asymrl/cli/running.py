@@ -150,10 +150,10 @@ def train_to_the_end(
     from asymrl.cli.curve_file import CurveFile
     from asymrl.engine.driver import train_store
     from asymrl.engine.monitoring.display import display
-    from asymrl.engine.monitoring.listeners import Everyone
+    from asymrl.engine.monitoring.listeners import ListenerGroup
     from asymrl.stores.files import RunError, StorageError
 
-    listener = Everyone([display(), CurveFile(store.path), *(tracker(store.path) for tracker in trackers)])
+    listener = ListenerGroup([display(), CurveFile(store.path), *(tracker(store.path) for tracker in trackers)])
     try:
         _say_what_is_complete(store, only)
         outcome = train_store(store, listener, **options, probes=probes, only=only)

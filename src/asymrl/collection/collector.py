@@ -17,8 +17,8 @@ from asymrl.worlds.stepped_world import SteppedWorld, Stepper
 from asymrl.worlds.world import World
 
 
-class Acting:
-    """What is compiled about acting step by step, for actors of one form. Shared by all that act with such actors."""
+class CompiledActor:
+    """Acting step by step, compiled for actors of one form. Shared by all that act with such actors."""
 
     def __init__(self, actor: Actor, horizon: int):
         """`actor`: one of them, with arrays or their shapes."""
@@ -53,17 +53,17 @@ class Acting:
 
     def _act_once(self, ready: Any, loop: tuple, given: tuple, t: Array, greedy: bool) -> tuple[tuple, Array, Any]:
         memory, features = loop
-        before, seen, chance = given
+        before, observations, chance = given
 
-        def choose(ready: Any, memory: Any, before: Array, seen: Any, chance: Array) -> tuple:
-            memory, new, parameters = eqx.combine(ready, self._static).step(memory, before, seen)
+        def choose(ready: Any, memory: Any, before: Array, observations: Any, chance: Array) -> tuple:
+            memory, new, parameters = eqx.combine(ready, self._static).step(memory, before, observations)
             action = self.policy.mode(parameters) if greedy else self.policy.choose(parameters, chance)
             return memory, new, action
 
         actors = jax.tree.unflatten(self._structure, ready)
-        seen = jax.tree.map(lambda leaf: leaf.reshape(*before.shape[:2], *leaf.shape[1:]), seen)
+        observations = jax.tree.map(lambda leaf: leaf.reshape(*before.shape[:2], *leaf.shape[1:]), observations)
         with jax.default_matmul_precision("highest"):
-            memory, new, action = jax.vmap(choose)(actors, memory, before, seen, chance[t])
+            memory, new, action = jax.vmap(choose)(actors, memory, before, observations, chance[t])
         features = jax.lax.dynamic_update_index_in_dim(features, new, t, 0)
         flat = action.reshape(-1, *action.shape[2:])
         return (memory, features), action, self.policy.to_world(flat)
@@ -78,18 +78,18 @@ class Acting:
         return jax.tree.leaves(ready), chance, jax.vmap(lambda key: draw_seeds(key, shape), out_axes=1)(seed_keys)
 
     def _act_in_streams(
-        self, ready: Any, memory: Any, first: Array, before: Array, seen: Any, chance: Array, t: Array
+        self, ready: Any, memory: Any, first: Array, before: Array, observations: Any, chance: Array, t: Array
     ) -> tuple[Any, Array, Array, Any]:
         """The memories now, actions `[run, stream]`, their logarithmic probabilities, and what the world gets."""
 
-        def choose(ready: Any, memory: Any, first: Array, before: Array, seen: Any, chance: Array) -> tuple:
-            memory, parameters = eqx.combine(ready, self._static).step_from(memory, first, before, seen)
+        def choose(ready: Any, memory: Any, first: Array, before: Array, observations: Any, chance: Array) -> tuple:
+            memory, parameters = eqx.combine(ready, self._static).step_from(memory, first, before, observations)
             action = self.policy.choose(parameters, chance)
             return memory, action, self.policy.log_probability(parameters, action)
 
         with jax.default_matmul_precision("highest"):
             actors = jax.tree.unflatten(self._structure, ready)
-            memory, action, log_chosen = jax.vmap(choose)(actors, memory, first, before, seen, chance[t])
+            memory, action, log_chosen = jax.vmap(choose)(actors, memory, first, before, observations, chance[t])
         return memory, action, log_chosen, self.policy.to_world(action.reshape(-1, *action.shape[2:]))
 
 
@@ -103,11 +103,11 @@ class Collector:
     All environments take a step together, and the policies of all runs are asked in one compiled call.
     """
 
-    def __init__(self, world: SteppedWorld, acting: Acting):
-        self.world, self.acting = world, acting
+    def __init__(self, world: SteppedWorld, compiled_actor: CompiledActor):
+        self.world, self.compiled_actor = world, compiled_actor
         self._steppers: dict[tuple[int, str], Stepper] = {}
-        self.held: dict[int, Any] = {}
-        """What a learner keeps about environments whose episodes go on in its next update."""
+        self.snapshots: dict[int, Any] = {}
+        """Where environments stand whose episodes go on in the next update of a learner."""
 
     def collect(
         self,
@@ -121,18 +121,20 @@ class Collector:
         steps: int | None = None,
     ) -> Episodes:
         """Whole episodes of each active run, or only so many steps of them; see `roll_out`."""
-        runs, horizon = keys.shape[0], self.acting.horizon
+        runs, horizon = keys.shape[0], self.compiled_actor.horizon
         arrays = eqx.filter(actors, eqx.is_array)
-        ready, loop, before, chance, seeds = self.acting.begin(arrays, keys, episodes, epsilon)
+        ready, loop, before, chance, seeds = self.compiled_actor.begin(arrays, keys, episodes, epsilon)
         stepper = self.stepper(runs * episodes)
         alive = np.repeat(np.asarray(active), episodes)
-        seen, truth = stepper.reset(np.asarray(seeds).ravel().tolist(), alive)
-        tape = _Tape(horizon, seen, truth)
+        observations, states = stepper.reset(np.asarray(seeds).ravel().tolist(), alive)
+        tape = _Tape(horizon, observations, states)
         for t in range(horizon if steps is None else steps):
-            loop, before, action = self.acting.act(ready, loop, (before, seen, chance), np.int32(t), greedy)
-            seen, truth, rewards, terminated, truncated = stepper.step(jax.tree.map(np.asarray, action), alive)
+            loop, before, action = self.compiled_actor.act(
+                ready, loop, (before, observations, chance), np.int32(t), greedy
+            )
+            observations, states, rewards, terminated, truncated = stepper.step(jax.tree.map(np.asarray, action), alive)
             out_of_time = t + 1 >= horizon
-            tape.write(t, np.asarray(before), seen, truth, np.where(alive, rewards, 0.0))
+            tape.write(t, np.asarray(before), observations, states, np.where(alive, rewards, 0.0))
             tape.lengths += alive
             tape.truncated |= alive & ~terminated & (truncated | out_of_time)
             alive = alive & ~terminated & ~truncated
@@ -148,7 +150,7 @@ class Collector:
 
     def close(self) -> None:
         """Closes the environments. They are opened again if they are needed."""
-        self.held.clear()
+        self.snapshots.clear()
         while self._steppers:
             self._steppers.popitem()[1].close()
 
@@ -162,7 +164,7 @@ def play(
     if env.time_limit is None:
         raise ValueError(f"{env.name}: acting needs a time limit; make the world with time_limit=100, for example")
     one = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, actors)
-    collector = Collector(env, Acting(one, env.time_limit))
+    collector = Collector(env, CompiledActor(one, env.time_limit))
     try:
         return collector.collect(actors, keys, np.asarray(active), episodes=episodes, greedy=greedy)
     finally:
@@ -178,24 +180,24 @@ def _roll_out(env: World, actors: Actor, keys: PRNGKeyArray, active: Array, epis
 class _Tape:
     """What happens in some environments, written down step by step."""
 
-    def __init__(self, horizon: int, seen: Any, truth: Any):
+    def __init__(self, horizon: int, observations: Any, states: Any):
         def room(first: np.ndarray) -> np.ndarray:
             rows = np.zeros((horizon + 1, *first.shape), first.dtype)
             rows[0] = first
             return rows
 
-        self.seen, self.truth = jax.tree.map(room, seen), jax.tree.map(room, truth)
+        self.observations, self.states = jax.tree.map(room, observations), jax.tree.map(room, states)
         self.horizon = horizon
-        count = jax.tree.leaves(seen)[0].shape[0]
+        count = jax.tree.leaves(observations)[0].shape[0]
         self.actions: np.ndarray | None = None
         self.rewards = np.zeros((horizon, count), np.float32)
         self.lengths, self.truncated = np.zeros(count, np.int32), np.zeros(count, bool)
 
-    def write(self, t: int, actions: np.ndarray, seen: Any, truth: Any, rewards: np.ndarray) -> None:
+    def write(self, t: int, actions: np.ndarray, observations: Any, states: Any, rewards: np.ndarray) -> None:
         if self.actions is None:
             self.actions = np.zeros((self.horizon, *actions.shape), actions.dtype)
         self.actions[t], self.rewards[t] = actions, rewards
-        for rows, now in ((self.seen, seen), (self.truth, truth)):
+        for rows, now in ((self.observations, observations), (self.states, states)):
             jax.tree.map(lambda part, new: part.__setitem__(t + 1, new), rows, now)
 
     def episodes(self, runs: int, episodes: int, features: Array) -> Episodes:
@@ -203,8 +205,8 @@ class _Tape:
             return rows.reshape(rows.shape[0], runs, episodes, *rows.shape[2:])
 
         return Episodes(
-            observations=jax.tree.map(by_run, self.seen),
-            states=jax.tree.map(by_run, self.truth),
+            observations=jax.tree.map(by_run, self.observations),
+            states=jax.tree.map(by_run, self.states),
             actions=self.actions,  # pyright: ignore[reportArgumentType]  on its way to the device
             rewards=by_run(self.rewards),  # pyright: ignore[reportArgumentType]
             features=features,

@@ -48,11 +48,11 @@ class Episodes(NamedTuple):
 RUN_AXIS: Any = Episodes(*[1] * 5, *[0] * 2)  # pyright: ignore[reportArgumentType]
 
 
-class Start(NamedTuple):
+class RolloutStart(NamedTuple):
     """What is decided before the first step."""
 
     episode: Any  # [run, episode, ...]
-    seen: Any  # [run, episode, ...], the first observations
+    observation: Any  # [run, episode, ...], the first observations
     chance: Array  # [time, run, episode, ...], in all actions
     keys: PRNGKeyArray  # [run], for what happens in the world
 
@@ -72,7 +72,7 @@ def tape_length(horizon: int) -> int:
     return -(-horizon // STEPS_PER_QUESTION) * STEPS_PER_QUESTION
 
 
-class Lesson(NamedTuple):
+class TrainingBatch(NamedTuple):
     """Episodes, cut to a common length and ready for the networks."""
 
     before: Num[Array, "time episode *action"]
@@ -91,7 +91,7 @@ class Lesson(NamedTuple):
         return jnp.max(self.lengths) + 1
 
 
-def staying(states: Any, times: Int[Array, "time episode"], last: Int[Array, "episode"]) -> Any:
+def frozen_after_end(states: Any, times: Int[Array, "time episode"], last: Int[Array, "episode"]) -> Any:
     """The states `[time, episode, ...]`, where each episode stays where it was at its last time.
 
     A model may compute less if an episode goes nowhere after its end, where nobody asks for its state.
@@ -101,23 +101,25 @@ def staying(states: Any, times: Int[Array, "time episode"], last: Int[Array, "ep
     return jax.tree.map(lambda leaf: rows(leaf, index), states)
 
 
-def lesson(env: World, settings: Settings, episodes: Episodes, length: int, key: PRNGKeyArray | None = None) -> Lesson:
+def training_batch(
+    env: World, settings: Settings, episodes: Episodes, length: int, key: PRNGKeyArray | None = None
+) -> TrainingBatch:
     """The first `length` steps of the episodes, and what the critic is told about them.
 
     `key` is for what is random in that; a critic that is told a sampled state needs one.
     """
     # A bootstrap needs the value of where the episode was cut off: one more step of what the critic reads.
-    seen = length + 1 if settings.bootstrap_truncated else length
-    before = episodes.before(distribution_over(env.action_space))[:seen]
-    observations, states = jax.tree.map(lambda leaf: leaf[:seen], (episodes.observations, episodes.states))
+    rows = length + 1 if settings.bootstrap_truncated else length
+    before = episodes.before(distribution_over(env.action_space))[:rows]
+    observations, states = jax.tree.map(lambda leaf: leaf[:rows], (episodes.observations, episodes.states))
     signal = bootstrap_signal = None
     if "s" in settings.how.reads:
-        times = jnp.broadcast_to(jnp.arange(seen)[:, None], (seen, episodes.lengths.shape[0]))
+        times = jnp.broadcast_to(jnp.arange(rows)[:, None], (rows, episodes.lengths.shape[0]))
         last = episodes.lengths - (0 if settings.bootstrap_truncated else 1)
-        whole = times == 0, before, observations, staying(states, times, last), times
-        told = critic_signal(env, settings)
-        _, signal, bootstrap_signal = follow_twice(told, settings, key, told.initial(times.shape[1]), *whole)
-    return Lesson(
+        whole = times == 0, before, observations, frozen_after_end(states, times, last), times
+        source = critic_signal(env, settings)
+        _, signal, bootstrap_signal = follow_twice(source, settings, key, source.initial(times.shape[1]), *whole)
+    return TrainingBatch(
         before=before,
         observations=observations,
         signal=signal,

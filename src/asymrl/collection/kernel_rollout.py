@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from asymrl.collection.episodes import RUN_AXIS, Episodes, Start, tape_length
+from asymrl.collection.episodes import RUN_AXIS, Episodes, RolloutStart, tape_length
 from asymrl.kernels.episode_kernel import EpisodeTape, PolicyArrays, episode_kernel
 from asymrl.kernels.episode_steps import power_of_two
 from asymrl.kernels.network_kernels import suits_recurrence
@@ -84,10 +84,10 @@ def policy_of(actor: ReadyActor, sights: Any) -> PolicyArrays:
     )
 
 
-def in_one_kernel(
+def roll_out_in_kernel(
     actors: ReadyActor,
     world: DeterministicTable | ScalarRules,
-    start: Start,
+    start: RolloutStart,
     active: Bool[Array, "run"],
     *,
     interpret: bool = False,
@@ -96,19 +96,19 @@ def in_one_kernel(
     memory, rows = actors.history.memory, tape_length(start.chance.shape[0])
     window = memory.length if isinstance(memory, Window) else None
     play = partial(episode_kernel, rows=rows, window=window, interpret=interpret)
-    one = partial(_by_rules if isinstance(world, ScalarRules) else _on_table, world, play)
+    one = partial(_roll_out_by_rules if isinstance(world, ScalarRules) else _roll_out_on_table, world, play)
     arrays, static = eqx.partition(actors, eqx.is_array)
     return jax.vmap(lambda arrays, *given: one(eqx.combine(arrays, static), *given), (0, 0, 0, 1, 0), RUN_AXIS)(
-        arrays, start.episode.state, start.seen, start.chance, active
+        arrays, start.episode.state, start.observation, start.chance, active
     )
 
 
-def _on_table(
+def _roll_out_on_table(
     world: DeterministicTable,
     play: Callable[..., EpisodeTape],
     actor: ReadyActor,
     states: Any,
-    seen: Any,
+    first_observations: Any,
     chance: Array,
     active: Array,
 ) -> Episodes:
@@ -118,7 +118,7 @@ def _on_table(
         transitions, sights = world.table(any_state), world.sights(any_state)
     else:
         transitions, sights = jax.vmap(world.table)(states), jax.vmap(world.sights)(states)
-    places, first_sights = jax.vmap(world.first)(states, seen)
+    places, first_sights = jax.vmap(world.first)(states, first_observations)
     tape = play(policy_of(actor, sights), transitions, places, first_sights, chance, active)
 
     def look_up(sights: Any, index: Any) -> Any:
@@ -129,17 +129,17 @@ def _on_table(
     return _episodes(tape, observations, jax.vmap(over_time, (0, 1), 1)(states, tape.places))
 
 
-def _by_rules(
+def _roll_out_by_rules(
     world: ScalarRules,
     play: Callable[..., EpisodeTape],
     actor: ReadyActor,
     states: Any,
-    seen: Any,
+    first_observations: Any,
     chance: Array,
     active: Array,
 ) -> Episodes:
     """The episodes of one run that are arithmetic on a few numbers."""
-    del seen  # it follows from the states
+    del first_observations  # it follows from the states
     numbers = jax.vmap(world.numbers)(states)
     tape = play(policy_of(actor, jnp.asarray(world.basis)), world, numbers, None, chance, active)
     everywhere = lambda function: jax.vmap(jax.vmap(function))(tape.places)  # noqa: E731

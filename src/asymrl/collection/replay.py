@@ -165,16 +165,16 @@ class ReplayLayout:
         def rows(last: Int[Array, "episode"]) -> Int[Array, "time episode"]:
             return (replay.starts[slots][None] + jnp.clip(time, 0, jnp.maximum(last, 0)[None])) % self.capacity
 
-        seen, done = rows(lengths - 1 + self.with_last), rows(lengths - 1)[:-1]
+        observation_rows, action_rows = rows(lengths - 1 + self.with_last), rows(lengths - 1)[:-1]
         states = None
         if self.with_states:
-            latents = _looked_up(self.world.latent_space, replay.latents, seen)
+            latents = _looked_up(self.world.latent_space, replay.latents, observation_rows)
             states = jax.vmap(jax.vmap(self.world.from_latent))(latents)
-        rewards, table = replay.rewards[done], finite_rewards(self.world)
+        rewards, table = replay.rewards[action_rows], finite_rewards(self.world)
         return Episodes(
-            observations=_looked_up(self.world.observation_space, replay.observations, seen),
+            observations=_looked_up(self.world.observation_space, replay.observations, observation_rows),
             states=states,
-            actions=_looked_up(self.world.action_space, replay.actions, done),
+            actions=_looked_up(self.world.action_space, replay.actions, action_rows),
             rewards=rewards if table is None else jnp.asarray(table)[rewards],
             features=jnp.zeros((self.horizon, episodes, 0)),  # those of the actor of that time are of no use
             lengths=lengths,

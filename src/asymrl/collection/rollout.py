@@ -10,15 +10,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.collection.episodes import STEPS_PER_QUESTION, Episodes, Start, tape_length
-from asymrl.collection.kernel_rollout import in_one_kernel, kernel_world, suits_kernel
+from asymrl.collection.episodes import STEPS_PER_QUESTION, Episodes, RolloutStart, tape_length
+from asymrl.collection.kernel_rollout import kernel_world, roll_out_in_kernel, suits_kernel
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.models.distributions import Distribution, Greedy
 from asymrl.models.memories.recurrent import Gru
 from asymrl.worlds.world import World
 
 
-class Moment(NamedTuple):
+class StepRecord(NamedTuple):
     """What is kept of a step, or of several with `time` first: the parts of `Episodes` that have a time."""
 
     observations: Any  # after the action
@@ -28,13 +28,13 @@ class Moment(NamedTuple):
     features: Any  # before the action
 
 
-class Now(NamedTuple):
+class RolloutState(NamedTuple):
     """Where all episodes stand between two steps. Arrays are `[run, episode, ...]`, but for the memory."""
 
     t: Int[Array, ""]
     memory: Any
     action: Array  # the last one
-    seen: Any
+    observation: Any
     episode: Any
     alive: Bool[Array, "run episode"]
     lengths: Int[Array, "run episode"]
@@ -69,12 +69,12 @@ def roll_out(
     if horizon is None:
         raise ValueError(f"{env.name}: training needs a time limit; make the world with time_limit=100, for example")
     ready = eqx.filter_vmap(Actor.prepared)(actors)
-    start = prepare(env, actors.distribution, keys, episodes, horizon, epsilon)
+    start = begin_rollout(env, actors.distribution, keys, episodes, horizon, epsilon)
     world = kernel_world(env)
     steps = partial(step_by_step, env, start=start, active=active, greedy=greedy)
-    read = as_exact_as_products(ready)
+    read = with_product_precision(ready)
     if world is not None and not greedy and suits_kernel(ready, episodes, world, start.episode.state):
-        on_gpu = lambda: in_one_kernel(read, world, start, active)  # noqa: E731
+        on_gpu = lambda: roll_out_in_kernel(read, world, start, active)  # noqa: E731
     elif read is ready:
         return steps(ready)
     else:
@@ -82,7 +82,7 @@ def roll_out(
     return jax.lax.platform_dependent(cuda=on_gpu, default=lambda: steps(ready))
 
 
-def as_exact_as_products(actors: ReadyActor) -> ReadyActor:
+def with_product_precision(actors: ReadyActor) -> ReadyActor:
     """The actors with as many digits in the matrices that each step reads as products use.
 
     A product in tf32 uses ten bits of each factor, and a float16 has them in half the memory, which is what acting
@@ -99,19 +99,19 @@ def as_exact_as_products(actors: ReadyActor) -> ReadyActor:
     return eqx.tree_at(matrices, actors, [weight.astype(jnp.float16) for weight in matrices(actors)])
 
 
-def prepare(
+def begin_rollout(
     env: World,
     policy: Distribution,
     keys: PRNGKeyArray,
     episodes: int,
     horizon: int,
     epsilon: Float[Array, "run"] | None = None,
-) -> Start:
+) -> RolloutStart:
     """Starts `[run]` times `episodes` episodes."""
     begin_keys, chance_keys, step_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(3))
-    episode, seen = jax.vmap(lambda key: jax.vmap(env.begin)(jax.random.split(key, episodes)))(begin_keys)
+    episode, observation = jax.vmap(lambda key: jax.vmap(env.begin)(jax.random.split(key, episodes)))(begin_keys)
     chance = chance_of(policy, chance_keys, (horizon, episodes), epsilon)
-    return Start(episode, seen, chance, step_keys)
+    return RolloutStart(episode, observation, chance, step_keys)
 
 
 def chance_of(
@@ -126,52 +126,54 @@ def chance_of(
 
 
 def step_by_step(
-    env: World, actors: ReadyActor, start: Start, active: Bool[Array, "run"], *, greedy: bool = False
+    env: World, actors: ReadyActor, start: RolloutStart, active: Bool[Array, "run"], *, greedy: bool = False
 ) -> Episodes:
     """The episodes of all runs, one step of each after the other, until the last has ended."""
     (horizon, runs, episodes), policy = start.chance.shape[:3], actors.distribution
     arrays, static = eqx.partition(actors, eqx.is_array)
 
-    def choose(arrays: Any, memory: Any, before: Array, seen: Any, u: Array, wanted: Array) -> tuple[Any, Array, Array]:
-        memory, features, parameters = eqx.combine(arrays, static).step(memory, before, seen, wanted)
+    def choose(
+        arrays: Any, memory: Any, before: Array, observation: Any, u: Array, wanted: Array
+    ) -> tuple[Any, Array, Array]:
+        memory, features, parameters = eqx.combine(arrays, static).step(memory, before, observation, wanted)
         return memory, features, policy.mode(parameters) if greedy else policy.choose(parameters, u)
 
     def advance(key: PRNGKeyArray, t: Array, episode: Any, action: Array) -> Any:
         step_keys = jax.vmap(lambda e: jax.random.fold_in(jax.random.fold_in(key, t), e))(jnp.arange(episodes))
         return jax.vmap(env.advance)(step_keys, episode, policy.to_world(action))
 
-    def step(now: Now, wanted: Bool[Array, "run"]) -> tuple[Now, Moment]:
-        u = start.chance[now.t]
-        memory, features, action = jax.vmap(choose)(arrays, now.memory, now.action, now.seen, u, wanted)
-        episode, (seen, reward, terminated, truncated) = jax.vmap(advance, (0, None, 0, 0))(
-            start.keys, now.t, now.episode, action
+    def step(state: RolloutState, wanted: Bool[Array, "run"]) -> tuple[RolloutState, StepRecord]:
+        u = start.chance[state.t]
+        memory, features, action = jax.vmap(choose)(arrays, state.memory, state.action, state.observation, u, wanted)
+        episode, (observation, reward, terminated, truncated) = jax.vmap(advance, (0, None, 0, 0))(
+            start.keys, state.t, state.episode, action
         )
-        moment = Moment(seen, episode.state, action, jnp.where(now.alive, reward, 0.0), features)
-        lengths, cut = now.lengths + now.alive, jnp.where(now.alive, truncated, now.truncated)
-        alive = now.alive & ~terminated & ~truncated
-        return Now(now.t + 1, memory, action, seen, episode, alive, lengths, cut), moment
+        record = StepRecord(observation, episode.state, action, jnp.where(state.alive, reward, 0.0), features)
+        lengths, cut = state.lengths + state.alive, jnp.where(state.alive, truncated, state.truncated)
+        alive = state.alive & ~terminated & ~truncated
+        return RolloutState(state.t + 1, memory, action, observation, episode, alive, lengths, cut), record
 
-    def steps(loop: tuple[Now, Moment]) -> tuple[Now, Moment]:
-        now, tape = loop
-        t, moments, wanted = now.t, [], jnp.any(now.alive, axis=1)
+    def steps(loop: tuple[RolloutState, StepRecord]) -> tuple[RolloutState, StepRecord]:
+        state, tape = loop
+        t, records, wanted = state.t, [], jnp.any(state.alive, axis=1)
         for _ in range(STEPS_PER_QUESTION):
-            now, moment = step(now, wanted)
-            moments.append(moment)
-        return now, _written(tape, moments, t)
+            state, record = step(state, wanted)
+            records.append(record)
+        return state, _write_records(tape, records, t)
 
     nothing, none = jnp.zeros((runs, episodes)), policy.none(runs, episodes)
     features = jnp.zeros((runs, episodes, static.history.memory.size))
-    tape = _empty_tape(horizon, Moment(start.seen, start.episode.state, none, nothing, features))
+    tape = _empty_tape(horizon, StepRecord(start.observation, start.episode.state, none, nothing, features))
     memory = jax.vmap(lambda arrays: eqx.combine(arrays, static).history.memory.initial(episodes))(arrays)
     alive = jnp.broadcast_to(active[:, None], (runs, episodes))
     lengths, truncated = nothing.astype(jnp.int32), nothing.astype(bool)
-    now = Now(jnp.int32(0), memory, none, start.seen, start.episode, alive, lengths, truncated)
-    now, tape = jax.lax.while_loop(lambda loop: jnp.any(loop[0].alive), steps, (now, tape))
-    return Episodes(*tape, lengths=now.lengths, truncated=now.truncated)
+    state = RolloutState(jnp.int32(0), memory, none, start.observation, start.episode, alive, lengths, truncated)
+    state, tape = jax.lax.while_loop(lambda loop: jnp.any(loop[0].alive), steps, (state, tape))
+    return Episodes(*tape, lengths=state.lengths, truncated=state.truncated)
 
 
-def _empty_tape(horizon: int, first: Moment) -> Moment:
-    """Room for all moments, time first; what was seen and true before the first action stands in it already."""
+def _empty_tape(horizon: int, first: StepRecord) -> StepRecord:
+    """Room for all records, time first; the first observations and states stand in it already."""
     rows = tape_length(horizon)
 
     def room(leaf: Array) -> Array:
@@ -180,7 +182,7 @@ def _empty_tape(horizon: int, first: Moment) -> Moment:
     def room_from(leaf: Array) -> Array:
         return jnp.concatenate([leaf[None], room(leaf)])
 
-    return Moment(
+    return StepRecord(
         observations=jax.tree.map(room_from, first.observations),
         states=jax.tree.map(room_from, first.states),
         actions=room(first.actions),
@@ -189,14 +191,14 @@ def _empty_tape(horizon: int, first: Moment) -> Moment:
     )
 
 
-def _written(tape: Moment, moments: list[Moment], start: Int[Array, ""]) -> Moment:
-    """The tape with the moments from time `start` on. Written together: on an accelerator each write is a kernel."""
+def _write_records(tape: StepRecord, records: list[StepRecord], start: Int[Array, ""]) -> StepRecord:
+    """The tape with the records from time `start` on. Written together: on an accelerator each write is a kernel."""
 
     def write(buffers: Any, values: Any, at: Array) -> Any:
         return jax.tree.map(
             lambda buffer, value: jax.lax.dynamic_update_slice_in_dim(buffer, value, at, 0), buffers, values
         )
 
-    together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *moments)
-    first = Moment(start + 1, start + 1, start, start, start)
-    return Moment(*[write(*part) for part in zip(tape, together, first, strict=True)])
+    together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records)
+    first = StepRecord(start + 1, start + 1, start, start, start)
+    return StepRecord(*[write(*part) for part in zip(tape, together, first, strict=True)])

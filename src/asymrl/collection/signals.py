@@ -205,9 +205,9 @@ class JointSignal(CriticSignal):
         self, key: Any, carry: Any, first: Any, before: Any, observations: Any, states: Any, times: Any
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         episodes = first, before, observations, states, times
-        told = [part.follow(key, held, *episodes) for part, held in zip(self.parts, carry, strict=True)]
-        values = {name: value for name, (_, value) in zip(self.names, told, strict=True)}
-        return tuple(held for held, _ in told), values
+        followed = [part.follow(key, own, *episodes) for part, own in zip(self.parts, carry, strict=True)]
+        values = {name: value for name, (_, value) in zip(self.names, followed, strict=True)}
+        return tuple(own for own, _ in followed), values
 
 
 def critic_signal(env: World, settings: Settings) -> CriticSignal:
@@ -217,7 +217,7 @@ def critic_signal(env: World, settings: Settings) -> CriticSignal:
         ValueError: if the world cannot tell it; the message lists what it can.
     """
     names = critic_names(env, settings)
-    parts = tuple(_named(env, settings, name) for name in names)
+    parts = tuple(_signal_named(env, settings, name) for name in names)
     return parts[0] if len(parts) == 1 else JointSignal(names, parts)
 
 
@@ -258,7 +258,7 @@ def follow_twice(
     return after, values, signal.follow(jax.random.fold_in(key, OTHER_DRAW), carry, *steps)[1]
 
 
-def _named(env: World, settings: Settings, name: str) -> CriticSignal:
+def _signal_named(env: World, settings: Settings, name: str) -> CriticSignal:
     if name == TIME:
         return TimeSignal(settings.horizon)
     if name not in (BELIEF, SAMPLED_STATE):

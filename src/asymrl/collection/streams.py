@@ -97,22 +97,24 @@ def act_in_streams(env: World, actor: Actor, streams: Streams, key: PRNGKeyArray
     ready, policy, count = actor.prepared(), actor.distribution, streams.returns.shape[0]
     none, nothing = policy.none(count), jnp.zeros(count)
 
-    def step(now: Streams, at: tuple[Array, Array]) -> tuple[Streams, tuple[Piece, Array]]:
+    def step(state: Streams, at: tuple[Array, Array]) -> tuple[Streams, tuple[Piece, Array]]:
         t, chance = at
-        first = now.episode.t == 0
-        memory, parameters = ready.step_from(now.carries.actor, first, now.before, now.observation)
+        first = state.episode.t == 0
+        memory, parameters = ready.step_from(state.carries.actor, first, state.before, state.observation)
         action = policy.choose(parameters, chance)
         keys = jax.vmap(lambda n: jax.random.fold_in(jax.random.fold_in(step_key, t), n))(jnp.arange(count))
-        episode, observation, ended, after = jax.vmap(env.advance_or_begin)(keys, now.episode, policy.to_world(action))
-        returns = now.returns + after.reward
-        moment = Piece(
+        episode, observation, ended, after = jax.vmap(env.advance_or_begin)(
+            keys, state.episode, policy.to_world(action)
+        )
+        returns = state.returns + after.reward
+        step_piece = Piece(
             first=first,
-            times=now.episode.t,
-            before=now.before,
-            observations=now.observation,
-            states=now.episode.state,
+            times=state.episode.t,
+            before=state.before,
+            observations=state.observation,
+            states=state.episode.state,
             actions=action,
-            log_chosen=nothing,  # found for all steps at once, below
+            log_chosen=nothing,  # computed for all steps at once, below
             rewards=after.reward,
             terminated=after.terminated,
             truncated=after.truncated,
@@ -123,12 +125,12 @@ def act_in_streams(env: World, actor: Actor, streams: Streams, key: PRNGKeyArray
         )
         done = after.done
         before = jnp.where(done.reshape(-1, *[1] * (none.ndim - 1)), none, action)
-        carries = now.carries._replace(actor=memory)
-        now = Streams(episode, observation, before, jnp.where(done, 0.0, returns), carries)
-        return now, (moment, parameters)
+        carries = state.carries._replace(actor=memory)
+        state = Streams(episode, observation, before, jnp.where(done, 0.0, returns), carries)
+        return state, (step_piece, parameters)
 
-    moments = (jnp.arange(steps), policy.chance(chance_key, (steps, count)))
-    streams, (piece, parameters) = jax.lax.scan(step, streams, moments, unroll=2)
+    inputs = (jnp.arange(steps), policy.chance(chance_key, (steps, count)))
+    streams, (piece, parameters) = jax.lax.scan(step, streams, inputs, unroll=2)
     return streams, piece._replace(log_chosen=policy.log_probability(parameters, piece.actions))
 
 
@@ -160,7 +162,7 @@ def whole_episodes(actor: Actor, episodes: Episodes, length: int) -> Piece:
     )
 
 
-def told_along(signal: CriticSignal, key: PRNGKeyArray, carry: Any, piece: Piece) -> tuple[Any, Any, Any]:
+def follow_signal(signal: CriticSignal, key: PRNGKeyArray, carry: Any, piece: Piece) -> tuple[Any, Any, Any]:
     """What is carried on of the signal, what the critic is told at each step, and what after each action.
 
     The latter is for the value of where an episode was cut off, or of where the piece ends.
@@ -170,19 +172,19 @@ def told_along(signal: CriticSignal, key: PRNGKeyArray, carry: Any, piece: Piece
     never = jnp.zeros_like(piece.first)
     after = (never, piece.actions, piece.next_observations, piece.next_states, piece.times + 1)
     if not jax.tree.leaves(carry):
-        carry, told = signal.follow(key, carry, *now)
-        return carry, told, signal.follow(next_key, carry, *after)[1]
+        carry, values = signal.follow(key, carry, *now)
+        return carry, values, signal.follow(next_key, carry, *after)[1]
 
     def step(carry: Any, at: tuple) -> tuple[Any, tuple[Any, Any]]:
         t, now, after = at
         keys = (jax.random.fold_in(k, t) for k in (key, next_key))
-        carry, told = signal.follow(next(keys), carry, *_one(now))
-        _, next_told = signal.follow(next(keys), carry, *_one(after))
-        return carry, jax.tree.map(lambda leaf: leaf[0], (told, next_told))
+        carry, values = signal.follow(next(keys), carry, *_one(now))
+        _, next_values = signal.follow(next(keys), carry, *_one(after))
+        return carry, jax.tree.map(lambda leaf: leaf[0], (values, next_values))
 
     times = jnp.arange(piece.rewards.shape[0])
-    carry, (told, next_told) = jax.lax.scan(step, carry, (times, now, after))
-    return carry, told, next_told
+    carry, (values, next_values) = jax.lax.scan(step, carry, (times, now, after))
+    return carry, values, next_values
 
 
 def _one(arrays: Any) -> Any:

@@ -22,11 +22,11 @@ from asymrl.stores.wording import plural
 
 if TYPE_CHECKING:
     from asymrl.adapters.surroundings import Surroundings
-    from asymrl.engine.floor import Floor
     from asymrl.engine.monitoring.listeners import Probe
+    from asymrl.engine.scheduler import Scheduler
     from asymrl.engine.workers.thread_workers import Workers
 
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 5.0  # after which one is told what a training that is stopped waits for
 PARTING_SECONDS = 120.0  # that pools have to hand over their states when a training is stopped
 
@@ -121,9 +121,9 @@ class _Driver:
         self.store.make_ready(numbers, self.listener.say)
         stop = StopRequests(lambda which: self.listener.say(_stopping(which)))
         if numbers:
-            floor, workers = self._plan(numbers)  # nothing is trained yet: Ctrl-C ends it as any other program
+            scheduler, workers = self._plan(numbers)  # nothing is trained yet: Ctrl-C ends it as any other program
             with stop:
-                self._train(floor, workers, stop)
+                self._train(scheduler, workers, stop)
         over = self.record.over
         seconds = time.monotonic() - self.begin
         steps = self.record.steps_since(numbers)
@@ -142,10 +142,10 @@ class _Driver:
             steps=steps,
         )
 
-    def _plan(self, numbers: Sequence[int]) -> tuple[Floor, Workers]:
+    def _plan(self, numbers: Sequence[int]) -> tuple[Scheduler, Workers]:
         """The queue of the runs that can be trained, and who will train them."""
-        from asymrl.engine.floor import Floor
         from asymrl.engine.preparation import assignments_of, possible_runs, say_what_fits
+        from asymrl.engine.scheduler import Scheduler
 
         workers = self._workers()
         self.store.checkpoints.layout = workers.layout
@@ -155,56 +155,56 @@ class _Driver:
         lanes_of = lanes_for(workers.platform, self.placement.lanes, workers.places)
         say_what_fits(self.record, possible, workers.plan, lanes_of)
         is_cpu = workers.platform == "cpu"
-        floor = Floor(
+        scheduler = Scheduler(
             assignments,
             lanes_of,
             one_pool_per_shape=not is_cpu,
             plan=workers.plan,
             surroundings=self._surroundings(possible),
         )
-        self.record.floor = floor
-        return floor, workers
+        self.record.scheduler = scheduler
+        return scheduler, workers
 
-    def _train(self, floor: Floor, workers: Workers, stop: StopRequests) -> None:
+    def _train(self, scheduler: Scheduler, workers: Workers, stop: StopRequests) -> None:
         try:
-            if floor.is_waiting():
-                workers.start(floor)
-                self._listen(floor, workers, stop)
-                if not floor.is_stopped():
-                    floor.give_up()
+            if scheduler.is_waiting():
+                workers.start(scheduler)
+                self._listen(scheduler, workers, stop)
+                if not scheduler.is_stopped():
+                    scheduler.give_up()
         finally:
-            floor.stop()
+            scheduler.stop()
             workers.end()
-        self._drain(floor)
+        self._drain(scheduler)
         self.record.show(now=True)
         # The tables say which runs are over, so they come after the states.
         self.record.write(now=True)
 
-    def _listen(self, floor: Floor, workers: Workers, stop: StopRequests) -> None:
+    def _listen(self, scheduler: Scheduler, workers: Workers, stop: StopRequests) -> None:
         """Writes and shows what the pools report, until nothing is left to do or somebody wants to stop."""
         stopped_at, is_said = None, False
         while workers.is_alive():
             if stop.received is not None or self._is_out_of_time():
-                floor.stop()
+                scheduler.stop()
                 stopped_at = stopped_at or time.monotonic()
                 waited = time.monotonic() - stopped_at
-                if not floor.holds_runs() or waited > PARTING_SECONDS:
+                if not scheduler.holds_runs() or waited > PARTING_SECONDS:
                     return
                 if waited > PATIENCE_SECONDS and not is_said:
-                    self.listener.say(_waiting(floor.held_runs()))
+                    self.listener.say(_waiting(scheduler.held_runs()))
                     is_said = True
             try:
-                told = floor.events.get(timeout=LOOK_SECONDS)
+                pool_event = scheduler.events.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 self.record.show()
             else:
-                self.record.handle(told)
-                floor.handled(told)
+                self.record.handle(pool_event)
+                scheduler.handled(pool_event)
             self.record.write()
 
-    def _drain(self, floor: Floor) -> None:
-        while not floor.events.empty():
-            self.record.handle(floor.events.get())
+    def _drain(self, scheduler: Scheduler) -> None:
+        while not scheduler.events.empty():
+            self.record.handle(scheduler.events.get())
 
     def _workers(self) -> Workers:
         how = self.placement

@@ -69,14 +69,21 @@ class Lane:
     probe_values: list[np.ndarray] = field(default_factory=list)
 
     @classmethod
-    def of(cls, given: Assignment) -> Lane:
-        if given.saved is None:
-            return cls(given.number, given.run, probe=given.probe)
-        extras = given.saved.extras()
+    def of(cls, assignment: Assignment) -> Lane:
+        if assignment.saved is None:
+            return cls(assignment.number, assignment.run, probe=assignment.probe)
+        extras = assignment.saved.extras()
         times = extras.get("probe_timesteps", np.zeros((1, 0), np.int32))[0]
         points = int((times >= 0).sum())
         values = list(extras["probe_values"][0, :points]) if points else []
-        return cls(given.number, given.run, given.saved.seconds[0], given.probe, list(times[:points]), values)
+        return cls(
+            assignment.number,
+            assignment.run,
+            assignment.saved.seconds[0],
+            assignment.probe,
+            list(times[:points]),
+            values,
+        )
 
     def is_probe_due(self, timesteps: int) -> bool:
         return self.probe is not None and timesteps >= self.next_probe()

@@ -14,8 +14,8 @@ from asymrl.stores.tables import TRAINING
 CHECKPOINTS_SHARE = 0.05  # of the time of a pool may be spent on copying its states
 
 
-class Work(Protocol):
-    """Who feeds a pool, and wants to know how it goes."""
+class RunSource(Protocol):
+    """Where a pool takes its runs from, and reports to."""
 
     def take(self, count: int) -> list[Assignment]:
         """At most so many further runs of the pool's shape."""
@@ -30,60 +30,63 @@ class Work(Protocol):
         ...
 
 
-class Turns(Protocol):
-    """Who lets runs take turns, where pools have one lane each."""
+class TurnTaking(Protocol):
+    """How runs take turns, where pools have one lane each."""
 
-    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
+    def should_yield(self, seconds_left: float, seconds_per_step: float) -> bool:
         """Whether a run that waits needs longer than the one in the pool, which needs so long."""
         ...
 
-    def put_back(self) -> None:
+    def requeue(self) -> None:
         """The runs of the pool wait again, as they were last saved."""
         ...
 
 
-def train_pool(pool: Pool, work: Work, pace: Pace, turns: Turns | None = None) -> None:
-    """Trains runs from `work` until there are none, or until it is stopped; then what is in the lanes is saved.
+def train_pool(pool: Pool, source: RunSource, pace: Pace, turns: TurnTaking | None = None) -> None:
+    """Trains runs from `source` until there are none, or until it is stopped; then what is in the lanes is saved.
 
     With `turns`, the run of a pool with one lane steps aside for one that needs longer.
     """
     saved_at, saving = time.monotonic(), 0.0
-    while not work.is_stopped():
-        if pool.free and (given := work.take(pool.free)):
-            pool.admit(given)
+    while not source.is_stopped():
+        if pool.free and (assignments := source.take(pool.free)):
+            pool.admit(assignments)
         for each in pool.failed():
-            work.report(each)
+            source.report(each)
         if pool.is_empty:
             return
         took, is_queue_empty = 0.0, pool.free > 0
         if any(result.status == TRAINING for result in pool.results().values()):
             took = pool.advance()
         for each in pool.failed():
-            work.report(each if pace.checkpoint_seconds is not None else each._replace(saved=None))
-        retired = list(pool.retire(with_states=pace.keep_states, unwanted=work.unwanted()))
-        work.report(Advanced(pool.results()))
+            source.report(each if pace.checkpoint_seconds is not None else each._replace(saved=None))
+        retired = list(pool.retire(with_states=pace.keep_states, unwanted=source.unwanted()))
+        source.report(Advanced(pool.results()))
         for each in retired:
-            work.report(each)
+            source.report(each)
         now = time.monotonic()
         if pace.checkpoint_seconds is not None and now - saved_at >= max(pace.checkpoint_seconds, saving):
-            if (saved := pool.saved()) is not None:
-                work.report(Checkpointed(saved))
+            _report_states(pool, source)
             saved_at = time.monotonic()
             saving = (saved_at - now) / CHECKPOINTS_SHARE
         if is_queue_empty and took and not pool.is_empty:
             pool.narrow(took)
         if turns and pace.checkpoint_seconds is not None and took and _is_shorter(pool, turns, took):
             # All runs should end together: on a core, the last one alone would leave the others idle.
-            if (saved := pool.saved()) is not None:
-                work.report(Checkpointed(saved))
+            _report_states(pool, source)
             pool.clear()
-            turns.put_back()
-    if pace.checkpoint_seconds is not None and (saved := pool.saved()) is not None:
-        work.report(Checkpointed(saved))
+            turns.requeue()
+    if pace.checkpoint_seconds is not None:
+        _report_states(pool, source)
 
 
-def _is_shorter(pool: Pool, turns: Turns, took: float) -> bool:
+def _report_states(pool: Pool, source: RunSource) -> None:
+    if (saved := pool.saved()) is not None:
+        source.report(Checkpointed(saved))
+
+
+def _is_shorter(pool: Pool, turns: TurnTaking, took: float) -> bool:
     """Whether the run of a pool with one lane will be over before one that waits."""
     if not pool.is_single or pool.is_empty or not pool.is_timed:
         return False
-    return turns.should_step_aside(pool.seconds_left(took), pool.seconds_per_step(took))
+    return turns.should_yield(pool.seconds_left(took), pool.seconds_per_step(took))

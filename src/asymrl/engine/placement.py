@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from asymrl.settings import Settings
 
 if TYPE_CHECKING:
-    from asymrl.engine.floor import LanesOf
+    from asymrl.engine.scheduler import LanesOf
 
 from dataclasses import dataclass
 from typing import Literal

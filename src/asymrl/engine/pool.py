@@ -85,12 +85,12 @@ class Pool:
         assert self._states is not None
         self.snapshot = Snapshot.of(self._states)
 
-    def _refuses(self, given: Assignment) -> bool:
+    def _refuses(self, assignment: Assignment) -> bool:
         """Whether the saved state of a run does not fit its settings; `failed` says so."""
-        assert given.saved is not None
-        if problem := saved_problem(self.program, given.saved):
+        assert assignment.saved is not None
+        if problem := saved_problem(self.program, assignment.saved):
             reason = f"its saved state does not fit its settings: {problem}"
-            self._failed.append(Failed(given.number, reason, None))
+            self._failed.append(Failed(assignment.number, reason, None))
         return problem is not None
 
     def _put(self, states: RunState, assignments: Sequence[Assignment], lanes: list[int]) -> None:
@@ -106,8 +106,8 @@ class Pool:
             rows = np.full(there, len(self.lanes), np.int32)  # beyond the last lane: dropped
             rows[: len(lanes)] = lanes
             self._states = eqx.combine(scatter(eqx.filter(self._states, eqx.is_array), arrays, rows), static)
-        for lane, given in zip(lanes, assignments, strict=True):
-            self.lanes[lane] = Lane.of(given)
+        for lane, assignment in zip(lanes, assignments, strict=True):
+            self.lanes[lane] = Lane.of(assignment)
 
     def _lane_numbers(self) -> Numbers:
         """The numbers of each lane; a lane without a run has no steps to train."""
@@ -127,7 +127,7 @@ class Pool:
         assert self._numbers is not None
         assert self.snapshot is not None
         self._measure_probes()
-        updates, before, begin = self._updates_now(), self.snapshot, time.monotonic()
+        updates, previous, begin = self._updates_now(), self.snapshot, time.monotonic()
         try:
             self._states = self._trainer.train(self._states, self._numbers, updates)
         except LaneError as failure:
@@ -140,8 +140,8 @@ class Pool:
         for lane in filter(None, self.lanes):
             lane.seconds += took
         # A run that ends makes fewer updates than were asked for, and says nothing about a longer call.
-        done = max(1, int((self.snapshot.updates - before.updates).max()))
-        self._gained = np.maximum(self.snapshot.timesteps - before.timesteps, 0) / done
+        done = max(1, int((self.snapshot.updates - previous.updates).max()))
+        self._gained = np.maximum(self.snapshot.timesteps - previous.timesteps, 0) / done
         self._calls, self._last_updates = self._calls + 1, done
         if self._calls > 1:  # the first call says little
             factor = np.clip(self._call_seconds / max(took, 1e-6), 0.25, 16.0)

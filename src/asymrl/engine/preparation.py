@@ -15,8 +15,8 @@ from asymrl.stores.wording import plural, size_text
 from asymrl.worlds.stepped_world import UserCodeError
 
 if TYPE_CHECKING:
-    from asymrl.engine.floor import LanesOf
     from asymrl.engine.memory_plan import MemoryPlan
+    from asymrl.engine.scheduler import LanesOf
     from asymrl.stores.checkpoints.saved_runs import DeviceLayout
 
 
@@ -56,10 +56,10 @@ def assignments_of(record: TrainingRecord, numbers: Sequence[int]) -> list[Assig
             assignments[number] = assignments[number]._replace(saved=one)
             record.steps_before[number] = int(one.arrays["timesteps"][0])
             points = int(min(one.arrays["logged"][0], one.arrays["curve"].shape[1]))
-            record.points_told[number] = points
+            record.points_reported[number] = points
     for number in numbers:
         if number not in record.steps_before:
-            record.points_told[number] = 0
+            record.points_reported[number] = 0
     _say_what_differs(record, layouts)
     _begin_again(record, [number for number in numbers if number not in record.steps_before])
     return list(assignments.values())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from asymrl.engine.events import Advanced, Broken, Checkpointed, Failed, Noted, Opened, Retired, Stopped
 from asymrl.engine.monitoring.listeners import Listener, StopRuns
-from asymrl.engine.monitoring.progress import BROKEN, Clock, Compilations, Progress
+from asymrl.engine.monitoring.progress import BROKEN, Compilations, Progress, SpeedMeter
 from asymrl.engine.placement import Pace
 from asymrl.stores.runs import full_label, label
 from asymrl.stores.store import Store
@@ -16,8 +16,8 @@ from asymrl.stores.tables import FAILED, STOPPED, RunResult
 from asymrl.stores.wording import first_line
 
 if TYPE_CHECKING:
-    from asymrl.engine.floor import Floor, Told
     from asymrl.engine.monitoring.listeners import Probe
+    from asymrl.engine.scheduler import PoolEvent, Scheduler
 
 WRITING_SHARE = 0.05  # of the time may be spent on writing tables
 
@@ -32,11 +32,11 @@ class TrainingRecord:
         self.training: dict[str, frozenset[int]] = {}  # the runs in the lanes of each pool
         self.broken: dict[int, str] = {}
         self.compilations = Compilations()
-        self.points_told = {n: len(r.curve) for n, r in self.results.items() if r.curve is not None}
+        self.points_reported = {n: len(r.curve) for n, r in self.results.items() if r.curve is not None}
         self.is_changed, self.written_at, self.writing = False, -float("inf"), 0.0
-        self.clock, self.shown_at = Clock(), -float("inf")
+        self.speed_meter, self.shown_at = SpeedMeter(), -float("inf")
         self.is_listener_broken = False
-        self.floor: Floor | None = None
+        self.scheduler: Scheduler | None = None
         """Where runs are stopped when a listener asks for it; there once something is trained."""
 
     @property
@@ -48,40 +48,40 @@ class TrainingRecord:
         """Steps that these runs were trained since the training began."""
         return sum(self.results[n].timesteps - self.steps_before.get(n, 0) for n in numbers if n in self.results)
 
-    def handle(self, told: Told) -> None:
+    def handle(self, pool_event: PoolEvent) -> None:
         """Writes and shows what happened."""
-        match told.event:
+        match pool_event.event:
             case Opened(shape, lanes):
-                self.compilations.begin(told.pool, shape, time.monotonic())
+                self.compilations.begin(pool_event.pool, shape, time.monotonic())
                 self.listener.compiling(shape, lanes)
                 self.show(now=True)
             case Advanced(results):
-                self.compilations.end(told.pool)
-                self.training[told.pool] = frozenset(results)
-                self._take_in(results)
+                self.compilations.end(pool_event.pool)
+                self.training[pool_event.pool] = frozenset(results)
+                self._update_results(results)
             case Retired(number, result, saved):
                 if saved is not None:
                     self.store.save(saved, "over")
-                self._take_in({number: result})
+                self._update_results({number: result})
                 if result.status == FAILED:
                     self.listener.say(f"{self._label(number)} stopped: {result.failure}")
             case Stopped(numbers):
                 for number in numbers:
-                    self._take_in({number: self.results.get(number, RunResult())._replace(status=STOPPED)})
+                    self._update_results({number: self.results.get(number, RunResult())._replace(status=STOPPED)})
             case Checkpointed(saved):
-                self.store.save(saved, told.pool)
+                self.store.save(saved, pool_event.pool)
             case Failed(number, reason, saved):
                 if saved is not None:
                     self.store.save(saved, "failed")
                 self.break_runs([number], reason)
                 self.listener.say(f"{self._label(number)} failed: {first_line(reason)}")
             case Broken(numbers, reason):
-                self.compilations.end(told.pool)
-                self._forget(told.pool)
+                self.compilations.end(pool_event.pool)
+                self._forget(pool_event.pool)
                 self.break_runs(numbers, reason)
                 self.listener.say(f"{self.labels(numbers)} failed: {first_line(reason)}")
             case Noted(message):
-                self._forget(told.pool)
+                self._forget(pool_event.pool)
                 self.listener.say(message)
         self.show()
 
@@ -90,11 +90,11 @@ class TrainingRecord:
         self.training.pop(pool, None)
         self.compilations.end(pool)
 
-    def _take_in(self, results: Mapping[int, RunResult]) -> None:
+    def _update_results(self, results: Mapping[int, RunResult]) -> None:
         self.results.update(results)
         for number, result in results.items():
             count = 0 if result.curve is None else len(result.curve)
-            if count != self.points_told.get(number, 0) or result.is_over:
+            if count != self.points_reported.get(number, 0) or result.is_over:
                 self.is_changed = True
 
     def break_runs(self, numbers: Sequence[int], reason: str) -> None:
@@ -115,20 +115,20 @@ class TrainingRecord:
         self.store.write_tables(self.results, columns)
         self.is_changed, self.written_at = False, time.monotonic()
         self.writing = self.written_at - begin
-        self._tell_points()
+        self._notify_points()
 
-    def _tell_points(self) -> None:
+    def _notify_points(self) -> None:
         """Passes on the points that the listener has not seen."""
         from asymrl.stores.tables import metrics_table
 
         for number, result in self.results.items():
-            told = self.points_told.get(number, 0)
-            if result.curve is not None and len(result.curve) > told:
-                table = metrics_table({number: self.store.runs[number]}, {number: result.curve[told:]}, ())
-                self._tell(lambda number=number, table=table: self.listener.points(number, table))
-                self.points_told[number] = len(result.curve)
+            reported = self.points_reported.get(number, 0)
+            if result.curve is not None and len(result.curve) > reported:
+                table = metrics_table({number: self.store.runs[number]}, {number: result.curve[reported:]}, ())
+                self._notify(lambda number=number, table=table: self.listener.points(number, table))
+                self.points_reported[number] = len(result.curve)
 
-    def _tell(self, call: Callable[[], None]) -> None:
+    def _notify(self, call: Callable[[], None]) -> None:
         """Calls a listener, which may stop runs.
 
         One that fails, as a tracker without a network, must not end the training; it is mentioned once.
@@ -144,14 +144,14 @@ class TrainingRecord:
 
     def _stop_runs(self, numbers: frozenset[int]) -> None:
         """Somebody wants these runs to end, or without numbers all."""
-        assert self.floor is not None
+        assert self.scheduler is not None
         running = {n for n in range(len(self.store.runs)) if not self.results.get(n, RunResult()).is_over}
         if unknown := sorted(numbers - set(range(len(self.store.runs)))):
             self.listener.say(f"a listener wants to stop run {unknown[0]}, which is not there")
-        new = sorted((numbers & running if numbers else running) - self.floor.unwanted())
+        new = sorted((numbers & running if numbers else running) - self.scheduler.unwanted())
         if new:
             self.listener.say(f"{self.labels(new)} stopped by a listener")
-            self.floor.stop_runs(new)
+            self.scheduler.stop_runs(new)
 
     def show(self, *, now: bool = False) -> None:
         if not now and time.monotonic() - self.shown_at < min(self.pace.refresh_seconds, 1.0):
@@ -160,11 +160,11 @@ class TrainingRecord:
         training = frozenset().union(*self.training.values())
         compilations = self.compilations.at(self.shown_at)
         progress = Progress(self.store.runs, self.results, training, self.broken, None, compilations)
-        if training or self.clock.looks:
-            self.clock.look(self.shown_at, progress.trained)
-            progress = progress._replace(speed=self.clock.steps_per_second())
-        if self.clock.looks or progress.compilations:
-            self._tell(lambda: self.listener.progress(progress))
+        if training or self.speed_meter.samples:
+            self.speed_meter.add(self.shown_at, progress.trained)
+            progress = progress._replace(speed=self.speed_meter.steps_per_second())
+        if self.speed_meter.samples or progress.compilations:
+            self._notify(lambda: self.listener.progress(progress))
 
     def _label(self, number: int) -> str:
         run = self.store.runs[number]

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.collection.episodes import Episodes, Lesson, lesson
+from asymrl.collection.episodes import Episodes, TrainingBatch, training_batch
 from asymrl.collection.rollout import roll_out
 from asymrl.collection.signals import signal_keys
 from asymrl.learning.curve import Losses, count, evaluate_if_due, write_point
@@ -26,11 +26,11 @@ from asymrl.learning.returns import add_bootstrap, estimate
 from asymrl.learning.rounds import Rounds, collect_rounds, fold_rounds, over_rounds, roll_out_rounds, round_keys
 from asymrl.learning.running_statistics import (
     Statistics,
-    informed,
-    measured,
     new_statistics,
     scaled_by,
     scaled_episodes,
+    with_episodes,
+    with_input_statistics,
 )
 from asymrl.learning.schedules import negentropy_weight
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
@@ -134,7 +134,7 @@ def learn(
         return over_runs(one, settings.horizon, episodes, active, models, (*others, keys))
 
     def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers, key: Any) -> Any:
-        data = lesson(env, settings, episodes, length, key)
+        data = training_batch(env, settings, episodes, length, key)
         return critic_gradient(critic, target, data, settings, numbers)
 
     critic_loss, gradient = mean_over(towards_target, (runs.critic, runs.target), numbers)
@@ -146,7 +146,7 @@ def learn(
     def along_policy(
         length: int, actor: Any, critic: Any, episodes: Episodes, numbers: Numbers, weight: Any, key: Any
     ) -> Any:
-        data = lesson(env, settings, episodes, length, key)
+        data = training_batch(env, settings, episodes, length, key)
         return actor_gradient(actor, critic, data, weight, settings, numbers)
 
     (policy_loss, negentropy), gradient = mean_over(along_policy, (runs.actor, critic), numbers, weights)
@@ -196,18 +196,20 @@ def with_statistics(
     read = runs.actor, runs.critic
     if isinstance(episodes, Rounds):
         statistics = fold_rounds(
-            lambda held, played, wanted, r: measured(env, settings, held, *read, played, wanted, round_keys(keys, r)),
+            lambda held, played, wanted, r: with_episodes(
+                env, settings, held, *read, played, wanted, round_keys(keys, r)
+            ),
             episodes,
             runs.statistics,
         )
     else:
-        statistics = measured(env, settings, runs.statistics, *read, episodes, active, keys)
-    networks = [informed(network, statistics) for network in (runs.actor, runs.critic, runs.target)]
+        statistics = with_episodes(env, settings, runs.statistics, *read, episodes, active, keys)
+    networks = [with_input_statistics(network, statistics) for network in (runs.actor, runs.critic, runs.target)]
     return eqx.tree_at(lambda r: (r.statistics, r.actor, r.critic, r.target), runs, (statistics, *networks))
 
 
 def critic_gradient(
-    critic: Critic, target: Critic, data: Lesson, settings: A2CSettings, numbers: Numbers
+    critic: Critic, target: Critic, data: TrainingBatch, settings: A2CSettings, numbers: Numbers
 ) -> tuple[Float[Array, ""], Critic]:
     """Loss and gradient of the critic, towards the estimates of Q that the target critic gives."""
     _, targets = values_and_estimates(target, data, settings, numbers)
@@ -220,7 +222,7 @@ def critic_gradient(
 
 
 def actor_gradient(
-    actor: Actor, critic: Critic, data: Lesson, weight: Float[Array, ""], settings: A2CSettings, numbers: Numbers
+    actor: Actor, critic: Critic, data: TrainingBatch, weight: Float[Array, ""], settings: A2CSettings, numbers: Numbers
 ) -> tuple[tuple[Float[Array, ""], Float[Array, ""]], Actor]:
     """Policy loss, negative entropy, and the gradient of their weighted sum; the critic gives the advantages."""
     values, q = values_and_estimates(critic, data, settings, numbers)
@@ -242,7 +244,7 @@ def actor_gradient(
 
 
 def values_and_estimates(
-    critic: Critic, data: Lesson, settings: A2CSettings, numbers: Numbers
+    critic: Critic, data: TrainingBatch, settings: A2CSettings, numbers: Numbers
 ) -> tuple[Float[Array, "time episode"], Float[Array, "time episode"]]:
     """V and the estimate of Q, both zero after the end. With V(h), V(s) or V(h, s), Q - V is the paper's delta."""
     values, ahead = values_and_bootstraps(critic, data)
@@ -257,7 +259,7 @@ def values_and_estimates(
 
 
 def values_and_bootstraps(
-    critic: Critic, data: Lesson
+    critic: Critic, data: TrainingBatch
 ) -> tuple[Float[Array, "time episode"], Float[Array, "time episode"]]:
     """V at each step as the value there, and as a bootstrap of the steps before: the same but for independent draws."""
     if data.bootstrap_signal is None:

@@ -21,7 +21,7 @@ States = TypeVar("States", bound=RunState)
 
 
 class Losses(NamedTuple):
-    """What a gradient step of each run found."""
+    """The losses and gradient norms of a gradient step of each run."""
 
     critic_loss: Float[Array, "run"]
     policy_loss: Float[Array, "run"]
@@ -131,7 +131,7 @@ def evaluate_if_due(
         episodes = roll_out(
             env,
             runs.actor,
-            apart(keys),
+            evaluation_keys(keys),
             due,
             episodes=settings.evaluation_episodes,
             greedy=settings.evaluation_greedy,
@@ -141,6 +141,6 @@ def evaluate_if_due(
     return jax.lax.cond(jnp.any(due), evaluate, lambda: nothing)
 
 
-def apart(keys: PRNGKeyArray) -> PRNGKeyArray:
+def evaluation_keys(keys: PRNGKeyArray) -> PRNGKeyArray:
     """Keys for evaluation. The training episodes of an update use small numbers to tell their keys apart."""
     return jax.vmap(lambda key: jax.random.fold_in(key, 1_000_000))(keys)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.collection.episodes import RUN_AXIS, Episodes, lesson
+from asymrl.collection.episodes import RUN_AXIS, Episodes, training_batch
 from asymrl.collection.replay import Replay, ReplayLayout
 from asymrl.collection.rollout import roll_out
 from asymrl.collection.signals import critic_signal, needs_state, signal_keys
@@ -26,7 +26,7 @@ from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, new_adam
 from asymrl.learning.q_losses import variant_of
 from asymrl.learning.q_networks import QAdams, QNetworks, descend_both, q_gradient
-from asymrl.learning.running_statistics import Statistics, informed, measured, new_statistics
+from asymrl.learning.running_statistics import Statistics, new_statistics, with_episodes, with_input_statistics
 from asymrl.learning.schedules import scheduled
 from asymrl.learning.state import RunState, architecture_of, counters, is_active, is_due, keys_of
 from asymrl.learning.targets import follow
@@ -63,13 +63,13 @@ def new_run(env: World, settings: DQNSettings, seed: Int[Array, ""] | int) -> DQ
     """A run before its first update. Everything random in it comes from the seed."""
     actor_key, critic_key, train_key = jax.random.split(jax.random.key(seed), 3)
     networks = new_q_networks(env, settings, actor_key, critic_key)
-    apart = None if settings.shared_memory else networks.privileged
+    separate = None if settings.shared_memory else networks.privileged
     return DQNState(
         actor=networks.history,
         critic=networks.privileged,
         target=jax.tree.map(lambda x: x, networks),
-        actor_adam=new_adam(networks if apart is None else networks.history),
-        critic_adam=None if apart is None else new_adam(apart),
+        actor_adam=new_adam(networks if separate is None else networks.history),
+        critic_adam=None if separate is None else new_adam(separate),
         replay=layout_of(env, settings).empty(),
         next_target=jnp.int32(0),
         statistics=new_statistics(settings, networks.history, networks.privileged),
@@ -80,15 +80,15 @@ def new_run(env: World, settings: DQNSettings, seed: Int[Array, ""] | int) -> DQ
 
 def new_q_networks(env: World, settings: DQNSettings, actor_key: PRNGKeyArray, critic_key: PRNGKeyArray) -> QNetworks:
     """Q(h, a), and what the method's privileged network reads."""
-    shape, horizon, seen = architecture_of(settings), settings.horizon + 1, actor_space(env, settings.actor_sees)
-    if isinstance(seen, Discrete) and not settings.shared_memory:
+    shape, horizon, observed = architecture_of(settings), settings.horizon + 1, actor_space(env, settings.actor_sees)
+    if isinstance(observed, Discrete) and not settings.shared_memory:
         # The authors' version with separate networks trains the features of the symbol that says nothing.
-        seen = replace(seen, blank=False)
+        observed = replace(observed, blank=False)
     policy = greedy_over(env.action_space)
-    actor = Actor(actor_key, env.action_space, seen, shape, horizon, policy)
+    actor = Actor(actor_key, env.action_space, observed, shape, horizon, policy)
     if "s" not in settings.how.reads:
         return QNetworks(actor, None)
-    spaces = (env.action_space, seen, critic_signal(env, settings).space)
+    spaces = (env.action_space, observed, critic_signal(env, settings).space)
     return QNetworks(actor, Critic(critic_key, *spaces, settings.how.reads, shape, horizon, policy.n))
 
 
@@ -159,10 +159,10 @@ def keep(
 ) -> DQNState:
     """Counts the episodes, puts them into the replay, and notes how many steps they allow to learn from."""
     replay = jax.vmap(layout_of(env, settings).add, (0, RUN_AXIS, 0))(runs.replay, episodes, active)
-    before = jnp.maximum(runs.timesteps - numbers.prefill, 0)
+    steps_before = jnp.maximum(runs.timesteps - numbers.prefill, 0)
     runs = count(runs, episodes, active)
-    after = jnp.maximum(runs.timesteps - numbers.prefill, 0)
-    owed = runs.owed + numbers.train_ratio * (after - before)
+    steps_after = jnp.maximum(runs.timesteps - numbers.prefill, 0)
+    owed = runs.owed + numbers.train_ratio * (steps_after - steps_before)
     return eqx.tree_at(lambda r: (r.replay, r.owed), runs, (replay, owed))
 
 
@@ -176,13 +176,13 @@ def with_statistics(
 ) -> DQNState:
     """The runs, whose networks read with statistics that include this episode. The replay holds what was seen."""
     assert runs.statistics is not None
-    statistics = measured(env, settings, runs.statistics, runs.actor, runs.critic, episodes, active, keys)
+    statistics = with_episodes(env, settings, runs.statistics, runs.actor, runs.critic, episodes, active, keys)
 
     def all_of(runs: DQNState) -> list[Any]:
         networks = [runs.actor, runs.critic, runs.target.history, runs.target.privileged]
         return [network for network in networks if network is not None]
 
-    networks = [informed(network, statistics) for network in all_of(runs)]
+    networks = [with_input_statistics(network, statistics) for network in all_of(runs)]
     return eqx.tree_at(lambda r: (r.statistics, *all_of(r)), runs, (statistics, *networks))
 
 
@@ -267,7 +267,7 @@ def gradient_step(
     """
 
     def one(length: int, networks: Any, target: Any, episodes: Episodes, numbers: Numbers, key: Any) -> Any:
-        data = lesson(env, settings, episodes, length, key)
+        data = training_batch(env, settings, episodes, length, key)
         how = {"bootstrap_truncated": settings.bootstrap_truncated, "halved": settings.shared_memory}
         return q_gradient(networks, target, data, variant_of(settings.method), numbers.discount, **how)
 

@@ -34,10 +34,10 @@ from asymrl.learning.optimiser import AdamState, descend, new_adam, norm_of
 from asymrl.learning.ppo_losses import Networks, gradient_of, prepare
 from asymrl.learning.running_statistics import (
     Statistics,
-    informed,
     new_statistics,
     scaled_rewards,
     where_active,
+    with_input_statistics,
     with_readings,
 )
 from asymrl.learning.schedules import negentropy_weight, scheduled
@@ -176,7 +176,9 @@ def learn(
     if statistics is not None:
         read = piece.observations, data.told, piece.valid
         statistics = with_readings(statistics, networks.actor, networks.critic, *read)
-        networks = Networks(informed(networks.actor, statistics), informed(networks.critic, statistics))
+        networks = Networks(
+            with_input_statistics(networks.actor, statistics), with_input_statistics(networks.critic, statistics)
+        )
     if streams is not None:
         streams = streams._replace(carries=carries._replace(actor=streams.carries.actor))
     learned = eqx.tree_at(

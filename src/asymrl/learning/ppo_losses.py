@@ -1,4 +1,4 @@
-"""What PPO learns from: advantages, found once per update, and the losses of a gradient step.
+"""What PPO learns from: advantages, computed once per update, and the losses of a gradient step.
 
 Arrays are `[time, stream, ...]`, of one run.
 """
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from asymrl.collection.signals import CriticSignal
-from asymrl.collection.streams import Carries, Piece, told_along
+from asymrl.collection.streams import Carries, Piece, follow_signal
 from asymrl.learning.losses import clipped_policy_loss, clipped_value_loss
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.returns import gae
@@ -66,16 +66,16 @@ def prepare(
     Also returns what it carries on to the next piece.
     """
     critic, batch = networks.critic, piece.rewards.shape
-    signal_carry, told, next_told = start.signal, None, None
+    signal_carry, signals, next_signals = start.signal, None, None
     if critic.phi_s is not None:
-        signal_carry, told, next_told = told_along(signal, key, start.signal, piece)
+        signal_carry, signals, next_signals = follow_signal(signal, key, start.signal, piece)
     critic_carry, features, next_features = remembered_along(networks, start, piece)
-    values = jnp.where(piece.valid, critic.read(features, told, batch), 0.0)
-    next_values = critic.read(next_features, next_told, batch)
+    values = jnp.where(piece.valid, critic.read(features, signals, batch), 0.0)
+    next_values = critic.read(next_features, next_signals, batch)
     is_same_draw = settings.draws == "shared" or not signal.random
     ahead = values_ahead(values, next_values, piece, settings.bootstrap_truncated, is_same_draw)
     advantages = gae(piece.rewards, values, ahead, piece.ended, numbers.discount, numbers.gae_lambda)
-    data = Data(piece, told, values, jnp.where(piece.valid, advantages, 0.0))
+    data = Data(piece, signals, values, jnp.where(piece.valid, advantages, 0.0))
     return start._replace(critic=critic_carry, signal=signal_carry), data
 
 
@@ -135,8 +135,8 @@ def gradient_of(
     # The choice stands around the gradient: inside it, the backward pass would keep what both sides need.
     arrays, static = eqx.partition(networks, eqx.is_array)
     by_platform = {"cuda": functools.partial(gradient, True), "default": functools.partial(gradient, False)}
-    losses, found = jax.lax.platform_dependent(arrays, **by_platform)
-    return losses, eqx.combine(found, static)
+    losses, gradient_arrays = jax.lax.platform_dependent(arrays, **by_platform)
+    return losses, eqx.combine(gradient_arrays, static)
 
 
 def losses_of(

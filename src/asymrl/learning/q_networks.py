@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Num
 
-from asymrl.collection.episodes import Lesson
+from asymrl.collection.episodes import TrainingBatch
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, descend
 from asymrl.learning.q_losses import Estimates, Variant, estimates, regression
@@ -51,7 +51,7 @@ class QNetworks(eqx.Module):
 def q_gradient(
     networks: QNetworks,
     target: QNetworks,
-    data: Lesson,
+    data: TrainingBatch,
     variant: Variant,
     discount: Float[Array, ""] | float,
     *,
@@ -107,7 +107,7 @@ def descend_both(
 
 def q_targets(
     target: QNetworks,
-    data: Lesson,
+    data: TrainingBatch,
     variant: Variant,
     discount: Float[Array, ""] | float,
     *,
@@ -115,7 +115,7 @@ def q_targets(
 ) -> Estimates:
     """What both networks are trained towards. What follows an episode is worth nothing.
 
-    With `bootstrap_truncated`, an episode that was cut off is worth its last value; the lesson then has one more
+    With `bootstrap_truncated`, an episode that was cut off is worth its last value; the batch then has one more
     observation than actions.
     """
     last = data.lengths + (data.truncated & bootstrap_truncated)

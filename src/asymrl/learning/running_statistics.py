@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from asymrl.collection.episodes import RUN_AXIS, Episodes, lesson
+from asymrl.collection.episodes import RUN_AXIS, Episodes, training_batch
 from asymrl.learning.lengths import over_runs
 from asymrl.learning.returns import discounted_so_far
 from asymrl.models.agent import Actor, Critic
@@ -104,11 +104,11 @@ def with_readings(
     valid: Bool[Array, "_ _"],
 ) -> Statistics:
     """The statistics of one run with what its networks read at some steps, `[time, stream, ...]`."""
-    seen = _added(statistics.observations, actor.history.phi_o, observations, valid)
-    told = statistics.signal
+    observation_moments = _added(statistics.observations, actor.history.phi_o, observations, valid)
+    signal_moments = statistics.signal
     if critic is not None and critic.phi_s is not None:
-        told = _added(told, critic.phi_s, signal, valid)
-    return Statistics(seen, told, statistics.returns, statistics.ongoing)
+        signal_moments = _added(signal_moments, critic.phi_s, signal, valid)
+    return Statistics(observation_moments, signal_moments, statistics.returns, statistics.ongoing)
 
 
 def _added(moments: Moments | None, features: Features, values: Any, valid: Bool[Array, "_ _"]) -> Moments | None:
@@ -117,7 +117,7 @@ def _added(moments: Moments | None, features: Features, values: Any, valid: Bool
     return merged(moments, moments_of(jnp.concatenate(features.measured(values), axis=-1), valid))
 
 
-def measured(
+def with_episodes(
     env: World,
     settings: Settings,
     statistics: Statistics,
@@ -130,9 +130,9 @@ def measured(
     """`with_readings` for whole episodes of all runs; those that are not active stay as they are."""
 
     def one(length: int, statistics: Statistics, actor: Any, critic: Any, episodes: Episodes, key: Any) -> Statistics:
-        data = lesson(env, settings, episodes, length, key)
-        seen, told = jax.tree.map(lambda leaf: leaf[:length], (data.observations, data.signal))
-        return with_readings(statistics, actor, critic, seen, told, data.valid)
+        data = training_batch(env, settings, episodes, length, key)
+        observations, signal = jax.tree.map(lambda leaf: leaf[:length], (data.observations, data.signal))
+        return with_readings(statistics, actor, critic, observations, signal, data.valid)
 
     models = (statistics, actors, critics)
     new = over_runs(one, settings.horizon, episodes, active, models, (keys,))
@@ -148,7 +148,7 @@ def where_active(active: Bool[Array, "run"], new: Any, old: Any) -> Any:
     )
 
 
-def informed(network: Network, statistics: Statistics) -> Network:
+def with_input_statistics(network: Network, statistics: Statistics) -> Network:
     """An actor or a critic that reads with these statistics; of one run, or of several."""
     if statistics.observations is not None and network.history is not None:
         phi_o = normalised_by(network.history.phi_o, statistics.observations)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asymrl.engine.driver import Outcome, train_store
-from asymrl.engine.monitoring.listeners import Everyone, Listener, Silent, StopRuns
+from asymrl.engine.monitoring.listeners import Listener, ListenerGroup, Silent, StopRuns
 from asymrl.engine.placement import Pace, Placement
 from asymrl.settings import Settings, new_settings
 from asymrl.stores.description import is_store
@@ -195,7 +195,7 @@ class SettingsSearch:
             pruning = Pruning(study, batch, of_trial, self.settings({}).log_period)
             only = sorted({number for each in of_trial.values() for number in each})
             outcome = train_store(
-                store, Everyone([listener, pruning]), pace=pace, placement=placement, minutes=minutes, only=only
+                store, ListenerGroup([listener, pruning]), pace=pace, placement=placement, minutes=minutes, only=only
             )
             self._tell(study, batch, store)
             return outcome

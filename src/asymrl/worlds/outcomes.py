@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Float64, Int, PRNGKeyArray
 
-from asymrl.worlds.finite import FiniteWorld, ProbabilityTable
+from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import NOTHING, Pomdp, Rows
+from asymrl.worlds.probability_tables import ProbabilityTable
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, State, Step
 
 

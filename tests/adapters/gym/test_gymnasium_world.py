@@ -104,10 +104,10 @@ def test_without_a_latent_state_a2c_is_trained():
 def test_what_is_collected_is_what_happened(guess: SteppedProgram):
     """Played again by hand from the same seeds, with the same actions."""
     runs = start(guess.world, guess.settings, [3, 4])
-    collector = Collector(guess.world, guess.acting)
+    collector = Collector(guess.world, guess.compiled_actor)
     keys = jax.random.split(jax.random.key(1), 2)
     played = collector.collect(runs.actor, keys, np.array([True, True]), episodes=3)
-    *_, seeds = guess.acting.begin(eqx.filter(runs.actor, eqx.is_array), keys, 3)
+    *_, seeds = guess.compiled_actor.begin(eqx.filter(runs.actor, eqx.is_array), keys, 3)
     for run in range(2):
         for episode in range(3):
             env = Guess()
@@ -137,8 +137,8 @@ def test_episodes_do_not_depend_on_how_training_is_cut_into_pieces(guess: Steppe
 @pytest.mark.slow
 def test_environments_in_processes_give_the_same_episodes(guess: SteppedProgram):
     runs, keys = start(guess.world, guess.settings, [3]), jax.random.key(5)[None]
-    apart = Collector(from_gymnasium(Guess, time_limit=5, stepping="processes"), guess.acting)
-    here = Collector(guess.world, guess.acting)
+    apart = Collector(from_gymnasium(Guess, time_limit=5, stepping="processes"), guess.compiled_actor)
+    here = Collector(guess.world, guess.compiled_actor)
     try:
         played = [each.collect(runs.actor, keys, np.array([True]), episodes=2) for each in (here, apart)]
     finally:
@@ -151,7 +151,7 @@ def test_environments_in_processes_give_the_same_episodes(guess: SteppedProgram)
 def test_the_time_limit_truncates():
     prog = program(Dark, method="a2c")
     runs = start(prog.world, prog.settings, [0])
-    played = Collector(prog.world, prog.acting).collect(
+    played = Collector(prog.world, prog.compiled_actor).collect(
         runs.actor, jax.random.key(0)[None], np.array([True]), episodes=8
     )
     assert np.all(played.truncated)
@@ -206,7 +206,7 @@ def test_a_vector_of_actions_is_learned():
                      entropy_weight=0.01, time_limit=1, memory_size=4)  # fmt: skip
     prog = SteppedProgram(given.shape(), from_gymnasium(Aim, time_limit=1))
     runs = prog.train(start(prog.world, prog.settings, [0]), stack_numbers([given]), 400)
-    played = Collector(prog.world, prog.acting).collect(
+    played = Collector(prog.world, prog.compiled_actor).collect(
         runs.actor, jax.random.key(0)[None], np.array([True]), episodes=8, greedy=True
     )
     assert played.rewards.mean() > -0.05  # it began at -0.41, and a random point earns -1.1

@@ -43,7 +43,7 @@ def test_it_is_learned_to_set_both():
                      steps=100_000, actor_rate=0.01, critic_rate=0.01, entropy_weight=0.01)  # fmt: skip
     prog = SteppedProgram(given.shape(), from_gymnasium(Switches, time_limit=1))
     runs = prog.train(start(prog.world, prog.settings, [0]), stack_numbers([given]), 200)
-    played = Collector(prog.world, prog.acting).collect(
+    played = Collector(prog.world, prog.compiled_actor).collect(
         runs.actor, jax.random.key(0)[None], np.array([True]), episodes=16, greedy=True
     )
     assert played.actions.shape == (1, 1, 16, 2)

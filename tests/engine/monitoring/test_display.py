@@ -20,7 +20,7 @@ from asymrl.engine.monitoring.display import (
     sparkline,
     title,
 )
-from asymrl.engine.monitoring.progress import Clock, Compilation, Compilations, Progress
+from asymrl.engine.monitoring.progress import Compilation, Compilations, Progress, SpeedMeter
 from asymrl.learning.state import METRICS, RECENT
 from asymrl.settings import new_settings
 from asymrl.stores.runs import Run
@@ -92,11 +92,11 @@ def test_runs_that_are_over_count_as_done():
 
 
 def test_speed_and_time_left():
-    clock = Clock()
-    assert clock.steps_per_second() is None
+    meter = SpeedMeter()
+    assert meter.steps_per_second() is None
     for second, steps in enumerate((0, 100, 300)):
-        clock.look(second, steps)
-    assert clock.steps_per_second() == 150
+        meter.add(second, steps)
+    assert meter.steps_per_second() == 150
     assert progress(speed=100.0).seconds_left == 120
     assert line(progress(speed=100.0)).endswith("100 steps/s  2:00 left")
     assert line(progress(speed=1.0)).endswith("1 steps/s  3:20:00 left")
@@ -105,10 +105,10 @@ def test_speed_and_time_left():
 
 
 def test_lost_steps_are_no_speed():
-    clock = Clock()
+    meter = SpeedMeter()
     for now, steps in [(0.0, 0), (1.0, 1000), (2.0, 100), (3.0, 400)]:
-        clock.look(now, steps)
-    assert clock.steps_per_second() == 300.0
+        meter.add(now, steps)
+    assert meter.steps_per_second() == 300.0
 
 
 def test_plain_lines_tell_everything_and_not_too_often():

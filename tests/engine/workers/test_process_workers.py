@@ -16,11 +16,17 @@ import pytest
 from asymrl.engine import driver as driver_module
 from asymrl.engine.driver import Outcome, train_store
 from asymrl.engine.events import Checkpointed, Retired
-from asymrl.engine.floor import Floor
 from asymrl.engine.interrupts import POOL_THREAD
 from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.scheduler import Scheduler
 from asymrl.engine.workers import process_workers as workers_module
-from asymrl.engine.workers.process_workers import ProcessWorkers, RemoteDesk, Seat, serve_remotely, shared_device
+from asymrl.engine.workers.process_workers import (
+    ProcessPlacement,
+    ProcessWorkers,
+    RemoteClient,
+    serve_remotely,
+    shared_device,
+)
 from asymrl.engine.workers.thread_workers import local_workers
 from asymrl.settings import A2CSettings
 from asymrl.stores.files import StorageError
@@ -52,16 +58,16 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_killed_process_loses_and_doubles_nothing(expected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A real kill, once there is a checkpoint; the runs go on from there in another process."""
-    report, killed = Floor.report, []
+    report, killed = Scheduler.report, []
 
-    def report_and_kill(self: Floor, pool: str, event: Any) -> None:
+    def report_and_kill(self: Scheduler, pool: str, event: Any) -> None:
         report(self, pool, event)
         if isinstance(event, Checkpointed) and not killed:
             killed.append(int(event.saved.arrays["timesteps"][0]))
             for child in multiprocessing.active_children():
                 child.kill()
 
-    monkeypatch.setattr(Floor, "report", report_and_kill)
+    monkeypatch.setattr(Scheduler, "report", report_and_kill)
     recorder = Recorder()
     outcome = train(tmp_path, RUNS, recorder)
     assert outcome.is_complete
@@ -95,17 +101,17 @@ def test_stopped_processes_hand_over_what_they_hold(expected: Path, tmp_path: Pa
     assert_same_result(tmp_path, expected)
 
 
-def die_with_a_run(connection: Any, pace: Pace, seat: Any) -> None:
-    desk = RemoteDesk(connection)
-    if desk.pick() is None:
+def die_with_a_run(connection: Any, pace: Pace, placement: Any) -> None:
+    client = RemoteClient(connection)
+    if client.pick() is None:
         return
-    desk.take(1)
+    client.take(1)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_runs_that_always_lose_their_process_are_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(workers_module, "serve_remotely", die_with_a_run)
-    monkeypatch.setattr("asymrl.engine.floor.MOST_LOSSES", 1)
+    monkeypatch.setattr("asymrl.engine.scheduler.MOST_LOSSES", 1)
     outcome = train(tmp_path, RUNS[:1])
     assert list(outcome.failures.values()) == ["lost 2 times, the last time: exit code -9"]
     assert not outcome.is_out_of_time
@@ -122,11 +128,11 @@ def test_a_process_does_not_train_on_another_kind_of_device(tmp_path: Path, monk
     assert not outcome.is_out_of_time
 
 
-def lose_device_once(connection: Any, pace: Pace, seat: Any) -> None:
+def lose_device_once(connection: Any, pace: Pace, placement: Any) -> None:
     marker = Path(os.environ["ASYMRL_TEST_LOST"])
     if marker.exists():
-        assert seat.pause == 0.1
-        serve_remotely(connection, pace, seat)
+        assert placement.pause == 0.1
+        serve_remotely(connection, pace, placement)
         return
     marker.touch()
 
@@ -135,7 +141,7 @@ def lose_device_once(connection: Any, pace: Pace, seat: Any) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("asymrl.engine.pool.Pool.advance", fault)
-        serve_remotely(connection, pace, seat)
+        serve_remotely(connection, pace, placement)
 
 
 @pytest.mark.slow
@@ -153,11 +159,11 @@ def test_a_lost_device_is_no_fault_of_the_run(expected: Path, tmp_path: Path, mo
     assert_same_result(tmp_path / "store", expected)
 
 
-def report_and_wait(connection: Any, pace: Pace, seat: Any) -> None:
-    desk = RemoteDesk(connection)
-    desk.pick()
-    (given,) = desk.take(1)
-    desk.report(Retired(given.number, RunResult(COMPLETE), None))
+def report_and_wait(connection: Any, pace: Pace, placement: Any) -> None:
+    client = RemoteClient(connection)
+    client.pick()
+    (given,) = client.take(1)
+    client.report(Retired(given.number, RunResult(COMPLETE), None))
     signal.pause()
 
 
@@ -218,18 +224,18 @@ def test_a_priority_of_the_user_holds_for_all_processes(monkeypatch: pytest.Monk
     assert all("CUDA_MPS_CLIENT_PRIORITY" not in workers._environment({}, i) for i in range(3))
 
 
-def _end_while_something_compiles(connection: Any, pace: Pace, seat: Seat) -> None:
+def _end_while_something_compiles(connection: Any, pace: Pace, placement: ProcessPlacement) -> None:
     """A process without work, with a thread that would crash it if Python shut down first."""
     busy = threading.Thread(target=time.sleep, args=(600,), name=f"{POOL_THREAD}narrower")
     busy.start()
-    serve_remotely(connection, pace, seat)
+    serve_remotely(connection, pace, placement)
 
 
 def test_a_process_ends_although_a_program_is_still_being_compiled():
     """The thread is no daemon, so that an ordinary end would wait for it."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_end_while_something_compiles, args=(there, OFTEN, Seat(0, None, {})))
+    process = context.Process(target=_end_while_something_compiles, args=(there, OFTEN, ProcessPlacement(0, None, {})))
     process.start()
     while here.poll(60):
         try:

@@ -16,11 +16,11 @@ import pytest
 import asymrl
 from asymrl.engine.driver import train_store
 from asymrl.engine.events import Advanced, Checkpointed, Event, Retired
-from asymrl.engine.floor import Floor
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.monitoring.listeners import Silent, StopRuns
 from asymrl.engine.placement import Pace, Placement
-from asymrl.engine.workers.ray_workers import Leg
+from asymrl.engine.scheduler import Scheduler
+from asymrl.engine.workers.ray_workers import TimeSlice
 from asymrl.settings import Settings
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run
@@ -36,21 +36,21 @@ RUNS = [Run(replace(LONG, actor_rate=rate), seed) for rate in (1e-3, 3e-4) for s
 def test_a_leg_brings_back_the_last_of_everything():
     """Progress and states are only as good as the newest; runs that are over all count."""
     runs = (Run(tiny(), 0), Run(tiny(), 1))
-    leg = Leg([Assignment(number, run) for number, run in enumerate(runs)], seconds=60)
-    assert [each.number for each in leg.take(1)] == [0]
-    assert [each.number for each in leg.take(5)] == [1]
-    assert leg.take(5) == []
+    time_slice = TimeSlice([Assignment(number, run) for number, run in enumerate(runs)], seconds=60)
+    assert [each.number for each in time_slice.take(1)] == [0]
+    assert [each.number for each in time_slice.take(5)] == [1]
+    assert time_slice.take(5) == []
     first, second = Retired(0, RunResult(), None), Retired(1, RunResult(), None)
     for version in (1, 2):
-        leg.report(Advanced({0: RunResult(updates=version)}))
-        leg.report(Checkpointed(random_saved(runs, version)))
-        leg.report((first, second)[version - 1])
-    assert [event.results[0].updates for event in leg.events if isinstance(event, Advanced)] == [2]
-    assert [event.saved.seconds for event in leg.events if isinstance(event, Checkpointed)] == [(2.0, 2.0)]
-    assert [event for event in leg.events if isinstance(event, Retired)] == [first, second]
-    assert len(leg.events) == 4
-    assert not leg.is_stopped()
-    assert Leg([], seconds=0).is_stopped()
+        time_slice.report(Advanced({0: RunResult(updates=version)}))
+        time_slice.report(Checkpointed(random_saved(runs, version)))
+        time_slice.report((first, second)[version - 1])
+    assert [event.results[0].updates for event in time_slice.events if isinstance(event, Advanced)] == [2]
+    assert [event.saved.seconds for event in time_slice.events if isinstance(event, Checkpointed)] == [(2.0, 2.0)]
+    assert [event for event in time_slice.events if isinstance(event, Retired)] == [first, second]
+    assert len(time_slice.events) == 4
+    assert not time_slice.is_stopped()
+    assert TimeSlice([], seconds=0).is_stopped()
 
 
 @pytest.fixture
@@ -73,20 +73,20 @@ def cluster(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Ite
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_killed_node_loses_and_doubles_nothing(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    report, begun, killers = Floor.report, set(), []
+    report, begun, killers = Scheduler.report, set(), []
 
     def kill_a_node() -> None:
         time.sleep(0.5)  # then all pools train again, so that either node has some
         cluster.remove_node(min(cluster.worker_nodes, key=str), allow_graceful=False)
 
-    def report_and_kill(self: Floor, pool: str, event: Event) -> None:
+    def report_and_kill(self: Scheduler, pool: str, event: Event) -> None:
         report(self, pool, event)
         begun.update([pool] if isinstance(event, Checkpointed) else [])
         if len(begun) == 4 and not killers:
             killers.append(threading.Thread(target=kill_a_node))
             killers[0].start()
 
-    monkeypatch.setattr(Floor, "report", report_and_kill)
+    monkeypatch.setattr(Scheduler, "report", report_and_kill)
     pace, recorder = Pace(refresh_seconds=0.05, checkpoint_seconds=2.0), Recorder()
     store = Store.create(tmp_path / "ray", RUNS)
     outcome = train_store(store, recorder, pace=pace, placement=Placement(engine="ray"))

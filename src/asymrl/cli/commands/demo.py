@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asymrl.cli.commands.evaluate import Evaluate
-from asymrl.cli.commands.render import Render
+from asymrl.cli.commands.render_command import Render
 from asymrl.cli.running import Running, train_to_the_end
 from asymrl.cli.usage import select_run, user_errors
 

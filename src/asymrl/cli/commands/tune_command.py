@@ -92,11 +92,11 @@ class Tune(Training):
     def _train(self, search: SettingsSearch, options: dict[str, Any], trackers: list[Any]) -> Outcome:
         from asymrl.api.searching import keeps_networks
         from asymrl.engine.monitoring.display import display
-        from asymrl.engine.monitoring.listeners import Everyone
+        from asymrl.engine.monitoring.listeners import ListenerGroup
 
         print(f"{search.folder}: {search.trials} trials of {', '.join(search.space)}")
         return search.run(
-            lambda: Everyone([display(), *(tracker(search.folder) for tracker in trackers)]),
+            lambda: ListenerGroup([display(), *(tracker(search.folder) for tracker in trackers)]),
             keeps_networks=keeps_networks(search),
             **options,
         )

@@ -83,7 +83,7 @@ class Silent:
         pass
 
 
-class Everyone(Silent):
+class ListenerGroup(Silent):
     """All listeners, called one after the other."""
 
     def __init__(self, listeners: Sequence[Listener]):
@@ -98,12 +98,12 @@ class Everyone(Silent):
             listener.compiling(shape, lanes)
 
     def progress(self, progress: Progress) -> None:
-        self._each(lambda listener: listener.progress(progress))
+        self._call_each(lambda listener: listener.progress(progress))
 
     def points(self, run: int, table: pl.DataFrame) -> None:
-        self._each(lambda listener: listener.points(run, table))
+        self._call_each(lambda listener: listener.points(run, table))
 
-    def _each(self, tell: Callable[[Listener], None]) -> None:
+    def _call_each(self, tell: Callable[[Listener], None]) -> None:
         """Tells all of them, whatever one raises; then what they raised."""
         stops, failures = [], []
         for listener in self.listeners:

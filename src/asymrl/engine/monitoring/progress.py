@@ -17,22 +17,22 @@ BROKEN = "error"  # the status of a run that could not be trained; it is tried a
 
 
 @dataclass
-class Clock:
-    """Speed over the last looks, so that it follows what happens now."""
+class SpeedMeter:
+    """Speed over the last samples, so that it follows what happens now."""
 
-    looks: list[tuple[float, int]] = field(default_factory=list)
+    samples: list[tuple[float, int]] = field(default_factory=list)
     WINDOW = 20
 
-    def look(self, now: float, steps: int) -> None:
+    def add(self, now: float, steps: int) -> None:
         # Steps that were lost, with a pool that failed, are no speed.
-        earlier = [] if self.looks and steps < self.looks[-1][1] else self.looks[-self.WINDOW :]
-        self.looks = [*earlier, (now, steps)]
+        earlier = [] if self.samples and steps < self.samples[-1][1] else self.samples[-self.WINDOW :]
+        self.samples = [*earlier, (now, steps)]
 
     def steps_per_second(self) -> float | None:
-        if len(self.looks) < 2:
+        if len(self.samples) < 2:
             return None
-        (then, before), (now, after) = self.looks[0], self.looks[-1]
-        return (after - before) / (now - then) if now > then else None
+        (then, steps_then), (now, steps_now) = self.samples[0], self.samples[-1]
+        return (steps_now - steps_then) / (now - then) if now > then else None
 
 
 class Compilation(NamedTuple):

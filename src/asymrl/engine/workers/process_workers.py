@@ -19,19 +19,19 @@ from typing import Any, NamedTuple
 
 from asymrl.adapters.child_processes import become_child, start_child
 from asymrl.engine.events import Event
-from asymrl.engine.floor import MOST_LOSSES, Floor, Order
 from asymrl.engine.interrupts import end_process, is_busy
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.memory_plan import MemoryPlan
 from asymrl.engine.placement import Pace
-from asymrl.engine.workers.serving import LocalDesk, reason_of, serve
+from asymrl.engine.scheduler import MOST_LOSSES, Order, Scheduler
+from asymrl.engine.workers.serving import LocalClient, reason_of, serve
 from asymrl.stores.checkpoints.saved_runs import DeviceLayout
 
 MPS_CONTROL, MPS_PRIORITY = "nvidia-cuda-mps-control", "CUDA_MPS_CLIENT_PRIORITY"
 RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a moment when all its clients have failed
 
 
-class Seat(NamedTuple):
+class ProcessPlacement(NamedTuple):
     """Where the process of a pool is to train."""
 
     device: int
@@ -43,8 +43,8 @@ class Seat(NamedTuple):
     """Seconds to wait first."""
 
 
-class RemoteDesk:
-    """The desk of a pool in another process: every call is a question to the process of the floor."""
+class RemoteClient:
+    """The client of a pool in another process: every call is a question to the process of the scheduler."""
 
     def __init__(self, connection: Connection):
         self._connection = connection
@@ -68,11 +68,11 @@ class RemoteDesk:
     def unwanted(self) -> frozenset[int]:
         return self._ask("unwanted")
 
-    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
-        return self._ask("should_step_aside", seconds_left, seconds_per_step)
+    def should_yield(self, seconds_left: float, seconds_per_step: float) -> bool:
+        return self._ask("should_yield", seconds_left, seconds_per_step)
 
-    def put_back(self) -> None:
-        self._ask("put_back")
+    def requeue(self) -> None:
+        self._ask("requeue")
 
     def close(self) -> None:
         self._ask("close")
@@ -81,11 +81,11 @@ class RemoteDesk:
         self._ask("fail", reason, out_of_memory)
 
 
-def serve_remotely(connection: Connection, pace: Pace, seat: Seat) -> None:
+def serve_remotely(connection: Connection, pace: Pace, placement: ProcessPlacement) -> None:
     """What the process of a pool does."""
     become_child()
-    time.sleep(seat.pause)
-    os.environ.update(seat.environment)  # before anything touches the device
+    time.sleep(placement.pause)
+    os.environ.update(placement.environment)  # before anything touches the device
     import jax
 
     from asymrl.engine.cache import use_compilation_cache
@@ -94,10 +94,10 @@ def serve_remotely(connection: Connection, pace: Pace, seat: Seat) -> None:
     with contextlib.suppress(BrokenPipeError, EOFError):
         try:
             devices = jax.local_devices()
-            if seat.platform not in (None, devices[0].platform):
+            if placement.platform not in (None, devices[0].platform):
                 # JAX takes what it finds, and a CPU instead of a GPU would train for days.
-                raise DeviceLostError(f"there is no {seat.platform} any more, only {devices[0].platform}")
-            serve(RemoteDesk(connection), devices[seat.device], pace)
+                raise DeviceLostError(f"there is no {placement.platform} any more, only {devices[0].platform}")
+            serve(RemoteClient(connection), devices[placement.device], pace)
         except (BrokenPipeError, EOFError):
             raise
         except Exception as error:
@@ -138,18 +138,20 @@ class ProcessWorkers:
         )
         self.layout: DeviceLayout | None = None
         self._platform = platform
-        self._keepers: list[_Keeper] = []
+        self._supervisors: list[_Supervisor] = []
         self._exit = contextlib.ExitStack()
 
-    def start(self, floor: Floor) -> None:
+    def start(self, scheduler: Scheduler) -> None:
         environment = self._exit.enter_context(shared_device())
         for i in range(self.processes):
             device = i % self.devices
-            seat = Seat(device, self._platform, self._environment(environment, i))
+            placement = ProcessPlacement(device, self._platform, self._environment(environment, i))
             # Each process is a place of its own: several of them may serve one shape.
-            self._keepers.append(_Keeper(LocalDesk(floor, f"process {i}", ("process", i)), self.pace, seat))
-        for keeper in self._keepers:
-            keeper.start()
+            self._supervisors.append(
+                _Supervisor(LocalClient(scheduler, f"process {i}", ("process", i)), self.pace, placement)
+            )
+        for supervisor in self._supervisors:
+            supervisor.start()
 
     def _environment(self, environment: Mapping[str, str], i: int) -> dict[str, str]:
         """Small updates would wait behind large ones, unless their processes go first: one in six does.
@@ -161,30 +163,30 @@ class ProcessWorkers:
         return {**environment, MPS_PRIORITY: "0" if i < max(1, self.processes // 6) else "1"}
 
     def is_alive(self) -> bool:
-        return any(keeper.is_alive() for keeper in self._keepers)
+        return any(supervisor.is_alive() for supervisor in self._supervisors)
 
     def end(self) -> None:
-        for keeper in self._keepers:
-            keeper.kill()
+        for supervisor in self._supervisors:
+            supervisor.kill()
         self._exit.close()
 
 
-class _Keeper(threading.Thread):
+class _Supervisor(threading.Thread):
     """Keeps the process of one pool alive, and answers its questions."""
 
-    def __init__(self, desk: LocalDesk, pace: Pace, seat: Seat):
-        super().__init__(daemon=True, name=desk.pool)
-        self.desk, self.pace, self.seat = desk, pace, seat
+    def __init__(self, client: LocalClient, pace: Pace, placement: ProcessPlacement):
+        super().__init__(daemon=True, name=client.pool)
+        self.client, self.pace, self.placement = client, pace, placement
         self._process: Any = None
         self._is_killed = False
 
     def run(self) -> None:
         # A fork would share the threads and the device of this process.
-        context, seat = multiprocessing.get_context("spawn"), self.seat
+        context, placement = multiprocessing.get_context("spawn"), self.placement
         idle_losses = 0  # processes that were lost before they had anything to do
         while not self._is_killed and idle_losses <= MOST_LOSSES:
             here, there = context.Pipe()
-            process = context.Process(target=serve_remotely, args=(there, self.pace, seat), daemon=True)
+            process = context.Process(target=serve_remotely, args=(there, self.pace, placement), daemon=True)
             start_child(process)
             self._process = process
             if self._is_killed:
@@ -196,11 +198,11 @@ class _Keeper(threading.Thread):
             if self._process.exitcode == 0 and reason is None:
                 return
             lost_device = reason is not None
-            was_busy = self.desk.floor.lose(self.desk.pool, reason or f"exit code {self._process.exitcode}")
+            was_busy = self.client.scheduler.lose(self.client.pool, reason or f"exit code {self._process.exitcode}")
             idle_losses = 0 if was_busy else idle_losses + 1
-            if self.desk.is_stopped():
+            if self.client.is_stopped():
                 return
-            seat = self.seat._replace(pause=RECOVERY_SECONDS if lost_device else 0.0)
+            placement = self.placement._replace(pause=RECOVERY_SECONDS if lost_device else 0.0)
 
     def _answer(self, connection: Connection) -> str | None:
         """Answers the questions of the process until it ends. Returns why its device was lost, if it was."""
@@ -210,7 +212,7 @@ class _Keeper(threading.Thread):
                 if question == "lost":
                     self._process.kill()  # with a device that failed, the end of a process can take forever
                     return arguments[0]
-                connection.send(getattr(self.desk, question)(*arguments))
+                connection.send(getattr(self.client, question)(*arguments))
             except (EOFError, OSError):
                 return None
             except Exception as error:  # nobody else would learn what became of its runs

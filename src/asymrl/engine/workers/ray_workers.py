@@ -1,7 +1,7 @@
 """Pools on a Ray cluster: workers train their lanes for a while and hand everything back to the driver, which writes.
 
-A leg of a pool starts with the states that the driver has, wherever a worker is free. When a worker dies, its runs go
-on from there in another; nothing else is lost.
+A time slice of a pool starts with the states that the driver has, wherever a worker is free. When a worker dies, its
+runs go on from there in another; nothing else is lost.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import time
 from typing import Any
 
 from asymrl.engine.events import Advanced, Checkpointed, Event, Failed, Opened, Retired, Stopped
-from asymrl.engine.floor import Floor, Order
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
 from asymrl.engine.placement import Pace
-from asymrl.engine.workers.serving import LocalDesk, is_out_of_memory, open_pool, reason_of
+from asymrl.engine.scheduler import Order, Scheduler
+from asymrl.engine.workers.serving import LocalClient, is_out_of_memory, open_pool, reason_of
 from asymrl.stores.files import RunError
 
-LEG_SECONDS = 120.0  # of training in one leg, if no checkpoints are wanted
-LOOK_SECONDS = 0.5
+SLICE_SECONDS = 120.0  # of training in one slice, if no checkpoints are wanted
+POLL_SECONDS = 0.5
 
 
-class Leg:
-    """The work of one leg: some runs, until they are over or the time is."""
+class TimeSlice:
+    """The runs of one time slice, until they are over or the time is."""
 
     def __init__(self, assignments: list[Assignment], seconds: float):
         self._waiting, self._end_at = list(assignments), time.monotonic() + seconds
@@ -43,11 +43,11 @@ class Leg:
         return time.monotonic() >= self._end_at
 
     def unwanted(self) -> frozenset[int]:
-        """None: what is stopped meanwhile is not trained in the next leg."""
+        """None: what is stopped meanwhile is not trained in the next slice."""
         return frozenset()
 
 
-def train_leg(order: Order, assignments: list[Assignment], seconds: float, pace: Pace) -> list[Event]:
+def train_slice(order: Order, assignments: list[Assignment], seconds: float, pace: Pace) -> list[Event]:
     """Trains runs for so long, in the process of a worker; what happened, the states of the others last."""
     import jax
 
@@ -56,11 +56,11 @@ def train_leg(order: Order, assignments: list[Assignment], seconds: float, pace:
     use_compilation_cache()
     device = jax.local_devices()[0]
     pool = open_pool(order, device, pace)
-    leg = Leg(assignments, seconds)
-    # The states come back at the end of the leg in any case.
-    train_pool(pool, leg, Pace(pace.refresh_seconds, 1e9, pace.keep_states))
+    time_slice = TimeSlice(assignments, seconds)
+    # The states come back at the end of the slice in any case.
+    train_pool(pool, time_slice, Pace(pace.refresh_seconds, 1e9, pace.keep_states))
     pool.close()
-    return leg.events
+    return time_slice.events
 
 
 class RayWorkers:
@@ -83,11 +83,11 @@ class RayWorkers:
         self.plan, self.layout = None, None  # each worker looks at what its device has left
         self._threads: list[threading.Thread] = []
 
-    def start(self, floor: Floor) -> None:
+    def start(self, scheduler: Scheduler) -> None:
         # The cluster may grow: some more threads than it has room for now wait for their turn in Ray's queue.
         for i in range(self._room()):
-            desk = LocalDesk(floor, f"ray worker {i}", i)
-            self._threads.append(threading.Thread(target=self._serve, args=(desk,), daemon=True))
+            client = LocalClient(scheduler, f"ray worker {i}", i)
+            self._threads.append(threading.Thread(target=self._serve, args=(client,), daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -96,7 +96,7 @@ class RayWorkers:
 
     def end(self) -> None:
         for thread in self._threads:
-            thread.join(timeout=10 * LOOK_SECONDS)
+            thread.join(timeout=10 * POLL_SECONDS)
 
     def _room(self) -> int:
         have = self.ray.cluster_resources()
@@ -104,57 +104,57 @@ class RayWorkers:
             return max(1, int(have.get("GPU", 0) / self.resources["num_gpus"]))
         return max(1, int(have.get("CPU", 1) // self.resources["num_cpus"]))
 
-    def _serve(self, desk: LocalDesk) -> None:
+    def _serve(self, client: LocalClient) -> None:
         try:
-            self._train_legs(desk)
+            self._train_slices(client)
         except Exception as error:  # nobody else would learn what became of its runs
-            desk.floor.lose(desk.pool, reason_of(error))
+            client.scheduler.lose(client.pool, reason_of(error))
 
-    def _train_legs(self, desk: LocalDesk) -> None:
+    def _train_slices(self, client: LocalClient) -> None:
         # The driver alone decides what is tried again: it has the newest states.
-        train = self.ray.remote(**self.resources, max_retries=0, max_calls=0)(train_leg)
-        seconds = LEG_SECONDS if self.pace.checkpoint_seconds is None else max(self.pace.checkpoint_seconds, 0.1)
-        while (order := desk.pick()) is not None:
-            held: dict[int, Assignment] = {}
-            desk.report(Opened(order.shape, order.lanes))
-            while not desk.is_stopped():
-                held |= {each.number: each for each in desk.take(order.lanes - len(held))}
-                if unwanted := tuple(number for number in held if number in desk.unwanted()):
-                    desk.report(Stopped(unwanted))
-                    held = {number: each for number, each in held.items() if number not in unwanted}
+        train = self.ray.remote(**self.resources, max_retries=0, max_calls=0)(train_slice)
+        seconds = SLICE_SECONDS if self.pace.checkpoint_seconds is None else max(self.pace.checkpoint_seconds, 0.1)
+        while (order := client.pick()) is not None:
+            assignments: dict[int, Assignment] = {}
+            client.report(Opened(order.shape, order.lanes))
+            while not client.is_stopped():
+                assignments |= {each.number: each for each in client.take(order.lanes - len(assignments))}
+                if unwanted := tuple(number for number in assignments if number in client.unwanted()):
+                    client.report(Stopped(unwanted))
+                    assignments = {number: each for number, each in assignments.items() if number not in unwanted}
                     continue
-                if not held:
-                    desk.close()
+                if not assignments:
+                    client.close()
                     break
-                reference = train.remote(order, list(held.values()), seconds, self.pace)
-                if not self._bring_back(desk, reference, held):
+                reference = train.remote(order, list(assignments.values()), seconds, self.pace)
+                if not self._bring_back(client, reference, assignments):
                     break
 
-    def _bring_back(self, desk: LocalDesk, reference: Any, held: dict[int, Assignment]) -> bool:
-        """Waits for a leg and passes on what it brought. Returns whether the pool goes on."""
-        while not self.ray.wait([reference], timeout=LOOK_SECONDS)[0]:
-            if desk.is_stopped():
+    def _bring_back(self, client: LocalClient, reference: Any, assignments: dict[int, Assignment]) -> bool:
+        """Waits for a slice and passes on what it brought. Returns whether the pool goes on."""
+        while not self.ray.wait([reference], timeout=POLL_SECONDS)[0]:
+            if client.is_stopped():
                 self.ray.cancel(reference, force=True)
-                desk.close()
+                client.close()
                 return False
         try:
             events: list[Event] = self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
             cause = error.cause if isinstance(error.cause, Exception) else error
-            desk.fail(reason_of(cause), is_out_of_memory(cause))
+            client.fail(reason_of(cause), is_out_of_memory(cause))
             return False
         except self.ray.exceptions.RayError as error:
-            desk.floor.lose(desk.pool, reason_of(error))
+            client.scheduler.lose(client.pool, reason_of(error))
             return False
         for event in events:
-            desk.report(event)
+            client.report(event)
             if isinstance(event, Retired | Failed):
-                held.pop(event.number, None)
+                assignments.pop(event.number, None)
             elif isinstance(event, Checkpointed):
-                numbers = {each.run: each.number for each in held.values()}
+                numbers = {each.run: each.number for each in assignments.values()}
                 for row, run in enumerate(event.saved.runs):
                     number = numbers[run]
-                    held[number] = held[number]._replace(saved=event.saved.only([row]))
+                    assignments[number] = assignments[number]._replace(saved=event.saved.only([row]))
         return True
 
 

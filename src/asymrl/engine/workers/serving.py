@@ -1,4 +1,4 @@
-"""Serving a place: a pool is opened for each order of the floor, and trained until there is nothing left to do."""
+"""Serving a place: a pool is opened for each order of the scheduler, and trained until there is nothing left to do."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Hashable
 from typing import Any, Protocol
 
 from asymrl.engine.events import Event, Opened
-from asymrl.engine.floor import Floor, Order
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.loop import train_pool
 from asymrl.engine.memory_plan import MEMORY_SHARE, MemoryPlan, memory_of
 from asymrl.engine.placement import Pace
 from asymrl.engine.pool import Pool
+from asymrl.engine.scheduler import Order, Scheduler
 from asymrl.learning.programs.factory import program
 from asymrl.stores.wording import size_text
 from asymrl.worlds.stepped_world import UserCodeError
@@ -21,70 +21,70 @@ class OutOfMemoryError(MemoryError):
     """So many lanes do not fit on the device."""
 
 
-class Desk(Protocol):
-    """The floor as one pool sees it, in the same process or from another."""
+class SchedulerClient(Protocol):
+    """The scheduler as one pool sees it, in the same process or from another."""
 
     def pick(self) -> Order | None: ...
     def take(self, count: int) -> list[Assignment]: ...
     def report(self, event: Event) -> None: ...
     def is_stopped(self) -> bool: ...
     def unwanted(self) -> frozenset[int]: ...
-    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool: ...
-    def put_back(self) -> None: ...
+    def should_yield(self, seconds_left: float, seconds_per_step: float) -> bool: ...
+    def requeue(self) -> None: ...
     def close(self) -> None: ...
     def fail(self, reason: str, out_of_memory: bool) -> None: ...
 
 
-class LocalDesk:
-    """A desk in the process of the floor."""
+class LocalClient:
+    """A client in the process of the scheduler."""
 
-    def __init__(self, floor: Floor, pool: str, place: Hashable):
-        self.floor, self.pool, self.place = floor, pool, place
+    def __init__(self, scheduler: Scheduler, pool: str, place: Hashable):
+        self.scheduler, self.pool, self.place = scheduler, pool, place
 
     def pick(self) -> Order | None:
-        return self.floor.pick(self.pool, self.place)
+        return self.scheduler.pick(self.pool, self.place)
 
     def take(self, count: int) -> list[Assignment]:
-        return self.floor.take(self.pool, count)
+        return self.scheduler.take(self.pool, count)
 
     def report(self, event: Event) -> None:
-        self.floor.report(self.pool, event)
+        self.scheduler.report(self.pool, event)
 
     def is_stopped(self) -> bool:
-        return self.floor.is_stopped()
+        return self.scheduler.is_stopped()
 
     def unwanted(self) -> frozenset[int]:
-        return self.floor.unwanted()
+        return self.scheduler.unwanted()
 
-    def should_step_aside(self, seconds_left: float, seconds_per_step: float) -> bool:
-        return self.floor.should_step_aside(self.pool, seconds_left, seconds_per_step)
+    def should_yield(self, seconds_left: float, seconds_per_step: float) -> bool:
+        return self.scheduler.should_yield(self.pool, seconds_left, seconds_per_step)
 
-    def put_back(self) -> None:
-        self.floor.put_back(self.pool)
+    def requeue(self) -> None:
+        self.scheduler.requeue(self.pool)
 
     def close(self) -> None:
-        self.floor.close(self.pool)
+        self.scheduler.close(self.pool)
 
     def fail(self, reason: str, out_of_memory: bool) -> None:
-        self.floor.fail(self.pool, reason, out_of_memory=out_of_memory)
+        self.scheduler.fail(self.pool, reason, out_of_memory=out_of_memory)
 
 
-def serve(desk: Desk, device: Any, pace: Pace) -> None:
+def serve(client: SchedulerClient, device: Any, pace: Pace) -> None:
     """The life of a pool's place: opens a pool for each order, and trains until there is nothing left to do."""
-    while (order := desk.pick()) is not None:
+    while (order := client.pick()) is not None:
         try:
-            desk.report(Opened(order.shape, order.lanes))
+            client.report(Opened(order.shape, order.lanes))
             pool = open_pool(order, device, pace)
             try:
-                train_pool(pool, desk, pace, desk)
+                train_pool(pool, client, pace, client)
             finally:
                 pool.close()
         except Exception as error:  # whatever is wrong with this shape, the others go on
             if is_device_lost(error):
                 raise
-            desk.fail(reason_of(error), is_out_of_memory(error))
+            client.fail(reason_of(error), is_out_of_memory(error))
         else:
-            desk.close()
+            client.close()
 
 
 def open_pool(order: Order, device: Any, pace: Pace) -> Pool:

@@ -12,19 +12,19 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from asymrl.engine.floor import Floor
 from asymrl.engine.interrupts import POOL_THREAD
 from asymrl.engine.memory_plan import MemoryPlan, memory_of
 from asymrl.engine.placement import Pace
+from asymrl.engine.scheduler import Scheduler
 from asymrl.engine.workers.process_workers import ProcessWorkers
-from asymrl.engine.workers.serving import LocalDesk, reason_of, serve
+from asymrl.engine.workers.serving import LocalClient, reason_of, serve
 from asymrl.stores.checkpoints.saved_runs import DeviceLayout
 
 ENDING_SECONDS = 0.5  # that threads have to end; those that still compile do not matter any more
 
 
 class Workers(Protocol):
-    """Those who train: they take runs from the floor until there are none."""
+    """Those who train: they take runs from the scheduler until there are none."""
 
     @property
     def platform(self) -> str:
@@ -46,7 +46,7 @@ class Workers(Protocol):
         """On which devices they train, where that is known."""
         ...
 
-    def start(self, floor: Floor) -> None: ...
+    def start(self, scheduler: Scheduler) -> None: ...
 
     def is_alive(self) -> bool: ...
 
@@ -67,19 +67,19 @@ class ThreadWorkers:
         self.plan = MemoryPlan(device.platform, there, is_shared=is_cpu, pools=len(seats) if is_cpu else 1)
         self._threads: list[threading.Thread] = []
 
-    def start(self, floor: Floor) -> None:
+    def start(self, scheduler: Scheduler) -> None:
         for name, device in self._seats:
-            desk = LocalDesk(floor, name, device.id)
+            client = LocalClient(scheduler, name, device.id)
             who = {"daemon": True, "name": f"{POOL_THREAD}{name}"}
-            self._threads.append(threading.Thread(target=self._serve, args=(desk, device), **who))
+            self._threads.append(threading.Thread(target=self._serve, args=(client, device), **who))
         for thread in self._threads:
             thread.start()
 
-    def _serve(self, desk: LocalDesk, device: Any) -> None:
+    def _serve(self, client: LocalClient, device: Any) -> None:
         try:
-            serve(desk, device, self.pace)
+            serve(client, device, self.pace)
         except Exception as error:  # the device is gone; other devices may go on with the runs
-            desk.floor.lose(desk.pool, reason_of(error))
+            client.scheduler.lose(client.pool, reason_of(error))
 
     def is_alive(self) -> bool:
         return any(thread.is_alive() for thread in self._threads)

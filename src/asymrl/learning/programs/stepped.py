@@ -9,8 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from asymrl.collection.collector import Acting, Collector
-from asymrl.learning.curve import apart, means
+from asymrl.collection.collector import Collector, CompiledActor
+from asymrl.learning.curve import evaluation_keys, means
 from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
 from asymrl.learning.programs.program import LaneError, ProgramBase, bytes_of, compiler_options, placed, precision
 from asymrl.learning.state import RunState, is_active, is_due, keys_of
@@ -25,13 +25,13 @@ class SteppedProgram(ProgramBase):
 
     def __init__(self, settings: Settings, world: SteppedWorld):
         super().__init__(settings, world)
-        self.acting = Acting(self.template().actor, self.settings.horizon)
+        self.compiled_actor = CompiledActor(self.template().actor, self.settings.horizon)
         self.look = jax.jit(lambda runs, numbers: (keys_of(runs), is_active(runs, numbers), is_due(runs, numbers)))
         self._default: SteppedTrainer | None = None
 
     def open(self, lanes: int, device: Any) -> SteppedTrainer:
         """A trainer of so many lanes on a device, with environments of its own."""
-        collector = Collector(self.world, self.acting)
+        collector = Collector(self.world, self.compiled_actor)
         try:
             learn_from = self.once(lanes, device, lambda: self._compile(collector, lanes, device))
         except BaseException:
@@ -50,10 +50,10 @@ class SteppedProgram(ProgramBase):
         shapes = placed((self.shapes, jax.eval_shape(lambda: numbers_of(self.settings))), lanes, device)
         runs = jax.device_put(eqx.filter(self.start([0] * lanes), eqx.is_array), device)
         numbers = jax.device_put(stack_numbers([self.settings] * lanes), device)
-        settings, everyone, keys = self.settings, np.ones(lanes, bool), keys_of(runs)
-        collected = self.learner.collect(collector, settings, numbers, runs, keys, everyone, steps=1)
+        settings, all_lanes, keys = self.settings, np.ones(lanes, bool), keys_of(runs)
+        collected = self.learner.collect(collector, settings, numbers, runs, keys, all_lanes, steps=1)
         if count := settings.evaluation_episodes:
-            collector.collect(runs.actor, keys, everyone, episodes=count, greedy=settings.evaluation_greedy, steps=1)
+            collector.collect(runs.actor, keys, all_lanes, episodes=count, greedy=settings.evaluation_greedy, steps=1)
         options = compiler_options(device.platform)
         learn_from = jax.jit(self._learn_from, donate_argnums=0, compiler_options=options)
         return learn_from.lower(*shapes, collected, np.zeros((lanes, 2), np.float32)).compile()
@@ -97,7 +97,7 @@ class SteppedTrainer:
         if not settings.evaluation_episodes or not due.any():
             return np.full((len(due), 2), np.nan, np.float32)
         how = {"episodes": settings.evaluation_episodes, "greedy": settings.evaluation_greedy}
-        played = self._collector.collect(arrays.actor, apart(keys), due, **how)
+        played = self._collector.collect(arrays.actor, evaluation_keys(keys), due, **how)
         return np.where(due[:, None], means(played), np.float32(np.nan))
 
     def bytes_needed(self) -> int | None:

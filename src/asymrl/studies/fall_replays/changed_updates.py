@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from asymrl.collection.episodes import RUN_AXIS, Episodes, Lesson, lesson
+from asymrl.collection.episodes import RUN_AXIS, Episodes, TrainingBatch, training_batch
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.a2c import A2CState, critic_gradient, values_and_estimates
 from asymrl.learning.curve import count
@@ -76,7 +76,9 @@ def measured_update(
     learns = active & (returns.min(axis=1) >= change.skip_below)
 
     def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers) -> Any:
-        return critic_gradient(critic, target, lesson(program.world, settings, episodes, length), settings, numbers)
+        return critic_gradient(
+            critic, target, training_batch(program.world, settings, episodes, length), settings, numbers
+        )
 
     loss, gradient = over_runs(towards_target, settings.horizon, episodes, active, (counted.critic, target), (numbers,))
     own = numbers.replaced(
@@ -87,7 +89,9 @@ def measured_update(
     )
 
     def along_policy(length: int, actor: Any, critic: Any, episodes: Episodes, *others: Any) -> Any:
-        return actor_gradient(actor, critic, lesson(program.world, settings, episodes, length), settings, *others)
+        return actor_gradient(
+            actor, critic, training_batch(program.world, settings, episodes, length), settings, *others
+        )
 
     weights = numbers.entropy_weight * change.entropy_factor
     (negentropy, signals), gradient = over_runs(
@@ -131,7 +135,7 @@ def measured_update(
 def actor_gradient(
     actor: Actor,
     critic: Critic,
-    data: Lesson,
+    data: TrainingBatch,
     settings: A2CSettings,
     numbers: Numbers,
     weight: Float[Array, ""],

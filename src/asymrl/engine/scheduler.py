@@ -1,4 +1,4 @@
-"""Where pools meet: the queue of runs by shape, who holds which of them, and what becomes of runs that are lost."""
+"""The scheduler: the queue of runs by shape, which pool has which of them, and what becomes of runs that are lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Order(NamedTuple):
     """What another process needs to make the world. None: the pool is in this process."""
 
 
-class Told(NamedTuple):
+class PoolEvent(NamedTuple):
     """An event, and the pool that it comes from."""
 
     pool: str
@@ -49,8 +49,8 @@ class _Holding:
     runs: dict[int, Assignment] = field(default_factory=dict)
 
 
-class Floor:
-    """The queue, shared by all pools. Safe to use from several threads."""
+class Scheduler:
+    """The queue of runs, shared by all pools. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Floor:
 
         With a `plan`, pools get no more lanes than fit, and wait while none does.
         """
-        self.events: queue.Queue[Told] = queue.Queue()
+        self.events: queue.Queue[PoolEvent] = queue.Queue()
         self._surroundings = surroundings
         self._lanes_of, self._one_pool_per_shape, self._plan = lanes_of, one_pool_per_shape, plan
         self._waiting: dict[Settings, collections.deque[Assignment]] = {}
@@ -99,7 +99,7 @@ class Floor:
                 for shape, queue in self._waiting.items():
                     kept = [each for each in queue if each.number not in self._unwanted]
                     self._waiting[shape] = collections.deque(kept)
-                self.events.put(Told("", Stopped(dropped)))
+                self.events.put(PoolEvent("", Stopped(dropped)))
             self._changed.notify_all()
 
     def unwanted(self) -> frozenset[int]:
@@ -172,7 +172,7 @@ class Floor:
             holding.runs.update({each.number: each for each in taken})
             return taken
 
-    def should_step_aside(self, pool: str, seconds_left: float, seconds_per_step: float) -> bool:
+    def should_yield(self, pool: str, seconds_left: float, seconds_per_step: float) -> bool:
         """Whether a waiting run needs longer than the only one of the pool, which needs so long; asked by cores.
 
         Only once fewer runs wait than pools serve their shape: before that, runs are ended one after the other.
@@ -192,12 +192,13 @@ class Floor:
         pools = sum(each.order is not None and each.order.shape == shape for each in self._holdings.values())
         return 0 < len(self._waiting[shape]) <= pools
 
-    def _estimate(self, given: Assignment) -> float:
+    def _estimate(self, assignment: Assignment) -> float:
         """Seconds until a run is over, as it was last known or as others of its shape need them."""
-        shape = given.run.settings.shape()
-        return self._seconds_left.get(given.number, given.run.settings.steps * self._seconds_per_step.get(shape, 0.0))
+        settings = assignment.run.settings
+        by_steps = settings.steps * self._seconds_per_step.get(settings.shape(), 0.0)
+        return self._seconds_left.get(assignment.number, by_steps)
 
-    def put_back(self, pool: str) -> None:
+    def requeue(self, pool: str) -> None:
         """The runs of the pool wait again, as they were last saved."""
         with self._changed:
             holding = self._holdings[pool]
@@ -223,16 +224,16 @@ class Floor:
             elif isinstance(event, Checkpointed):
                 by_run = {each.run: each for each in runs.values()}
                 for row, run in enumerate(event.saved.runs):
-                    given = by_run[run]
-                    runs[given.number] = given._replace(saved=event.saved.only([row]))
+                    assignment = by_run[run]
+                    runs[assignment.number] = assignment._replace(saved=event.saved.only([row]))
             self._changed.notify_all()
-        self.events.put(Told(pool, event))
+        self.events.put(PoolEvent(pool, event))
 
-    def handled(self, told: Told) -> None:
-        """What a pool told was written."""
-        if getattr(told.event, "saved", None) is not None:
+    def handled(self, pool_event: PoolEvent) -> None:
+        """The states of an event were written."""
+        if getattr(pool_event.event, "saved", None) is not None:
             with self._changed:
-                self._unwritten[told.pool] -= 1
+                self._unwritten[pool_event.pool] -= 1
                 self._changed.notify_all()
 
     def close(self, pool: str) -> None:
@@ -252,13 +253,15 @@ class Floor:
             if out_of_memory and order.lanes > 1:
                 self._most_lanes[order.shape] = min(order.lanes // 2, self._most_lanes.get(order.shape, order.lanes))
                 self._waiting[order.shape].extendleft(reversed(runs))
-                said = f"{order.lanes} runs of {order.shape.world} {order.shape.method} do not fit; trying half of them"
-                self.events.put(Told(pool, Noted(said)))
+                message = (
+                    f"{order.lanes} runs of {order.shape.world} {order.shape.method} do not fit; trying half of them"
+                )
+                self.events.put(PoolEvent(pool, Noted(message)))
                 return
             if not runs:  # not even the program could be compiled
                 self._break_waiting(pool, order.shape, reason)
             else:
-                self.events.put(Told(pool, Broken(tuple(each.number for each in runs), reason)))
+                self.events.put(PoolEvent(pool, Broken(tuple(each.number for each in runs), reason)))
 
     def lose(self, pool: str, reason: str) -> bool:
         """The pool is gone, with its process or its machine. Its runs go on elsewhere from where they were saved.
@@ -282,9 +285,9 @@ class Floor:
             self._waiting[order.shape].extendleft(reversed(again))
             if again:
                 what = f"{pool} with {plural('run', len(runs))} of {order.shape.world} {order.shape.method}"
-                self.events.put(Told(pool, Noted(f"{what} was lost ({reason}); trying again")))
+                self.events.put(PoolEvent(pool, Noted(f"{what} was lost ({reason}); trying again")))
             if broken:
-                self.events.put(Told(pool, Broken(broken, _often_lost(reason))))
+                self.events.put(PoolEvent(pool, Broken(broken, _often_lost(reason))))
             return True
 
     def _break_waiting(self, pool: str, shape: Settings, reason: str) -> None:
@@ -292,7 +295,7 @@ class Floor:
         numbers = tuple(each.number for each in self._waiting[shape])
         self._waiting[shape].clear()
         if numbers:  # a pool for the same program may have said so already
-            self.events.put(Told(pool, Broken(numbers, reason)))
+            self.events.put(PoolEvent(pool, Broken(numbers, reason)))
 
     def give_up(self) -> None:
         """No pool is left, as every device is gone: what they have not trained is broken."""
@@ -304,14 +307,14 @@ class Floor:
                 runs += waiting
                 waiting.clear()
             if runs:
-                self.events.put(Told("", Broken(tuple(each.number for each in runs), self._last_failure)))
+                self.events.put(PoolEvent("", Broken(tuple(each.number for each in runs), self._last_failure)))
 
 
 def _often_lost(reason: str) -> str:
     return f"lost {MOST_LOSSES + 1} times, the last time: {reason}"
 
 
-def _longest_first(given: Assignment) -> tuple[bool, int, int]:
+def _longest_first(assignment: Assignment) -> tuple[bool, int, int]:
     """Runs that have begun first, then those that take longest, so that none is left alone at the end."""
-    settings = given.run.settings
-    return given.saved is None, -settings.steps, -len(settings.how.reads)
+    settings = assignment.run.settings
+    return assignment.saved is None, -settings.steps, -len(settings.how.reads)
