@@ -118,7 +118,7 @@ def test_a_line_that_was_not_finished_is_dropped(tmp_path: Path):
     assert all(json.loads(line) for line in whole.splitlines())  # nothing but JSON
 
 
-def curve(*values: float) -> pl.DataFrame:
+def curve(*values: float | None) -> pl.DataFrame:
     return pl.DataFrame({"timestep": [100 * i for i in range(len(values))], "return": values})
 
 
@@ -140,6 +140,23 @@ def test_a_trial_below_the_median_is_pruned_once_all_its_seeds_are_there(tmp_pat
     with pytest.raises(StopRuns) as stopped:
         pruning.points(1, curve(0, 0, 0, 0))
     assert stopped.value.numbers == {0, 1}
+
+
+def test_no_trial_is_pruned_before_its_first_episode_is_over(tmp_path: Path):
+    study = open_study(tmp_path, {}, 10, 0)
+    axes = distributions({}, {})
+    for _ in range(5):
+        trial = study.ask(fixed_distributions=axes)
+        for point in range(5):
+            trial.report(5.0, point)
+        study.tell(trial, 5.0)
+    study.ask(fixed_distributions=axes)
+    trial = study.get_trials(deepcopy=False)[-1]
+    pruning = Pruning(study, [trial], {trial.number: [0]}, period=100)
+    pruning.points(0, curve(None, None, None, None))
+    assert study.get_trials(deepcopy=False)[-1].intermediate_values == {}
+    with pytest.raises(StopRuns):
+        pruning.points(0, curve(None, None, None, None, 0.0))
 
 
 def test_settings_as_toml():

@@ -157,7 +157,7 @@ def select_run(
     if others > 1:
         print(
             f"{folder}: {chosen.settings.method}, seed {chosen.seed}, has the best recent return of {others} runs, "
-            f"{chosen.recent_return:.3g}; choose others with --where NAME=VALUE and --run-seed K"
+            f"{chosen.recent_return_text}; choose others with --where NAME=VALUE and --run-seed K"
         )
     return chosen
 

@@ -86,7 +86,8 @@ class Compare(Running):
         from asymrl.report.reading_table import reading_lines
         from asymrl.stores.wording import thousands
 
-        with busy("comparing the runs, and the critics by an exact analysis where that is quick"):
+        said = "comparing the runs, and the critics by an exact analysis where that is quick"
+        with user_errors(), busy(said):
             answer = compared(world, Runs(store.path))
         picture, numbers = answer.runs.plot(), store.path / "comparison.json"
         rows = [_plain(row) for row in answer.rows]

@@ -133,7 +133,7 @@ def _described(name: str, chosen: TrainedRun) -> str:
     settings = chosen.settings
     what = f"{settings.world}, {settings.method}, seed {chosen.seed}"
     if not name.startswith(ZOO):
-        return f"{what}: return {chosen.recent_return:.3g} in the last 100 episodes of training"
+        return f"{what}: return of the last 100 episodes of training {chosen.recent_return_text}"
     card = load(name.removeprefix(ZOO)).card
     greedy = estimate(card.greedy_returns, card.greedy_error, 3)
     sampled = estimate(card.returns, card.error, 3)
