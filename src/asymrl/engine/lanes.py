@@ -59,8 +59,9 @@ class Snapshot(NamedTuple):
     def curve_of(self, lane: int) -> Float[np.ndarray, "point metrics"]:
         """The points of a run so far; return and length are NaN before the first episode is over."""
         points = self.curve[lane, : min(int(self.logged[lane]), self.curve.shape[1])].copy()
-        unended = np.flatnonzero(points[:, METRICS.index("episode")] == 0)
-        points[np.ix_(unended, [METRICS.index("return"), METRICS.index("length")])] = np.nan
+        unended = points[:, METRICS.index("episode")] == 0
+        for name in ("return", "length"):
+            points[unended, METRICS.index(name)] = np.nan
         return points
 
 
