@@ -161,6 +161,7 @@ def test_what_was_trained_here_is_opened_without_a_question(tmp_path: Path, monk
     Path("here/own.py").write_text("raise SystemExit")
     (said,) = told("moved")
     assert "own.py has changed since the runs began; using the copy moved/sources/" in said
+    assert told("moved") == [], "once is enough"
     assert make("own.py:Env:size=3", trust=False).name == "own.py:Env:size=3"
     Path("here/own.py").unlink()
     assert "own.py is no longer at" in told("moved")[0]

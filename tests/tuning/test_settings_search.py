@@ -172,6 +172,8 @@ def test_mistakes_of_the_command_are_one_line(tmp_path: Path, capsys: pytest.Cap
     for arguments, said in [
         (["nowhere"], "unknown world 'nowhere'"),
         (["tiger", "--set", "actor_rate=1,2"], "give one value"),
+        (["tiger", "--set", "method=ppo"], "--set method: use --method instead"),
+        (["tiger", "--set", "steps=100"], "--set steps: use --steps instead"),
         (["tiger", "--seeds", "0"], "at least 1"),
         (["tiger", "--space", "x.toml"], "cannot be read"),
         (["tiger", "--preset", "x"], "unknown preset"),

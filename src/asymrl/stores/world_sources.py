@@ -27,6 +27,8 @@ from asymrl.worlds.registry import make, runs_code, source_of, split_options
 FOLDER = "sources"  # of the copies
 LARGEST_COPY, LARGEST_SOURCE = 256 << 20, 1 << 30  # bytes
 
+_SAID: set[tuple[str, str]] = set()  # folders, and what was said about them
+
 KINDS = POMDP, FILE, MODULE, PACKAGE, OBJECT = "pomdp", "file", "module", "package", "object"
 
 
@@ -236,7 +238,9 @@ def _make_code_ready(folder: Path, world: str, sources: Sources, trust: bool, sa
             )
         allow(world)
     for note in notes:
-        say(note)
+        if (about := (os.path.abspath(folder), note)) not in _SAID:  # a command opens its store several times
+            _SAID.add(about)
+            say(note)
 
 
 def _described(world: str) -> str:
