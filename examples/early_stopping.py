@@ -25,7 +25,7 @@ class Patience(Silent):
         self.best, self.waited = [-float("inf")] * len(runs), [0] * len(runs)
 
     def points(self, run: int, table: pl.DataFrame) -> None:
-        for value in table.filter(table["episode"] > 0)["return"].to_list():  # before, nothing was returned yet
+        for value in table["return"].drop_nulls().to_list():  # null until the first episode is over
             better = value > self.best[run] + self.least
             self.best[run] = max(value, self.best[run])
             self.waited[run] = 0 if better else self.waited[run] + 1

@@ -121,9 +121,10 @@ def curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     store = Store.create(tmp_path / "results" / "curves", runs)
     curve = np.zeros((20, len(METRICS)), np.float32)
     curve[:, METRICS.index("timestep")] = np.arange(0, 1000, 50)
+    curve[:, METRICS.index("episode")] = 100
     for number, run in enumerate(runs):
         curve[:, METRICS.index("return")] = run.seed + np.arange(20) / 20
-        store.write_tables({number: RunResult(COMPLETE, timesteps=1000, curve=curve.copy())})
+        store.write_tables({number: RunResult(COMPLETE, timesteps=1000, episodes=100, curve=curve.copy())})
     store.release()
     monkeypatch.chdir(tmp_path)
     return store

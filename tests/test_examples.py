@@ -156,7 +156,7 @@ def test_own_logging_writes_a_line_per_point(tmp_path: Path):
 def test_patience_counts_the_points_without_an_improvement():
     listener = example("early_stopping").Patience(3)
     listener.begin([Run(asymrl.A2CSettings("tiger"), seed) for seed in (0, 1)])
-    listener.points(1, pl.DataFrame({"episode": [0] * 4, "return": [0.0] * 4}))  # no episode is over
+    listener.points(1, pl.DataFrame({"episode": [0] * 4, "return": [None] * 4}))  # no episode is over
     for returns in ([-3.0, -2.0], [-2.0, -2.5], [-1.0], [-2.0, -2.0]):
         listener.points(1, pl.DataFrame({"episode": [1] * len(returns), "return": returns}))
     with pytest.raises(StopRuns) as stop:

@@ -62,12 +62,14 @@ def made_result(run: Run, points: int = 20) -> RunResult:
     share = np.arange(points) / points
     columns = {"timestep": share * run.settings.steps, "return": run.seed + share, "length": 10 + run.seed}
     columns |= dict.fromkeys(("critic_gradient_norm", "actor_gradient_norm", "negentropy_weight"), 0.5)
-    columns |= dict.fromkeys(("episode", "update", "critic_loss", "policy_loss", "negentropy_loss"), run.seed)
+    columns |= dict.fromkeys(("update", "critic_loss", "policy_loss", "negentropy_loss"), run.seed)
+    columns |= {"episode": 100 + run.seed}
     for name, values in columns.items():
         curve[:, METRICS.index(name)] = values
     return RunResult(
         status=COMPLETE,
         timesteps=run.settings.steps,
+        episodes=100 + run.seed,
         recent_return=float(curve[-1, METRICS.index("return")]),
         recent_length=float(10 + run.seed),
         curve=curve,

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from asymrl.render import draw_frame, draw_text, draw_view, draw_world, save_gif, style
+from asymrl.render.dispatch import view_text
 from asymrl.report.films import random_actions, record
 from asymrl.worlds import WORLDS, Box, Record, Step, World, make
 from asymrl.worlds.builtin.cleaner import Cleaner, CleanerState
@@ -238,3 +239,10 @@ def test_a_film_has_all_frames_and_exact_colours(tmp_path):
 def test_a_film_needs_frames(tmp_path):
     with pytest.raises(ValueError, match="no frames"):
         save_gif([], tmp_path / "film.gif")
+
+
+def test_a_picture_is_told_in_words():
+    pixels = np.zeros((24, 24, 3), np.uint8)
+    pixels[:, :12] = 200
+    assert view_text(Drift(), pixels) == ["24x24x3, 0 to 200, mean 100"]
+    assert view_text(Drift(), np.array([1, 2])) == ["[1 2]"]

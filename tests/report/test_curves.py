@@ -92,7 +92,8 @@ def test_another_metric_is_drawn_where_runs_have_it():
     )
     (axes, *_) = learning_curve(metrics, "evaluation_return", references=False).axes
     assert axes.get_ylabel() == "return in evaluation"
-    np.testing.assert_array_equal(np.concatenate([np.asarray(line.get_ydata()) for line in axes.lines]), 7.0)
+    drawn = np.concatenate([np.asarray(line.get_ydata()) for line in axes.lines])
+    assert set(drawn[np.isfinite(drawn)]) == {7.0}
 
 
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
@@ -103,3 +104,14 @@ def test_the_figure_is_saved_in_the_format_of_the_file(tmp_path: Path, ending: s
         with Image.open(path) as picture:
             assert picture.size == (1120, 700)
     assert path.read_bytes()[:4] in (b"\x89PNG", b"%PDF", b"<?xm")
+
+
+def test_nothing_is_drawn_before_the_first_episode_is_over():
+    late = table().with_columns(pl.when((pl.col("seed") == 1) | (pl.col("timestep") > 0)).then("return"))
+    found = curves(late)
+    assert np.isnan(found.values[0]).tolist() == [step < 50 for step in found.timesteps]
+    np.testing.assert_array_equal(found.band()[0][found.timesteps < 50], 0)  # that of the other run
+    never = late.with_columns(pl.lit(None, pl.Float64).alias("return"))
+    axes = learning_curve(pl.concat([late, never.with_columns(method=pl.lit("a2c-asym-s"))]), references=False).axes[0]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a2c, 2 runs"]  # pyright: ignore
+    assert not learning_curve(never, references=False).axes[0].lines

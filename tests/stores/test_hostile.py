@@ -73,6 +73,17 @@ def test_a_training_writes_through_no_link(stored: Path, tmp_path: Path, capsys:
     assert not list(elsewhere.iterdir())
 
 
+def test_links_that_lead_to_each_other_are_refused(stored: Path, tmp_path: Path):
+    folder = tmp_path / "runs"
+    shutil.copytree(stored, folder)
+    (folder / "checkpoint" / "inside").symlink_to("../settings.json")  # does no harm
+    Store.take(folder).release()
+    (folder / "checkpoint" / "a").symlink_to("b")
+    (folder / "checkpoint" / "b").symlink_to("a")
+    with pytest.raises(RunError, match="checkpoint/a: a link to b, outside of the store"):
+        Store.take(folder)
+
+
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs in the middle of their training."""

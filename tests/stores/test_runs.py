@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 
 from asymrl.settings import A2CSettings, new_settings
+from asymrl.stores import runs as run_lists
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import (
     Run,
@@ -142,3 +144,31 @@ def test_a_setting_of_one_learner_is_tried_with_its_methods_only():
     ]
     with pytest.raises(ValueError, match="prefill is a setting of dqn; a2c is trained by a2c"):
         product(["tiger"], ["a2c", "ppo"], {"prefill": [10]}, [0], lambda *_: {})
+
+
+def test_runs_that_share_their_settings_are_read_once(monkeypatch: pytest.MonkeyPatch):
+    """What a store of 300 000 runs takes to be read depends on how many settings it has."""
+    made = []
+    monkeypatch.setattr(run_lists, "new_settings", lambda **values: made.append(1) or new_settings(**values))
+    runs = run_lists.from_json({"settings": {"world": "tiger"}, "runs": [{"seed": i} for i in range(20_000)]}, "here")
+    assert (len(runs), len(made)) == (20_000, 1)
+    assert runs[0].settings is runs[-1].settings
+    assert runs[0].settings.shape() is runs[-1].settings.shape()
+
+
+def test_more_settings_than_a_store_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(run_lists, "MOST_KINDS", 2)
+    each = [{"seed": 0, "actor_rate": rate} for rate in (0.1, 0.2, 0.3)]
+    with pytest.raises(RunError, match=r"^here: 3 different settings; a store holds runs of at most 2$"):
+        run_lists.from_json({"settings": {}, "runs": each}, "here")
+    assert len(run_lists.from_json({"settings": {}, "runs": each[:2]}, "here")) == 2
+
+
+def test_settings_are_the_same_in_another_process():
+    """Their hash is remembered, but not passed on: it differs between processes."""
+    settings = A2CSettings("tiger", "a2c", critic_rate=0.25)
+    assert hash(settings) == hash(A2CSettings("tiger", "a2c", critic_rate=0.25)) == hash(replace(settings))
+    assert settings.shape() == A2CSettings("tiger", "a2c", actor_rate=0.5).shape()
+    other = pickle.loads(pickle.dumps(settings))
+    assert other == settings
+    assert other.__dict__.keys() == {each.name for each in fields(A2CSettings)}

@@ -11,9 +11,10 @@ import pytest
 
 from asymrl.learning.state import METRICS
 from asymrl.settings import A2CSettings
+from asymrl.stores.result_files import read_table
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
-from asymrl.stores.tables import FAILED, metrics_table, runs_table, shown_settings
+from asymrl.stores.tables import FAILED, RunResult, metrics_table, runs_table, shown_settings
 from tests.engine.conftest import tiny
 from tests.engine.stores import made_result
 
@@ -149,3 +150,44 @@ def test_every_setting_that_is_a_name_is_text():
     runs = {0: Run(A2CSettings(**named), 0), 1: Run(A2CSettings(), 0)}
     table = runs_table(runs, {}, shown_settings(runs.values()))
     assert {name: table[name].to_list() for name in named} == {name: [value, None] for name, value in named.items()}
+
+
+def unended(run: Run) -> RunResult:
+    """A run whose first episode was over at the third of its twenty points, as the state of a run has it."""
+    result = made_result(run)
+    assert result.curve is not None
+    for name in ("episode", "return", "length"):
+        result.curve[:2, METRICS.index(name)] = 0
+    return result
+
+
+def test_there_is_no_return_before_the_first_episode_is_over(tmp_path: Path):
+    runs = [Run(A2CSettings("tiger", "a2c", steps=2000), seed) for seed in (0, 1)]
+    never = unended(runs[1])
+    assert never.curve is not None
+    never = never._replace(episodes=0, curve=never.curve[:2], recent_return=np.nan, recent_length=np.nan)
+    store = Store.create(tmp_path, runs, keeps_networks=False)
+    store.write_tables({0: unended(runs[0]), 1: never})
+    store.release()
+    table, reached = (pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("metrics", "runs"))
+    for name in ("return", "length"):
+        assert table[name].is_null().to_list() == [True, True, *[False] * 18, True, True]
+    assert table["critic_loss"].null_count() == 0
+    assert reached["final_return"].to_list() == [pytest.approx(0.925), None]
+    assert Store.open(tmp_path).results()[1].timesteps == 2000
+
+
+def test_tables_of_earlier_versions_say_zero_and_are_read_as_nothing(tmp_path: Path):
+    run = Run(A2CSettings("tiger", "a2c", steps=2000), 1)
+    store = Store.create(tmp_path, [run], keeps_networks=False)
+    store.write_tables({0: unended(run)._replace(episodes=0)})
+    store.release()
+    for name, columns in (("metrics", ("return", "length")), ("runs", ("final_return",))):
+        file = tmp_path / f"{name}.parquet"
+        pl.read_parquet(file).with_columns(pl.col(*columns).fill_null(0.0)).write_parquet(file)
+    found = Store.open(tmp_path)
+    assert found.metrics()["return"].null_count() == 2
+    assert read_table(tmp_path, "runs.parquet")["final_return"].to_list() == [None]
+    curve = found.results()[0].curve
+    assert curve is not None
+    assert np.isnan(curve[:, METRICS.index("return")]).tolist() == [True, True, *[False] * 18]

@@ -118,7 +118,7 @@ def test_a_line_that_was_not_finished_is_dropped(tmp_path: Path):
     assert all(json.loads(line) for line in whole.splitlines())  # nothing but JSON
 
 
-def curve(*values: float) -> pl.DataFrame:
+def curve(*values: float | None) -> pl.DataFrame:
     return pl.DataFrame({"timestep": [100 * i for i in range(len(values))], "return": values})
 
 
@@ -142,6 +142,23 @@ def test_a_trial_below_the_median_is_pruned_once_all_its_seeds_are_there(tmp_pat
     assert stopped.value.numbers == {0, 1}
 
 
+def test_no_trial_is_pruned_before_its_first_episode_is_over(tmp_path: Path):
+    study = open_study(tmp_path, {}, 10, 0)
+    axes = distributions({}, {})
+    for _ in range(5):
+        trial = study.ask(fixed_distributions=axes)
+        for point in range(5):
+            trial.report(5.0, point)
+        study.tell(trial, 5.0)
+    study.ask(fixed_distributions=axes)
+    trial = study.get_trials(deepcopy=False)[-1]
+    pruning = Pruning(study, [trial], {trial.number: [0]}, period=100)
+    pruning.points(0, curve(None, None, None, None))
+    assert study.get_trials(deepcopy=False)[-1].intermediate_values == {}
+    with pytest.raises(StopRuns):
+        pruning.points(0, curve(None, None, None, None, 0.0))
+
+
 def test_settings_as_toml():
     values = {"a": True, "b": 'x"\\y', "c": (4, 4), "d": 1e-4, "e": 3}
     assert tomllib.loads("\n".join(f"{name} = {toml_text(value)}" for name, value in values.items())) == {
@@ -155,6 +172,8 @@ def test_mistakes_of_the_command_are_one_line(tmp_path: Path, capsys: pytest.Cap
     for arguments, said in [
         (["nowhere"], "unknown world 'nowhere'"),
         (["tiger", "--set", "actor_rate=1,2"], "give one value"),
+        (["tiger", "--set", "method=ppo"], "--set method: use --method instead"),
+        (["tiger", "--set", "steps=100"], "--set steps: use --steps instead"),
         (["tiger", "--seeds", "0"], "at least 1"),
         (["tiger", "--space", "x.toml"], "cannot be read"),
         (["tiger", "--preset", "x"], "unknown preset"),

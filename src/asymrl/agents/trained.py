@@ -67,6 +67,12 @@ class TrainedRun(NamedTuple):
     seed: int
     world: World
     recent_return: float
+    """-inf before the first episode is over."""
+
+    @property
+    def recent_return_text(self) -> str:
+        """The recent return for people."""
+        return f"{self.recent_return:.3g}" if np.isfinite(self.recent_return) else "unknown, as no episode was over"
 
 
 def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] | None = None) -> list[TrainedRuns]:

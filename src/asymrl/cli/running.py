@@ -241,7 +241,7 @@ def print_results(store: Store, write_page: Callable[[], None]) -> None:
         # Defaults that learners do not share are no columns: the method says enough.
         best = {name: ranking[name][0] for name in names if name in ranking.columns}
         where = {name: value for name, value in best.items() if value is not None}
-    if len(runs.metrics):
+    if runs.metrics["return"].count():
         print(f"learning curve  {runs.plot()}")
     print(f"metrics         {store.path / 'metrics.parquet'}")
     write_page()

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from asymrl.learning.state import RECENT, RunState
+from asymrl.learning.state import METRICS, RECENT, RunState
 from asymrl.stores.checkpoints.saved_runs import EXTRA, SavedRuns, filled_up
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import COMPLETE, FAILED, SOLVED, TRAINING, RunResult
@@ -56,6 +56,14 @@ class Snapshot(NamedTuple):
             return np.nan, np.nan
         return float(self.recent_returns[lane, :count].mean()), float(self.recent_lengths[lane, :count].mean())
 
+    def curve_of(self, lane: int) -> Float[np.ndarray, "point metrics"]:
+        """The points of a run so far; return and length are NaN before the first episode is over."""
+        points = self.curve[lane, : min(int(self.logged[lane]), self.curve.shape[1])].copy()
+        unended = points[:, METRICS.index("episode")] == 0
+        for name in ("return", "length"):
+            points[unended, METRICS.index(name)] = np.nan
+        return points
+
 
 @dataclass
 class Lane:
@@ -95,7 +103,6 @@ class Lane:
 
     def result(self, snapshot: Snapshot, lane: int, device: str) -> RunResult:
         """What is known of the run now."""
-        points = min(int(snapshot.logged[lane]), snapshot.curve.shape[1])
         recent_return, recent_length = snapshot.recent_means(lane)
         status = self.status(snapshot, lane)
         return RunResult(
@@ -105,7 +112,7 @@ class Lane:
             updates=int(snapshot.updates[lane]),
             recent_return=recent_return,
             recent_length=recent_length,
-            curve=snapshot.curve[lane, :points].copy(),
+            curve=snapshot.curve_of(lane),
             failure=_not_finite(snapshot, lane) if status == FAILED else None,
             seconds=self.seconds,
             device=device,

@@ -76,7 +76,10 @@ def count_ended(
 
 
 def recent_means(runs: RunState) -> tuple[Float[Array, "run"], Float[Array, "run"]]:
-    """Mean return and mean length of the last 100 episodes of each run, or of as many as there were."""
+    """Mean return and mean length of the last 100 episodes of each run, or of as many as there were.
+
+    They are zero before the first: the state of a run has numbers only. Results leave such points out.
+    """
     count = jnp.minimum(runs.episodes, RECENT)
     there = jnp.arange(RECENT)[None] < count[:, None]
     returns, lengths = (

@@ -106,12 +106,11 @@ def _world(
             "values": {},
         }
         for name in names:
-            own = [each.drop_nulls(name) for each in rows]
-            if not any(map(len, own)):
+            if all(each[name].null_count() == len(each) for each in rows):
                 continue
-            line["mean"][name], line["error"][name] = _band([each for each in own if len(each)], name, axes[which])
+            line["mean"][name], line["error"][name] = _band(rows, name, axes[which])
             if with_runs:
-                line["values"][name] = [_at_slots(each, name, axes[which]) for each in own]
+                line["values"][name] = [_at_slots(each, name, axes[which]) for each in rows]
         lines.append(line)
     return {
         "name": world,

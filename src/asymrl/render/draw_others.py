@@ -139,10 +139,17 @@ def _number_lines(value: Any) -> list[str]:
     """Each array in a tree of arrays as its path and its numbers, shortened where they are many."""
     lines: list[str] = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(value):
-        array = np.asarray(leaf)
-        with np.printoptions(precision=3, suppress=True, threshold=8, edgeitems=3, linewidth=10_000):
-            numbers = " ".join(str(array).split()).replace("[ ", "[")
+        numbers = _numbers(np.asarray(leaf))
         name = jax.tree_util.keystr(path, simple=True, separator=".")
         text = f"{name}: {numbers}" if name else numbers
         lines.append(text if len(text) <= LINE_LENGTH else text[: LINE_LENGTH - 4] + " ...")
     return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1} more"]
+
+
+def _numbers(array: np.ndarray) -> str:
+    """An array in a line; of a picture, whose corner would say nothing, what its numbers are like."""
+    if array.ndim > 2 and array.size:
+        shape = "x".join(map(str, array.shape))
+        return f"{shape}, {array.min():.3g} to {array.max():.3g}, mean {array.mean():.3g}"
+    with np.printoptions(precision=3, suppress=True, threshold=8, edgeitems=3, linewidth=10_000):
+        return " ".join(str(array).split()).replace("[ ", "[")

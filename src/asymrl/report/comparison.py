@@ -16,7 +16,9 @@ from asymrl.report.intervals import (
     detectable_difference,
     improvement_interval,
 )
+from asymrl.report.summary import MORE_STEPS
 from asymrl.settings.methods import method as method_named
+from asymrl.stores.files import RunError
 from asymrl.stores.statistics import final_returns, run_columns
 from asymrl.stores.wording import listed, plural, short
 from asymrl.worlds.critic_inputs import critic_symbol
@@ -57,11 +59,20 @@ class MethodRow(NamedTuple):
 
 
 def scores_of(metrics: pl.DataFrame) -> dict[str, MethodScores]:
-    """The scores of each method, from learning curves in one world with a column `steps`; see `final_returns`."""
+    """The scores of each method, from learning curves in one world with a column `steps`; see `final_returns`.
+
+    Runs in which no episode was over are left out.
+
+    Raises:
+        RunError: if no run is left.
+    """
     value = pl.col("return").cast(pl.Float64)
     over_training = value.filter(value.is_finite()).mean().alias("during")
     means = metrics.group_by(run_columns(metrics)).agg(over_training)
     runs = final_returns(metrics).join(means, on=run_columns(metrics), nulls_equal=True, maintain_order="left")
+    runs = runs.drop_nulls("final")
+    if runs.is_empty():
+        raise RunError(f"no method can be compared: no episode was over in any run; {MORE_STEPS}")
     return {
         str(method): MethodScores(rows["final"].to_numpy(), rows["during"].to_numpy())
         for (method,), rows in runs.group_by("method", maintain_order=True)

@@ -84,20 +84,29 @@ def curves(
     """The curves of all runs in a table of metrics, up to where the shortest ends.
 
     The points of runs are at slightly different timesteps, as they are at the ends of episodes; curves are interpolated
-    linearly.
+    linearly. They are NaN where a run begins without values, and runs that have none are left out.
 
     Args:
         metrics: columns that say which run a row belongs to, then `timestep`, then metrics.
-        metric: which of them.
+        metric: which of them; at least one run has values of it.
         timesteps: where; those after the end of the shortest run are left out. None: `GRID` points from 0 on.
     """
     runs = [
         run.select("timestep", metric).to_numpy()
         for run in metrics.partition_by(run_columns(metrics), maintain_order=True)
+        if run[metric].null_count() < len(run)
     ]
     end = min(run[-1, 0] for run in runs)
     timesteps = np.linspace(0, end, GRID) if timesteps is None else timesteps[timesteps <= end]
-    return Curves(timesteps, np.stack([np.interp(timesteps, run[:, 0], run[:, 1]) for run in runs]))
+    return Curves(timesteps, np.stack([_interpolated(timesteps, *run.T) for run in runs]))
+
+
+def _interpolated(
+    timesteps: Float[np.ndarray, "point"], known: Float[np.ndarray, "known"], values: Float[np.ndarray, "known"]
+) -> Float[np.ndarray, "point"]:
+    there = ~np.isnan(values)
+    before = None if there[0] else np.nan  # such as the return before the first episode is over
+    return np.interp(timesteps, known[there], values[there], left=before)
 
 
 def draw_band(axes: Axes, curves: Curves, colour: str, *, label: str | None = None, width: float = 1.4) -> None:
@@ -147,7 +156,7 @@ def learning_curve(metrics: pl.DataFrame, metric: str = "return", *, references:
     figure = Figure(figsize=(5.6 * columns, 3.5 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for axes, of_world in zip(panels, worlds, strict=False):
-        _draw_world_panel(axes, of_world.drop_nulls(metric), metric, references)
+        _draw_world_panel(axes, of_world, metric, references)
     for axes in panels[len(worlds) :]:
         axes.set_axis_off()
     return figure
@@ -157,6 +166,8 @@ def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, metric: str, references
     world, kinds = metrics["world"][0], kinds_in(metrics)
     groups = metrics.partition_by("method", *kinds, maintain_order=True)
     for rows, colour in zip(groups, _colours(groups), strict=True):
+        if rows[metric].null_count() == len(rows):
+            continue
         lines = curves(rows, metric)
         for values in lines.values:
             axes.plot(lines.timesteps, values, color=colour, linewidth=0.5, alpha=0.35, zorder=2)
@@ -166,7 +177,8 @@ def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, metric: str, references
     finish(axes, world, _end(metrics))
     axes.set_xlabel("timesteps")
     axes.set_ylabel(MEANINGS.get(metric, metric.replace("_", " ")))
-    axes.legend(frameon=False, fontsize=9, loc="best")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize=9, loc="best")
 
 
 def finish(axes: Axes, title: str, end: float) -> None:

@@ -16,6 +16,8 @@ from asymrl.stores.wording import plural, plus_minus, thousands
 from asymrl.worlds.reference_scores import ReferenceScores
 from asymrl.worlds.registry import usual_time_limit
 
+MORE_STEPS = "train for more steps, or set a shorter --time-limit"
+"""What to do about runs in which no episode was over."""
 MOST_SEEDS_SHOWN, MOST_FAILURES_SHOWN = 10, 3
 
 
@@ -28,13 +30,13 @@ def summary(runs: pl.DataFrame) -> str:
         runs: a row for each run: `world`, `method`, settings, `seed`, and then `status`, `timesteps`, `updates`,
             `final_return`, and `recent_return` and `recent_length` of the last 100 episodes.
     """
-    sound = runs.filter(pl.col("status") != "failed", pl.col("final_return").is_not_null())
-    unended = sound.filter(pl.col("recent_return").is_nan())  # their curves say 0
-    sound = sound.filter(pl.col("recent_return").is_nan().not_().fill_null(True))
+    begun = runs.filter(pl.col("status") != "failed", pl.col("timesteps") > 0)
+    unended = begun.filter(pl.col("final_return").is_null())
+    sound = begun.filter(pl.col("final_return").is_not_null())
     lines = []
     if len(unended):
         of = "" if len(runs) == 1 else f" in {len(unended)} of {plural('run', len(runs))}"
-        lines.append(f"no return yet   no episode was over{of}; train for more steps, or set a shorter --time-limit")
+        lines.append(f"no return yet   no episode was over{of}; {MORE_STEPS}")
     if len(sound):
         finals = sound["final_return"].to_numpy()
         over = f" (mean ± standard error of {plural('run', len(sound))})" if len(sound) > 1 else ""

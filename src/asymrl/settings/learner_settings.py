@@ -56,6 +56,8 @@ class A2CSettings(Settings, learner="a2c"):
     polyak: float = number(0.001)
     """Share of the critic that enters the target at each update, for a Polyak target."""
 
+    __hash__ = Settings.__hash__  # a dataclass would make its own
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_positive("actor_rate", "critic_rate", "entropy_steps", "episodes", "td_n", "target_period")
@@ -133,6 +135,8 @@ class PPOSettings(Settings, learner="ppo"):
     entropy_steps: float = number(2e6)
     """Steps until the linear schedule ends, or half-life of the exponential one."""
 
+    __hash__ = Settings.__hash__  # a dataclass would make its own
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_positive("learning_rate", "streams", "rollout", "epochs", "minibatches", "entropy_steps")
@@ -189,6 +193,8 @@ class DQNSettings(Settings, learner="dqn"):
     """Share of the networks that enters the targets at each update, for a Polyak target."""
     shared_memory: bool = False
     """Whether Q(h, a) and Q(h, s, a) share one memory and one optimiser, as in the authors' first version."""
+
+    __hash__ = Settings.__hash__  # a dataclass would make its own
 
     def __post_init__(self) -> None:
         super().__post_init__()

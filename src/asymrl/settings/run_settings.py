@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -231,9 +232,25 @@ class Settings:
 
         Runs whose shapes are equal can be trained together.
         """
+        return self._shape
+
+    # Runs share their settings: what is asked for each of 100 000 runs is computed once.
+    @functools.cached_property
+    def _shape(self) -> Self:
         is_aside = ("number", "label")
         kept = [f.name for f in fields(self) if not any(f.metadata.get(kind) for kind in is_aside)]
         return type(self)(**{name: getattr(self, name) for name in kept})
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, f.name) for f in fields(self)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process has other hashes.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_shape", "_hash")}
 
     def numbers(self) -> dict[str, int | float]:
         """The numbers that may differ between runs of one program, by name; what is None is infinite."""

@@ -12,7 +12,7 @@ from asymrl.reading import UnreadableError, read_json
 from asymrl.stores import runs as run_lists
 from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.runs import Run
-from asymrl.stores.world_sources import POMDP, WorldSource
+from asymrl.stores.world_sources import POMDP, WorldSource, is_path_text
 
 FORMAT, READABLE = 2, (1, 2)
 SETTINGS_FILE = "settings.json"
@@ -32,7 +32,7 @@ def read_description(path: Path) -> dict[str, Any]:
     try:
         data: dict[str, Any] = read_json(file)
         version = data["format"]
-        sources = {str(name): WorldSource.from_json(each) for name, each in data.get("sources", {}).items()}
+        sources = _read_sources(data.get("sources", {}))
         # Versions before 0.2 kept checksums of .pomdp files: format 1 of one, format 2 by the names of worlds.
         files = dict(data.get("world_files", {}))
         if version == 1 and (checksum := data.get("world_file", {}).get("sha256")):
@@ -56,6 +56,21 @@ def read_description(path: Path) -> dict[str, Any]:
         "sources": sources,
         "probes": data.get("probes"),
     }
+
+
+def _read_sources(data: Any) -> dict[str, WorldSource]:
+    """Raises ValueError, naming the entry, if the data do not describe sources."""
+    if not isinstance(data, dict):
+        raise ValueError(f"sources is {data!r:.40}, expected an object")
+    sources = {}
+    for name, each in data.items():
+        if not name or not is_path_text(name):
+            raise ValueError(f"sources has an entry with the name {name!r:.60}, which no file or module can have")
+        try:
+            sources[name] = WorldSource.from_json(each)
+        except ValueError as error:
+            raise ValueError(f"in sources, {name!r:.60} {error}") from error
+    return sources
 
 
 def write_description(

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 UNFINISHED = ".unfinished"  # the ending of files that are being written
@@ -43,14 +44,43 @@ def write_whole(path: Path, data: bytes) -> None:
         raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
+SUBFOLDERS = ("checkpoint", "sources", "study", "tensorboard", "wandb")  # of a store, that a training writes into
+
+
 def check_links(folder: Path) -> None:
-    """Raises RunError if something in a folder is a link that leads out of it, where a training would write then."""
-    for path in sorted(folder.iterdir()):
-        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+    """Raises RunError if something in a store is a link that leads out of it, where a training would write then.
+
+    Also if something in its subfolders is neither a file nor a folder.
+    """
+    check_no_way_out(folder, sorted(folder.iterdir()))
+    check_subfolders(folder)
+
+
+def check_subfolders(folder: Path) -> None:
+    """`check_links` for the subfolders of a store only: the folder of a new store may hold other things."""
+    for subfolder in (folder / name for name in SUBFOLDERS):
+        check_no_way_out(folder, [subfolder])
+        for path in sorted(subfolder.rglob("*")):
+            check_no_way_out(folder, [path])
+            if not path.is_symlink() and not path.is_file() and not path.is_dir():
+                raise RunError(f"{path}: not a regular file; remove it")
+
+
+def check_no_way_out(folder: Path, paths: Iterable[Path]) -> None:
+    """Raises RunError if one of these paths in a store is a link that leads out of it."""
+    for path in paths:
+        if path.is_symlink() and not _target(path).is_relative_to(folder.resolve()):
             raise RunError(
-                f"{path}: a link to {path.readlink()}, where a training would write; put what it leads to in its "
-                "place, or remove it"
+                f"{path}: a link to {path.readlink()}, outside of the store; put what it leads to in its place, or "
+                "remove it"
             )
+
+
+def _target(link: Path) -> Path:
+    try:
+        return link.resolve()
+    except (OSError, RuntimeError):  # links that lead to each other
+        return Path("/")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -25,6 +25,7 @@ from asymrl.stores.tables import (
     runs_table,
     shown_settings,
     to_parquet,
+    without_unended,
 )
 
 if TYPE_CHECKING:
@@ -86,7 +87,10 @@ def write_results(
 
 
 def read_table(folder: Path, name: str) -> pl.DataFrame:
-    """A table of a store. Raises RunError if it is not there or damaged."""
+    """A table of a store. Raises RunError if it is not there or damaged.
+
+    Means over episodes are null where no episode was over, also if an earlier version wrote zeros.
+    """
     import polars as pl
 
     path = folder / name
@@ -98,7 +102,7 @@ def read_table(folder: Path, name: str) -> pl.DataFrame:
         file = io.BytesIO(read_regular(path, MOST_TABLE_BYTES))
         if (rows := pl.scan_parquet(file).select(pl.len()).collect().item()) > MOST_ROWS:
             raise UnreadableError(f"{rows} rows")
-        return pl.read_parquet(file)
+        return without_unended(pl.read_parquet(file))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise RunError(f"{path}: damaged ({reason}); `asymrl resume {folder}` writes it anew") from error

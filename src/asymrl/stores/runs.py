@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from asymrl.settings import SETTINGS, DQNSettings, Settings, names_of, new_settings, own_values
 from asymrl.stores.files import RunError
 from asymrl.stores.options import checked_values, preset_settings
+from asymrl.stores.wording import thousands
 
 SEEDS = 2**32  # seeds are 0 to this, exclusive
+MOST_KINDS = 100_000  # settings in one store; what is read for each takes a fraction of a millisecond
 MAY_GROW = ("steps", "log_points")  # a run may be made longer; every other setting stays
 
 # Settings that are known before the axes of a sweep are: those tuned for a world and a method, for example.
@@ -68,8 +70,16 @@ def check_runs(runs: Sequence[Run]) -> None:
     for run in runs:
         if not 0 <= run.seed < SEEDS:
             raise ValueError(f"seed {run.seed}: choose a whole number from 0 to {SEEDS - 1}")
+    _check_kinds(len({run.settings for run in runs}))
     if len({run.key for run in runs}) < len(runs):
         raise ValueError("two runs have the same seed and the same settings: their results would be the same")
+
+
+def _check_kinds(count: int) -> None:
+    if count > MOST_KINDS:
+        raise ValueError(
+            f"{thousands(count)} different settings; a store holds runs of at most {thousands(MOST_KINDS)}"
+        )
 
 
 def check_prefills(runs: Sequence[Run]) -> None:
@@ -183,14 +193,19 @@ def from_json(data: Mapping[str, Any], where: str) -> tuple[Run, ...]:
         raise RunError(f"{where}: does not describe runs: {error!r}") from error
     if not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
         raise RunError(f"{where}: the seeds must be whole numbers")
-    made: dict[str, Settings] = {}  # most runs share their settings
-    runs = []
+    keys = [repr(own) for own in each]  # most runs share their settings
+    kinds = dict(zip(keys, each, strict=True))
+    checked: dict[str | None, dict[str, Any]] = {}  # what the runs of a method share
+    made: dict[str, Settings] = {}
     try:
-        for own, seed in zip(each, seeds, strict=True):
-            key = repr(own)
-            if key not in made:
-                made[key] = new_settings(**checked_values({**shared, **own}, where))
-            runs.append(Run(made[key], seed))
+        _check_kinds(len(kinds))
+        for key, own in kinds.items():
+            named = own.get("method", shared.get("method"))
+            method = named if isinstance(named, str) else None  # anything else is refused with the other values
+            if method not in checked:
+                checked[method] = checked_values(shared, where, method)
+            made[key] = new_settings(**{**checked[method], **checked_values(own, where, method)})
+        runs = [Run(made[key], seed) for key, seed in zip(keys, seeds, strict=True)]
         check_runs(runs)
     except RunError:
         raise

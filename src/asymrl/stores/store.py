@@ -16,7 +16,7 @@ from asymrl.stores import runs as run_lists
 from asymrl.stores.checkpoints.checkpoint import Checkpoints, manifests
 from asymrl.stores.checkpoints.saved_runs import SavedRuns
 from asymrl.stores.description import SETTINGS_FILE, is_store, read_description, write_description
-from asymrl.stores.files import UNFINISHED, Lock, RunError, check_links, write_whole
+from asymrl.stores.files import UNFINISHED, Lock, RunError, check_links, check_subfolders, write_whole
 from asymrl.stores.result_files import METRICS_FILE, read_results, read_table, reopened, write_results
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import RunResult
@@ -81,6 +81,7 @@ class Store:
                 raise RunError(
                     f"{path}: already holds runs. Go on with them by `asymrl resume {path}`, or choose another --out"
                 )
+            check_subfolders(path)
             store = cls(path, runs, lock=lock, keeps_networks=keeps_networks, sources=sources, probes=probes)
             store._make_checkpoint_folder()
             store._remove_unfinished()

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 COUNTERS = ("timestep", "episode", "update")
 LABELS = ("world", "method")
 ALWAYS = ("steps", "actor_rate", "critic_rate", "entropy_weight")  # settings that have a column in any case
+MEANS_OVER_EPISODES = {
+    "episode": ("return", "length"),
+    "episodes": ("final_return", "recent_return", "recent_length"),
+}
+"""Columns that have no value before the first episode is over, by the column that counts episodes."""
 COMPRESSION = 9  # zstd; more takes minutes and saves little
 
 WAITING, TRAINING, COMPLETE, SOLVED, FAILED = "waiting", "training", "complete", "solved", "failed"
@@ -96,7 +101,21 @@ def metrics_table(
         columns[name] = pl.Series(column)
         if name.startswith("evaluation_"):  # a run without evaluations has none, rather than NaN
             columns[name] = columns[name].fill_nan(None)
-    return pl.DataFrame(columns)
+    return without_unended(pl.DataFrame(columns))
+
+
+def without_unended(table: pl.DataFrame) -> pl.DataFrame:
+    """A table of metrics or runs with nulls for means over episodes where no episode was over.
+
+    States of runs hold zeros there, and so do tables that earlier versions wrote.
+    """
+    import polars as pl
+
+    for counter, names in MEANS_OVER_EPISODES.items():
+        if counter in table.columns:
+            there = [name for name in names if name in table.columns]
+            table = table.with_columns(pl.when(pl.col(counter) != 0).then(pl.col(name)).alias(name) for name in there)
+    return table
 
 
 def runs_table(runs: Mapping[int, Run], results: Mapping[int, RunResult], shown: Sequence[str]) -> pl.DataFrame:

@@ -10,21 +10,26 @@ import hashlib
 import importlib.machinery
 import importlib.metadata
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from asymrl.adapters.sources import code_sources, is_registered, pomdp_path, recipe_of, register
 from asymrl.adapters.user_code import Location, locate, location_of, user_path
-from asymrl.stores.files import RunError
+from asymrl.reading import UnreadableError, read_regular
+from asymrl.stores.files import RunError, check_no_way_out
 from asymrl.stores.trusted_code import is_remembered, remember
+from asymrl.stores.wording import listed
 from asymrl.worlds.allowed_code import allow, is_allowed
 from asymrl.worlds.registry import make, runs_code, source_of, split_options
 
 FOLDER = "sources"  # of the copies
-LARGEST_COPY = 256 << 20  # bytes
+LARGEST_COPY, LARGEST_SOURCE = 256 << 20, 1 << 30  # bytes
 
-POMDP, FILE, MODULE, PACKAGE, OBJECT = "pomdp", "file", "module", "package", "object"
+_SAID: set[tuple[str, str]] = set()  # folders, and what was said about them
+
+KINDS = POMDP, FILE, MODULE, PACKAGE, OBJECT = "pomdp", "file", "module", "package", "object"
 
 
 class WorldSource(NamedTuple):
@@ -46,14 +51,33 @@ class WorldSource(NamedTuple):
 
     @classmethod
     def from_json(cls, data: Any) -> WorldSource:
-        """Raises ValueError or TypeError if the data do not describe a source."""
+        """Raises ValueError, with a message that can follow the name of the source, if the data do not describe one."""
+        if not isinstance(data, dict):
+            raise ValueError(f"is {data!r:.40}, expected an object with a kind")
+        if unknown := sorted(set(data) - set(cls._fields)):
+            raise ValueError(f"has an unknown field {unknown[0]!r:.40}")
+        for name, value in data.items():
+            if not isinstance(value, str) or not is_path_text(value):
+                raise ValueError(f"has {name} {value!r:.60}, expected a text")
+        if data.get("kind") not in KINDS:
+            raise ValueError(f"has kind {data.get('kind')!r:.40}, expected {listed(KINDS, 'or')}")
         source = cls(**data)
-        if not all(value is None or isinstance(value, str) for value in source):
-            raise ValueError("a source of worlds is described by texts")
-        parts = Path(source.copy or "").parts
-        if os.path.isabs(source.copy or "") or ".." in parts:
-            raise ValueError(f"the copy {source.copy!r} is outside of the store")
+        if source.kind in (FILE, POMDP) and not re.fullmatch("[0-9a-f]{64}", source.sha256 or ""):
+            raise ValueError(f"has the checksum sha256 {source.sha256!r:.70}, expected 64 hexadecimal digits")
+        if source.kind == FILE and source.path is None:
+            raise ValueError("has no path")
+        parts = Path(source.copy or FOLDER).parts
+        if parts[0] != FOLDER or ".." in parts:
+            raise ValueError(f"has the copy {source.copy!r:.60}, which is not in the folder {FOLDER} of the store")
         return source
+
+
+def is_path_text(text: str) -> bool:
+    """Whether a text can name a file."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 Sources = Mapping[str, WorldSource]
@@ -214,7 +238,9 @@ def _make_code_ready(folder: Path, world: str, sources: Sources, trust: bool, sa
             )
         allow(world)
     for note in notes:
-        say(note)
+        if (about := (os.path.abspath(folder), note)) not in _SAID:  # a command opens its store several times
+            _SAID.add(about)
+            say(note)
 
 
 def _described(world: str) -> str:
@@ -238,6 +264,9 @@ def _found(folder: Path, source: str, known: WorldSource, say: Callable[[str], N
     assert known.path is not None or known.kind == POMDP
     digest_of = _pomdp_digest if known.kind == POMDP else _digest
     copy = None if known.copy is None else folder / known.copy
+    if copy is not None:
+        inside = copy.relative_to(folder)
+        check_no_way_out(folder, [folder / part for part in (*reversed(inside.parents[:-1]), inside)])
     is_copy_sound = copy is not None and copy.is_file() and digest_of(str(copy)) == known.sha256
     path, kept = known.path or os.path.abspath(source), str(copy.absolute()) if copy and is_copy_sound else None
     if os.path.isfile(path) and digest_of(path) == known.sha256:
@@ -247,15 +276,19 @@ def _found(folder: Path, source: str, known: WorldSource, say: Callable[[str], N
         return Location(here, known.sha256, kept)
     what = "has changed since the runs began" if os.path.isfile(path) else f"is no longer at {path}"
     if kept is None:
-        damaged = "; its copy in the store is damaged" if copy is not None and copy.exists() else ""
+        damaged = f"; its copy {copy} is damaged" if copy is not None and copy.exists() else ""
         raise RunError(f"{folder}: {source} {what}{damaged}; bring back the file as it was then")
     say(f"{folder}: {source} {what}; using the copy {copy}")
     return Location(path, known.sha256, kept)
 
 
 def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        return hashlib.sha256(read_regular(Path(path), LARGEST_SOURCE)).hexdigest()
+    except UnreadableError as error:
+        raise RunError(str(error)) from error
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _pomdp_digest(path: str) -> str:

@@ -246,6 +246,7 @@ class Pruning(Silent):
     def points(self, run: int, table: pl.DataFrame) -> None:
         if run not in self._curves:
             return
+        table = table.drop_nulls("return")  # before the first episode is over
         points = (table["timestep"] // self._period).to_list()
         self._curves[run] |= dict(zip(points, table["return"].to_list(), strict=True))
         for trial in [number for number, own in self._runs.items() if run in own]:
@@ -268,9 +269,9 @@ class Pruning(Silent):
 
 
 def _finals(store: Store) -> dict[int, float]:
-    """The final return of each run that has a point, by number."""
+    """The final return of each run in which an episode was over, by number."""
     metrics = store.metrics()
     if not len(metrics):
         return {}
-    table = final_returns(metrics)
+    table = final_returns(metrics).drop_nulls("final")
     return dict(zip(table["run"].to_list(), table["final"].to_list(), strict=True))

@@ -15,6 +15,7 @@ from asymrl.engine.monitoring.display import (
     PlainLines,
     display,
     line,
+    panel,
     percent,
     plain_console,
     sparkline,
@@ -62,6 +63,30 @@ def test_means_are_over_the_episodes_that_there_were():
     assert snapshot().recent_means(0) == (2, 4)
     assert snapshot().recent_means(1) == (5, 10)
     assert np.isnan(snapshot(episodes=np.asarray([0, 200])).recent_means(0)[0])
+
+
+def test_points_before_the_first_episode_have_no_return():
+    curve = np.ones((2, 31, len(METRICS)), np.float32)
+    curve[0, 0] = 0
+    found = Lane(0, RUNS[0]).result(snapshot(curve=curve), 0, "cpu").curve
+    assert found is not None
+    nothing = [METRICS[i] for i in np.flatnonzero(np.isnan(found[0]))]
+    assert (nothing, np.isnan(found[1]).any(), curve[0, 0].any()) == (["return", "length"], False, False)
+
+
+def test_no_return_is_shown_before_the_first_episode():
+    nothing = {"recent_return": np.nan, "recent_length": np.nan}
+    points = np.full((4, len(METRICS)), np.nan, np.float32)
+    early = progress({**nothing, "curve": points}, {**nothing, "curve": points})
+    assert line(early) == " 50%  12 000 steps  2 training"
+    out = io.StringIO()
+    Console(file=out, width=120).print(panel(early))
+    shown = out.getvalue()
+    assert "nan" not in shown
+    assert "0.0" not in shown
+    points = points.copy()
+    points[2:, METRICS.index("return")] = 1.0
+    assert sparkline(progress({**nothing, "curve": points}, {**nothing, "curve": points})) == "1.00 ▁▁ 1.00"
 
 
 def test_what_is_known_of_a_run_in_a_lane():

@@ -89,6 +89,24 @@ class Late(Cups):
         return super().step(action)
 
 
+class Walk(gymnasium.Env):
+    """Ends after twenty steps, wherever it is, which its state does not tell; nor how its place was rounded."""
+
+    observation_space, action_space = spaces.Discrete(2), spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place, self.steps, self.goal = 0.0, 0, int(self.np_random.integers(2))
+        return self.goal, self.told()
+
+    def told(self) -> dict[str, Any]:
+        return {"state": np.array([self.place, self.goal], np.float32)}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.place, self.steps = self.place + (0.01 if action else -0.01), self.steps + 1
+        return self.goal, 0.0, self.steps == 20, False, self.told()
+
+
 class Real(Cups):
     def told(self) -> dict[str, Any]:
         return {"state": self.np_random.random()}
@@ -99,8 +117,8 @@ class Silent(Cups):
         return {}
 
 
-def checked(env: type[gymnasium.Env]) -> EnvironmentCheck:
-    return check_environment(from_gymnasium(env, name="cups"), steps=600, seed=1)
+def checked(env: type[gymnasium.Env], steps: int = 600) -> EnvironmentCheck:
+    return check_environment(from_gymnasium(env, name="cups"), steps=steps, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -128,12 +146,13 @@ def test_the_facts():
     [
         (Hidden, "does not seem to determine the future: outcomes of the same state and action depend on"),
         (Timed, "depend on how many steps the episode has lasted"),
+        (Walk, "depend on how many steps the episode has lasted"),
         (Real, "is not known: a pair of state and action was never met again"),
         (Silent, "no latent state was found"),
     ],
 )
 def test_a_state_that_says_too_little_is_noted(env: type[gymnasium.Env], note: str):
-    found = checked(env)
+    found = checked(env, steps=2000)
     assert found.problems == ()
     assert note in found.notes[0]
 

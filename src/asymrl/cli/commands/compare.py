@@ -12,7 +12,7 @@ import tyro
 from asymrl.cli.commands.sweep import axis
 from asymrl.cli.output import busy
 from asymrl.cli.running import SEEDS, Running, train_to_the_end
-from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, user_errors
+from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, refuse_own_options, user_errors
 from asymrl.stores.wording import wrapped
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Compare(Running):
         axes = dict(axis(text) for text in self.set)
         if several := [name for name, values in axes.items() if len(values) != 1]:
             raise UsageError(f"--set {several[0]}: give one value; `asymrl sweep` tries several")
+        refuse_own_options(axes, ("world", "methods", "steps", "preset", "seeds"))
         given = {"preset": self.preset} | {name: values[0] for name, values in axes.items()} | {"steps": self.steps}
         with user_errors():
             return world_with_arguments(full_world(self.world, self.env_args), given)
@@ -86,7 +87,8 @@ class Compare(Running):
         from asymrl.report.reading_table import reading_lines
         from asymrl.stores.wording import thousands
 
-        with busy("comparing the runs, and the critics by an exact analysis where that is quick"):
+        said = "comparing the runs, and the critics by an exact analysis where that is quick"
+        with user_errors(), busy(said):
             answer = compared(world, Runs(store.path))
         picture, numbers = answer.runs.plot(), store.path / "comparison.json"
         rows = [_plain(row) for row in answer.rows]

@@ -52,7 +52,7 @@ class Export:
         except (ValueError, OSError) as error:
             raise UsageError(f"{self.output}: cannot be written: {error}") from error
         what = f"{chosen.settings.world}, {chosen.settings.method}, seed {chosen.seed}"
-        print(f"{self.output}: {what}, recent return {chosen.recent_return:.3g}")
+        print(f"{self.output}: {what}, recent return {chosen.recent_return_text}")
         print(f"Checked over whole episodes: it agrees with the agent to {difference:.0e}.")
         return 0
 

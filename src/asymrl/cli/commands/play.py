@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -132,8 +133,10 @@ def _described(name: str, chosen: TrainedRun) -> str:
 
     settings = chosen.settings
     what = f"{settings.world}, {settings.method}, seed {chosen.seed}"
+    if not name.startswith(ZOO) and not math.isfinite(chosen.recent_return):
+        return f"{what}: no episode was over in training"
     if not name.startswith(ZOO):
-        return f"{what}: return {chosen.recent_return:.3g} in the last 100 episodes of training"
+        return f"{what}: return {chosen.recent_return_text} in the last 100 episodes of training"
     card = load(name.removeprefix(ZOO)).card
     greedy = estimate(card.greedy_returns, card.greedy_error, 3)
     sampled = estimate(card.returns, card.error, 3)

@@ -15,7 +15,7 @@ from asymrl.cli.commands.train import read_config
 from asymrl.cli.output import print_json
 from asymrl.cli.running import OUT_OF_TIME, print_failures, print_table
 from asymrl.cli.training_answer import Training
-from asymrl.cli.usage import EnvArgs, UsageError, WorldName, full_world, user_errors
+from asymrl.cli.usage import EnvArgs, UsageError, WorldName, full_world, refuse_own_options, user_errors
 
 if TYPE_CHECKING:
     from asymrl.engine.driver import Outcome
@@ -78,6 +78,7 @@ class Tune(Training):
         axes = dict(axis(text) for text in self.set)
         if several := [name for name, values in axes.items() if len(values) != 1]:
             raise UsageError(f"--set {several[0]}: give one value; --space says what to search")
+        refuse_own_options(axes, ("world", "method", "steps", "preset", "seeds"))
         config = read_config(self.config) if self.config else {}
         given = {**config, **{name: values[0] for name, values in axes.items()}, "steps": self.steps}
         if self.preset is not None:
@@ -110,7 +111,8 @@ class Tune(Training):
         answer: dict[str, Any] = {"folder": str(search.folder), "exit_status": status, "world": search.base["world"]}
         if best_of(trials) is None:
             if not status:
-                print(f"asymrl: {search.folder}: no trial was completed", file=sys.stderr)
+                why = "of each run, an episode has to be over in the last tenth of its --steps"
+                print(f"asymrl: {search.folder}: no trial was completed; {why}", file=sys.stderr)
                 answer["exit_status"] = status = 1
             self._answer(answer, trials, None)
             return status

@@ -17,6 +17,7 @@ from asymrl.engine.monitoring.listeners import Listener, Silent
 from asymrl.engine.monitoring.progress import Progress
 from asymrl.stores.runs import Run, differing_by_choice
 from asymrl.stores.statistics import mean_and_error
+from asymrl.stores.tables import RunResult
 from asymrl.stores.wording import duration, listed, plural, plus_minus, thousands
 
 LINE_SECONDS, LINE_SHARE = 10.0, 0.05  # a plain line is printed after either
@@ -146,7 +147,10 @@ def is_uniform(runs: Sequence[Run]) -> bool:
     return len({(run.settings.world, run.settings.method) for run in runs}) == 1
 
 
-def _returns(progress: Progress) -> tuple[str, str]:
+def _returns(progress: Progress) -> tuple[str, ...]:
+    """Nothing before the first episode of a run is over."""
+    if not np.isfinite(progress.returns()).any():
+        return ()
     return f"return {plus_minus(progress.returns())}", f"length {float(mean_and_error(progress.lengths())[0]):.1f}"
 
 
@@ -175,10 +179,17 @@ def panel(progress: Progress) -> RenderableType:
     table.add_column(style="dim")
     table.add_column(justify="right", min_width=16)
     table.add_column(style="dim")
-    returns = Text(plus_minus(progress.returns()), style="bold")
+    returns = Text(_mean_return([*progress.results.values()]), style="bold")
+    length, _ = mean_and_error(progress.lengths())
     table.add_row("return", returns, f"of the last 100 episodes{over and ', ' + over}")
-    table.add_row("episode length", f"{float(mean_and_error(progress.lengths())[0]):.1f}", "steps")
+    table.add_row("episode length", f"{float(length):.1f}" if np.isfinite(length) else "-", "steps")
     return Group(bar, count, busy, table, "", Text(sparkline(progress), style="cyan"))
+
+
+def _mean_return(results: Sequence[RunResult]) -> str:
+    """`-` before the first episode is over."""
+    returns = np.asarray([result.recent_return for result in results])
+    return plus_minus(returns) if np.isfinite(returns).any() else "-"
 
 
 def _groups(progress: Progress) -> Table:
@@ -196,7 +207,7 @@ def _groups(progress: Progress) -> Table:
             world,
             method,
             f"{over} of {plural('run', len(numbers))} over",
-            f"return {plus_minus([result.recent_return for result in results])}",
+            f"return {_mean_return(results)}",
         )
     if len(groups) > MOST_SHOWN:
         rows.add_row(f"and {len(groups) - MOST_SHOWN} more")
@@ -209,8 +220,11 @@ def sparkline(progress: Progress, width: int = 60) -> str:
     points = min(map(len, curves), default=0)
     if points < 2:
         return ""
-    curve = np.stack([each[:points, RETURN] for each in curves]).mean(axis=0)
-    values = [float(part.mean()) for part in np.array_split(curve, min(points, width))]
+    curve, _ = mean_and_error(np.stack([each[:points, RETURN] for each in curves]))
+    curve = curve[np.isfinite(curve)]  # from where the first episode is over
+    if len(curve) < 2:
+        return ""
+    values = [float(part.mean()) for part in np.array_split(curve, min(len(curve), width))]
     low, high = min(values), max(values)
     heights = [int((value - low) / (high - low) * (len(BARS) - 1)) if high > low else 0 for value in values]
     return f"{values[0]:.2f} {''.join(BARS[height] for height in heights)} {values[-1]:.2f}"

@@ -232,17 +232,28 @@ def state_finding(steps: Sequence[SampledStep], generator: np.random.Generator) 
     said = f"the state seems to determine the future: {repeats} pairs of state and action were met again"
     if not various:
         return f"{said}, with the same outcome each time"
-    for context, what in CONTEXTS.items():
-        if _p_value(various, context, generator) * len(CONTEXTS) < SIGNIFICANT:
-            return (
-                "the state does not seem to determine the future: outcomes of the same state and action depend on "
-                f"{what}; put that into the state, if the critic is to know it"
-            )
+    evidence = {context: _evidence(various, context, generator) for context in CONTEXTS}
+    told = {context: each for context, each in evidence.items() if each.p_value * len(CONTEXTS) < SIGNIFICANT}
+    if told:
+        # One cause shows in several contexts: what ends an episode after ten steps happens once in each episode, too.
+        what = CONTEXTS[max(told, key=lambda context: told[context].deviations)]
+        return (
+            "the state does not seem to determine the future: outcomes of the same state and action depend on "
+            f"{what}; put that into the state, if the critic is to know it"
+        )
     return f"{said}; their outcomes vary, as chance has it, and nothing else was seen to matter"
 
 
-def _p_value(groups: Sequence[Sequence[SampledStep]], context: str, generator: np.random.Generator) -> float:
-    """How likely the association of outcomes with a context within groups would be, if there were none."""
+class Evidence(NamedTuple):
+    """How far outcomes are associated with a context within groups of the same state and action."""
+
+    p_value: float
+    """How likely that would be, or more, if there were no association."""
+    deviations: float
+    """How far it is from what chance gives, in standard deviations of that."""
+
+
+def _evidence(groups: Sequence[Sequence[SampledStep]], context: str, generator: np.random.Generator) -> Evidence:
     coded = [
         (_codes([step.outcome for step in group]), _codes([step.contexts[context] for step in group]))
         for group in groups
@@ -250,13 +261,16 @@ def _p_value(groups: Sequence[Sequence[SampledStep]], context: str, generator: n
     # A context that is always or never the same says nothing.
     coded = [pair for pair in coded if 0 < pair[1].max() < len(pair[1]) - 1]
     if not coded:
-        return 1.0
+        return Evidence(1.0, 0.0)
     found = sum(_association(outcomes, contexts) for outcomes, contexts in coded)
-    as_large = sum(
-        sum(_association(generator.permutation(outcomes), contexts) for outcomes, contexts in coded) >= found - 1e-9
-        for _ in range(PERMUTATIONS)
+    by_chance = np.array(
+        [
+            sum(_association(generator.permutation(outcomes), contexts) for outcomes, contexts in coded)
+            for _ in range(PERMUTATIONS)
+        ]
     )
-    return (1 + as_large) / (1 + PERMUTATIONS)
+    as_large = int((by_chance >= found - 1e-9).sum())
+    return Evidence((1 + as_large) / (1 + PERMUTATIONS), float((found - by_chance.mean()) / (by_chance.std() + 1e-9)))
 
 
 def _codes(values: Sequence[Hashable]) -> np.ndarray:
