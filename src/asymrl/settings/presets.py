@@ -33,7 +33,7 @@ PRESETS: dict[str, Preset] = {
     "ppo-small": Preset(
         "ppo",
         "a few numbers per observation, discrete actions: CartPole without velocities",
-        {**_PPO, **_CONTROL, "learning_rate": 1e-3, "discount": 0.98, "gae_lambda": 0.8},
+        {**_PPO, **_CONTROL, "learning_rate": 1e-3, "discount": 0.99, "gae_lambda": 0.95, "clip_values": False},
     ),
     "ppo-control": Preset(
         "ppo",
@@ -62,7 +62,7 @@ PRESETS: dict[str, Preset] = {
     "ppo-image": Preset(
         "ppo",
         "small images, discrete actions: MiniGrid in pixels",
-        {**_PPO, "learning_rate": 1e-3, "entropy_weight": 0.01, "shared_memory": True},
+        {**_PPO, "learning_rate": 5e-4, "entropy_weight": 0.01, "shared_memory": True},
     ),
     "a2c-short": Preset(
         "a2c",
