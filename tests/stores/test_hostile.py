@@ -77,6 +77,7 @@ def test_links_that_lead_to_each_other_are_refused(stored: Path, tmp_path: Path)
     folder = tmp_path / "runs"
     shutil.copytree(stored, folder)
     (folder / "checkpoint" / "inside").symlink_to("../settings.json")  # does no harm
+    (folder / ".venv").symlink_to(tmp_path)  # a folder of the user, where nothing is written
     Store.take(folder).release()
     (folder / "checkpoint" / "a").symlink_to("b")
     (folder / "checkpoint" / "b").symlink_to("a")

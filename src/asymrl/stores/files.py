@@ -50,9 +50,10 @@ SUBFOLDERS = ("checkpoint", "sources", "study", "tensorboard", "wandb")  # of a 
 def check_links(folder: Path) -> None:
     """Raises RunError if something in a store is a link that leads out of it, where a training would write then.
 
-    Also if something in its subfolders is neither a file nor a folder.
+    Also if something in its subfolders is neither a file nor a folder. Folders that are not a store's, such as a linked
+    `.venv`, are none of its business.
     """
-    check_no_way_out(folder, sorted(folder.iterdir()))
+    check_no_way_out(folder, sorted(path for path in folder.iterdir() if not path.is_dir()))
     check_subfolders(folder)
 
 
