@@ -30,7 +30,7 @@ from scripts.preset_tasks import EPISODES, TASKS, play_recurrent_ppo, recurrent_
 OTHER = "recurrent-ppo"  # the arm that is not ours
 POINTS = 40  # of a learning curve
 ALSO = {"a2c-short": ("t-maze", "cart-pole")}  # presets of another learner, and tasks to measure them in
-SEARCH_SEEDS = (100,)  # other than those of the results
+SEARCH_SEEDS = (100, 101, 102)  # other than those of the results
 ARCHIVE_SECONDS = 60.0
 PACKAGES = ("asymrl", "jax", "gymnasium", "minigrid", "popgym", "sb3-contrib", "stable-baselines3", "torch")
 ONE_THREAD = {

@@ -9,6 +9,7 @@ candidates that lost.
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from asymrl.stores.wording import thousands
 
 ROOT = Path(__file__).parents[1]
 RECORD, PAGE = ROOT / "results" / "presets" / "runs.json", ROOT / "docs" / "how-to" / "presets.md"
-OTHER, SEARCH_SEED = "recurrent-ppo", 100
+OTHER, SEARCH_SEEDS = "recurrent-ppo", (100, 101, 102)
 BEGIN, END = "<!-- {}: by scripts/presets_page.py -->", "<!-- end -->"
 NEEDED = ("task", "arm", "method", "seed", "steps", "return", "seconds", "settings", "versions")
 
@@ -44,7 +45,7 @@ def collect(folder: Path, record: Path = RECORD) -> None:
             each["settings"] = _chosen(each["settings"])
             each["arm"] = preset_of(each) or each["arm"]
         there[_key(each)] = each
-    there = {key: run for key, run in there.items() if _is_current(run) or run["seed"] == SEARCH_SEED}
+    there = {key: run for key, run in there.items() if _is_current(run) or run["seed"] in SEARCH_SEEDS}
     record.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(there[key]) for key in sorted(there)]
     record.write_text("[\n" + ",\n".join(lines) + "\n]\n")
@@ -108,7 +109,7 @@ def of(runs: list[dict[str, Any]], task: str, arm: str, method: str) -> list[dic
     """The runs of an arm with the steps of the task; those of the search only if there are no others."""
     own = [run for run in runs if (run["task"], run["arm"], run["method"]) == (task, arm, method)]
     own = [run for run in own if _is_current(run)]
-    return [run for run in own if run["seed"] != SEARCH_SEED] or own
+    return [run for run in own if run["seed"] not in SEARCH_SEEDS] or own
 
 
 def reached_table(runs: list[dict[str, Any]]) -> list[str]:
@@ -140,16 +141,24 @@ def reached_table(runs: list[dict[str, Any]]) -> list[str]:
 
 
 def search_table(runs: list[dict[str, Any]]) -> list[str]:
-    """What the candidates reached, one run each."""
-    lines = ["| task | steps | candidates, best first |", "|---|---:|---|"]
-    for name, task in TASKS.items():
-        tried = [run for run in runs if run["task"] == name and run["seed"] == SEARCH_SEED]
+    """What the candidates reached on average, and with how many runs if there are several."""
+    lines = ["| task | steps | critic | candidates, best first |", "|---|---:|---|---|"]
+    for task, method in itertools.product(TASKS, ("ppo", "ppo-asym-hs")):
+        tried = [run for run in runs if (run["task"], run["method"]) == (task, method) and run["seed"] in SEARCH_SEEDS]
         for steps in sorted({run["steps"] for run in tried}):
-            ranked = sorted((run for run in tried if run["steps"] == steps), key=lambda run: -run["return"])
-            names = [f"`{run['arm']}`" if run["arm"] in PRESETS else run["arm"] for run in ranked]
-            words = [f"{name} {run['return']:.4g}" for name, run in zip(names, ranked, strict=True)]
-            lines.append(f"| {task.title} | {thousands(steps)} | {', '.join(words)} |")
+            returns: dict[str, list[float]] = {}
+            for run in tried:
+                if run["steps"] == steps:
+                    returns.setdefault(run["arm"], []).append(run["return"])
+            ranked = sorted(returns.items(), key=lambda each: -np.mean(each[1]))
+            words = [f"{f'`{arm}`' if arm in PRESETS else arm} {_mean(each)}" for arm, each in ranked]
+            critic = "V(h)" if method == "ppo" else "V(h, s)"
+            lines.append(f"| {TASKS[task].title} | {thousands(steps)} | {critic} | {', '.join(words)} |")
     return lines
+
+
+def _mean(returns: list[float]) -> str:
+    return f"{np.mean(returns):.4g}" + (f" ({len(returns)})" if len(returns) > 1 else "")
 
 
 def with_tables(page: str, runs: list[dict[str, Any]]) -> str:

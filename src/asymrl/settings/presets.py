@@ -33,7 +33,7 @@ PRESETS: dict[str, Preset] = {
     "ppo-small": Preset(
         "ppo",
         "a few numbers per observation, discrete actions: CartPole without velocities",
-        {**_PPO, **_CONTROL, "learning_rate": 1e-3, "discount": 0.99, "gae_lambda": 0.95, "clip_values": False},
+        {**_PPO, **_CONTROL, "learning_rate": 1e-3, "discount": 0.98, "gae_lambda": 0.9},
     ),
     "ppo-control": Preset(
         "ppo",
