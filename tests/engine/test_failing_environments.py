@@ -22,6 +22,13 @@ LEARNERS = {
     "dqn": ["--prefill", "8", "--replay-steps", "64"],
 }
 TOLD = "mine.py:FailsWhenTold"
+MISTAKEN = """
+
+class Mistaken(Sound):
+    def step(self, action):
+        1 / 0
+        return super().step(action)
+"""
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ def test_the_other_run_goes_on_and_the_failed_one_is_resumed(folder: Folder, met
     assert [line for line in lines if line.startswith("  File ")] == [
         line for line in lines if f'"{folder.path / "mine.py"}"' in line
     ]
-    assert lines[-1] == "Once this is fixed: asymrl resume failed"
+    assert lines[-1] == "Once this is fixed: asymrl resume failed --current-code"
     store = Store.open(folder.path / "failed")
     assert sorted(result.status for result in store.results().values()) == ["complete", "error"]
     assert "failed: mine.py:FailsWhenTold: step() in episode 3" in out
@@ -80,6 +87,29 @@ def test_the_other_run_goes_on_and_the_failed_one_is_resumed(folder: Folder, met
     for run, arrays in expected.items():
         for name, array in arrays.items():  # one lane instead of two rounds differently
             np.testing.assert_allclose(found[run][name], array, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.slow
+def test_a_corrected_file_is_used_if_asked_for(folder: Folder):
+    code = folder.path / "mine.py"
+    sound = code.read_text()
+    code.write_text(sound + MISTAKEN)
+    assert folder.train("mine.py:Mistaken", "a2c", "failed")[0] == 1
+    code.write_text(sound + MISTAKEN.replace("1 / 0", "1 / 1"))
+    before = (folder.path / "failed" / "settings.json").read_bytes()
+
+    status, out, err = folder.run("resume", "failed", "--quiet")
+    assert status == 1
+    assert "ZeroDivisionError" in err, "without the option, runs stay in the world they began in"
+    assert (folder.path / "failed" / "settings.json").read_bytes() == before
+
+    status, out, err = folder.run("resume", "failed", "--current-code")
+    assert (status, err) == (0, "")
+    assert "using the copy" not in out
+    assert {result.status for result in Store.open(folder.path / "failed").results().values()} == {"complete"}
+    status, out, err = folder.run("evaluate", "failed", "--episodes", "2")
+    assert (status, err) == (0, "")
+    assert "using the copy" not in out, "the corrected file belongs to the runs now"
 
 
 @pytest.mark.slow

@@ -167,6 +167,40 @@ def test_what_was_trained_here_is_opened_without_a_question(tmp_path: Path, monk
     assert "own.py is no longer at" in told("moved")[0]
 
 
+def test_current_files_need_the_trust_of_those_before(tmp_path: Path):
+    mark, code = tmp_path / "mark", Path("own.py")
+    write_code(code, mark)
+    trained_here("own.py:Env")
+    settings = Path("runs/settings.json")
+    before = settings.read_bytes()
+    code.write_text(code.read_text() + "\n")
+
+    mine = Store.open(Path("runs"))
+    mine.use_current_files()
+    assert settings.read_bytes() == before, "it was only opened"
+    said: list[str] = []
+    mine.make_ready(say=said.append)
+    assert said == [], "the file is used, not its copy"
+
+    allowed_code._ALLOWED.clear()
+    shutil.rmtree(Path(os.environ["ASYMRL_STATE"]))  # as if somebody else had trained them
+    foreign = Store.open(Path("runs"))
+    foreign.use_current_files()
+    with pytest.raises(RunError, match="were not trained here by you"):
+        foreign.make_ready()
+    assert not mark.exists()
+
+    taken = Store.take(Path("runs"), trust=True)
+    taken.use_current_files()
+    taken.release()
+    assert taken.sources["own.py"].sha256 == hashlib.sha256(code.read_bytes()).hexdigest()
+    again = Store.open(Path("runs"))
+    assert again.sources == taken.sources
+    copy = again.sources["own.py"].copy
+    assert copy is not None
+    assert (again.path / copy).read_bytes() == code.read_bytes()
+
+
 def test_only_what_was_trained_with_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_code(Path("own.py"), tmp_path / "mark")
     trained_here("own.py:Env:size=3")

@@ -199,11 +199,12 @@ class Runs:
         listeners: Sequence[Listener] = (),
         pace: Pace | None = None,
         placement: Placement | None = None,
+        current_code: bool = False,
     ) -> Runs:
-        """Continues the runs to their end, or for more steps than they were started with; see `asymrl.train`."""
+        """Continues the runs to their end, or for more steps than they were started with; see `asymrl.resume`."""
         from asymrl.paper.parts import probes_from_json
 
-        store = take_store(self.folder, steps, trust=self.trust, placement=placement)
+        store = take_store(self.folder, steps, trust=self.trust, current_code=current_code, placement=placement)
         return train_taken(store, listener, pace, placement, listeners, probes=probes_from_json(store.probes))
 
 

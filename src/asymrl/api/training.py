@@ -94,13 +94,22 @@ def resume(
     pace: Pace | None = None,
     placement: Placement | None = None,
     trust: bool = False,
+    current_code: bool = False,
 ) -> Runs:
     """Continues the runs in a folder to their end, or for more steps than they were started with.
 
-    `trust`: as for `load`.
+    `trust`: as for `load`. `current_code`: with your files of worlds and networks as they are now; by default as they
+    were when the runs began.
     """
     runs = Runs(folder, trust=trust)
-    return runs.resume(steps=steps, listener=listener, listeners=listeners, pace=pace, placement=placement)
+    return runs.resume(
+        steps=steps,
+        listener=listener,
+        listeners=listeners,
+        pace=pace,
+        placement=placement,
+        current_code=current_code,
+    )
 
 
 def sweep(

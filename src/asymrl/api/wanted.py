@@ -217,9 +217,12 @@ def take_store(
     steps: int | None = None,
     *,
     trust: bool = False,
+    current_code: bool = False,
     placement: Placement | None = None,
 ) -> Store:
     """The store in a folder, to go on with its runs; `steps` makes them longer.
+
+    `current_code`: with the files of worlds as they are now, not as they were when the runs began.
 
     Everything is checked before anything is written: a store that cannot go on stays as it was.
 
@@ -227,6 +230,8 @@ def take_store(
         RunError: if there is none, another process trains it, or its runs cannot be made longer.
     """
     opened = Store.open(Path(folder), trust=trust)
+    if current_code:
+        opened.use_current_files()
     runs, unfinished = opened.runs, set(opened.unfinished_or_all())
     if steps is not None:
         runs = opened.extended_runs(steps)
@@ -237,6 +242,8 @@ def take_store(
     check_saved(opened, wanted)
     store = Store.take(Path(folder), trust=trust)
     try:
+        if current_code:
+            store.use_current_files()
         if steps is not None:
             store.extend(steps)
         store.forget_lost_networks()

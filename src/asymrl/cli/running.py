@@ -218,9 +218,12 @@ def print_failures(failures: Mapping[str, str]) -> None:
 def _say_how_to_try_again(store: Store, again: str) -> None:
     """Says what to do about runs that could not be trained, or not to their end, and are saved."""
     from asymrl.engine.monitoring.progress import BROKEN
+    from asymrl.stores.world_sources import FILE
 
     if any(result.status == BROKEN for result in store.results().values()):
-        print(f"Once this is fixed: {again}", file=sys.stderr)
+        has_files = any(source.kind == FILE for source in store.sources.values())
+        option = " --current-code" if has_files and again.startswith("asymrl resume") else ""
+        print(f"Once this is fixed: {again}{option}", file=sys.stderr)
 
 
 def print_results(store: Store, write_page: Callable[[], None]) -> None:

@@ -20,7 +20,7 @@ from asymrl.stores.files import UNFINISHED, Lock, RunError, check_links, check_s
 from asymrl.stores.result_files import METRICS_FILE, read_results, read_table, reopened, write_results
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import RunResult
-from asymrl.stores.world_sources import Sources, make_ready, remember_sources, sources_of
+from asymrl.stores.world_sources import Sources, current_files, make_ready, remember_sources, sources_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,6 +49,7 @@ class Store:
         """Whether the networks of runs that are over are kept; their curves always are."""
         self.sources = dict(sources or {})
         """Where its worlds come from, by how their names refer to it."""
+        self._began_with: Sources | None = None
         self.trust = trust
         """Whether the user trusts the code that its settings name."""
         self.probes = dict(probes or {})
@@ -197,6 +198,21 @@ class Store:
         self._keep(copies)
         self._write_settings()
 
+    def use_current_files(self) -> None:
+        """Takes files of worlds that have changed since the runs began as they are now, for all its runs.
+
+        A store that was only opened is not written.
+
+        Raises:
+            RunError: if one of them cannot be read.
+        """
+        changed, copies = current_files(self.sources, anywhere=self.trust)
+        if changed:
+            self._began_with, self.sources = self.sources, {**self.sources, **changed}
+            if self._lock:
+                self._keep(copies)
+                self._write_settings()
+
     def _keep(self, copies: Mapping[str, bytes]) -> None:
         """Writes copies of the files that worlds come from, and remembers that the user trained with them here."""
         for name, data in copies.items():
@@ -262,7 +278,7 @@ class Store:
                 would run that the user has neither named nor trained with on this machine, and does not trust.
         """
         runs = self.runs if numbers is None else [self.runs[number] for number in numbers]
-        make_ready(self.path, _code_names(runs), self.sources, trust=self.trust, say=say)
+        make_ready(self.path, _code_names(runs), self.sources, trust=self.trust, say=say, began=self._began_with)
 
     def metrics(self) -> pl.DataFrame:
         """The learning curves so far: one row per run and point."""

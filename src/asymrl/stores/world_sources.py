@@ -184,8 +184,39 @@ def _code(world: str, sources: Sources) -> dict[str, Any]:
     return {"world": world, "sources": parts}
 
 
+def current_files(sources: Sources, *, anywhere: bool) -> tuple[dict[str, WorldSource], dict[str, bytes]]:
+    """Those of the sources whose files have changed, as they are now, and the contents of the copies to keep.
+
+    `anywhere`: a file that is not where it was is taken from where its name leads now.
+
+    Raises:
+        RunError: if a file cannot be read.
+    """
+    changed: dict[str, WorldSource] = {}
+    copies: dict[str, bytes] = {}
+    for source, known in sources.items():
+        if known.kind not in (FILE, POMDP):
+            continue
+        path = known.path
+        if path is None or (anywhere and not os.path.isfile(path)):
+            path = os.path.abspath(source)
+        if not os.path.isfile(path):
+            continue  # its copy is used, or the message says that it is missing
+        digest = _pomdp_digest(path) if known.kind == POMDP else _digest(path)
+        if digest != known.sha256:
+            copy = _copied(path, digest, Path(path).read_bytes(), copies)
+            changed[source] = known._replace(path=path, sha256=digest, copy=copy)
+    return changed, copies
+
+
 def make_ready(
-    folder: Path, worlds: Iterable[str], sources: Sources, *, trust: bool, say: Callable[[str], None]
+    folder: Path,
+    worlds: Iterable[str],
+    sources: Sources,
+    *,
+    trust: bool,
+    say: Callable[[str], None],
+    began: Sources | None = None,
 ) -> None:
     """Makes the worlds of a store ready to be made: finds their files, and sees whether their code may run.
 
@@ -195,6 +226,7 @@ def make_ready(
         sources: as the store has recorded them.
         trust: whether the user trusts the code of this store.
         say: is told about copies in use.
+        began: the sources that the runs began with, if others are to be used: who has trained with those may go on.
 
     Raises:
         RunError: if something is missing, or the code of a world may not run.
@@ -205,7 +237,7 @@ def make_ready(
         if source_of(world) is None and not (known is not None and known.kind == OBJECT):
             continue  # a world of this package, or of nobody, as making it says
         if known is None or known.kind != OBJECT:
-            _make_code_ready(folder, world, sources, trust, say)
+            _make_code_ready(folder, world, sources, trust, say, began)
         elif not is_registered(base):
             if known.recipe is None:
                 raise RunError(
@@ -213,7 +245,7 @@ def make_ready(
                     f"asymrl.register({base!r}, lambda time_limit: WORLD.with_time_limit(time_limit)), and load the "
                     "runs again. A world that is trained by name, FILE.py:CLASS, needs none of that"
                 )
-            _make_code_ready(folder, known.recipe, sources, trust, say)
+            _make_code_ready(folder, known.recipe, sources, trust, say, began)
             recipe = known.recipe
             register(base, lambda time_limit=None, recipe=recipe: _made_again(recipe, time_limit))
 
@@ -223,7 +255,9 @@ def _made_again(recipe: str, time_limit: int | None) -> Any:
     return make(recipe, trust=False, **limit)
 
 
-def _make_code_ready(folder: Path, world: str, sources: Sources, trust: bool, say: Callable[[str], None]) -> None:
+def _make_code_ready(
+    folder: Path, world: str, sources: Sources, trust: bool, say: Callable[[str], None], began: Sources | None
+) -> None:
     files = [*code_sources(world), *([path] if (path := pomdp_path(world)) is not None else [])]
     notes: list[str] = []
     for source in files:
@@ -231,7 +265,7 @@ def _make_code_ready(folder: Path, world: str, sources: Sources, trust: bool, sa
         if known is not None and known.sha256 is not None and known.kind in (FILE, POMDP):
             locate(source, _found(folder, source, known, notes.append))
     if runs_code(world) and not is_allowed(world):
-        if not trust and not is_remembered(_code(world, sources)):
+        if not trust and not is_remembered(_code(world, began or sources)):
             raise RunError(
                 f"{folder}: these runs were not trained here by you, and {world} would run {_described(world)}. If you "
                 "trust it, say so with --trust, or trust=True in Python"

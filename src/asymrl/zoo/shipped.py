@@ -71,9 +71,10 @@ class ShippedAgent(Runs):
         listeners: Sequence[Listener] = (),
         pace: Pace | None = None,
         placement: Placement | None = None,
+        current_code: bool = False,
     ) -> NoReturn:
         """Not possible: raises RunError, which says how to train such an agent."""
-        del steps, listener, listeners, pace, placement
+        del steps, listener, listeners, pace, placement, current_code
         raise RunError(f"{self.name}: a shipped agent cannot be trained on; `{self.card.command}` trains it again")
 
 

@@ -187,6 +187,9 @@ class Resume(Training):
     steps: int | None = None
     """Total steps of each run, more than it was started with. None: unchanged."""
 
+    current_code: bool = False
+    """Continue with your files of worlds and networks as they are now. Default: as they were when the runs began."""
+
     trust: Trust = False
 
     def run(self) -> int:
@@ -195,7 +198,13 @@ class Resume(Training):
 
         options, trackers = self.options(), self.trackers()
         with user_errors():
-            store = take_store(self.folder, self.steps, trust=self.trust, placement=options["placement"])
+            store = take_store(
+                self.folder,
+                self.steps,
+                trust=self.trust,
+                current_code=self.current_code,
+                placement=options["placement"],
+            )
         with user_errors(self.folder):
             try:
                 probes = probes_from_json(store.probes)
