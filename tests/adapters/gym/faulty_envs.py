@@ -130,7 +130,7 @@ class UnknownSymbol(Sound):
 class RewardIsText(Sound):
     def step(self, action: int) -> Any:
         seen, reward, *rest = super().step(action)
-        return seen, "much" if self.is_time else reward, *rest
+        return seen, "1" if self.is_time else reward, *rest
 
 
 class NoInfo(Sound):

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.adapters.gym.action_spaces import action_encoding
 from asymrl.adapters.gym.gymnasium_spaces import batch_to_gymnasium, to_gymnasium, to_world
 from asymrl.adapters.gym.programs import Layout
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record
@@ -76,3 +77,15 @@ def test_unpacked_arrays_can_be_changed_and_share_nothing():
     first["at"][0] = 5.0
     assert second["at"][0] == 0.0
     assert first["at"].flags.aligned
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@pytest.mark.parametrize("shape", [(), (1,), (2, 1)])
+def test_actions_are_arrays_of_their_space(dtype: type, shape: tuple[int, ...]):
+    """Also a single number: Gymnasium's spaces do not contain NumPy's scalars without a warning."""
+    space = gymnasium.spaces.Box(-3, 3, shape, dtype)
+    encoding = action_encoding(space, "here")
+    action = encoding.act(np.full(np.prod(shape, dtype=int), 7.0, np.float32))
+    assert isinstance(action, np.ndarray)
+    assert (action.shape, action.dtype) == (shape, dtype)
+    assert space.contains(action)

@@ -68,9 +68,10 @@ def _numbers(space: spaces.Box, where: str) -> ActionEncoding:
         placed = np.asarray(action, np.float64).reshape(shape)
         if whole:
             # Clipped before the conversion, where a number outside would wrap around.
-            return np.clip(np.rint(placed), np.asarray(least, np.float64), np.asarray(most, np.float64)).astype(dtype)
+            nearest = np.clip(np.rint(placed), np.asarray(least, np.float64), np.asarray(most, np.float64))
+            return np.asarray(nearest, dtype)
         # Rounded to float32, an action on the bound may lie outside a float64 bound.
-        return np.clip(placed.astype(dtype), least, most)
+        return np.asarray(np.clip(placed.astype(dtype), least, most))  # of a single number it makes no array
 
     return ActionEncoding(Box((len(low),), tuple(low), tuple(high)), act)
 

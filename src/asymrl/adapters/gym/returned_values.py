@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,10 +35,7 @@ def step_values(returned: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
             + ("; the old interface of Gym has one `done` instead of terminated and truncated" if old else "")
         )
     observation, reward, terminated, truncated, info = returned
-    try:
-        number = float(reward)
-    except (TypeError, ValueError):
-        raise ReturnedValueError(f"the reward is {_kind(reward)}, expected a number") from None
+    number = _number(reward)
     if not math.isfinite(number):
         raise ReturnedValueError(f"the reward is {number}")
     for name, end in (("terminated", terminated), ("truncated", truncated)):
@@ -45,6 +43,13 @@ def step_values(returned: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
             raise ReturnedValueError(f"{name} is {_kind(end)}, expected True or False")
     _check_info(info)
     return observation, number, bool(terminated), bool(truncated), info
+
+
+def _number(reward: Any) -> float:
+    if not isinstance(reward, str | bytes):
+        with contextlib.suppress(TypeError, ValueError):
+            return float(reward)
+    raise ReturnedValueError(f"the reward is {_kind(reward)}, expected a number")
 
 
 def _check_info(info: Any) -> None:

@@ -226,13 +226,13 @@ def state_finding(steps: Sequence[SampledStep], generator: np.random.Generator) 
     met = [group for group in groups.values() if len(group) > 1]
     repeats = sum(len(group) - 1 for group in met)
     if repeats < FEWEST_REPEATS:
-        again = "never" if repeats == 0 else f"only {repeats} times"
-        return f"whether the state determines the future is not known: a pair of state and action was {again} met again"
+        recurred = f"recurred only {repeats} times" if repeats else "never recurred"
+        return f"whether the state determines the future is not known: state-action pairs {recurred}"
     various = [group for group in met if len({step.outcome for step in group}) > 1]
-    said = f"the state seems to determine the future: {repeats} pairs of state and action were met again"
+    said = f"the state seems to determine the future: state-action pairs recurred {repeats} times"
     if not various:
         return f"{said}, with the same outcome each time"
-    evidence = {context: _evidence(various, context, generator) for context in CONTEXTS}
+    evidence = {context: _dependence(various, context, generator) for context in CONTEXTS}
     told = {context: each for context, each in evidence.items() if each.p_value * len(CONTEXTS) < SIGNIFICANT}
     if told:
         # One cause shows in several contexts: what ends an episode after ten steps happens once in each episode, too.
@@ -244,7 +244,7 @@ def state_finding(steps: Sequence[SampledStep], generator: np.random.Generator) 
     return f"{said}; their outcomes vary, as chance has it, and nothing else was seen to matter"
 
 
-class Evidence(NamedTuple):
+class Dependence(NamedTuple):
     """How far outcomes are associated with a context within groups of the same state and action."""
 
     p_value: float
@@ -253,7 +253,7 @@ class Evidence(NamedTuple):
     """How far it is from what chance gives, in standard deviations of that."""
 
 
-def _evidence(groups: Sequence[Sequence[SampledStep]], context: str, generator: np.random.Generator) -> Evidence:
+def _dependence(groups: Sequence[Sequence[SampledStep]], context: str, generator: np.random.Generator) -> Dependence:
     coded = [
         (_codes([step.outcome for step in group]), _codes([step.contexts[context] for step in group]))
         for group in groups
@@ -261,7 +261,7 @@ def _evidence(groups: Sequence[Sequence[SampledStep]], context: str, generator: 
     # A context that is always or never the same says nothing.
     coded = [pair for pair in coded if 0 < pair[1].max() < len(pair[1]) - 1]
     if not coded:
-        return Evidence(1.0, 0.0)
+        return Dependence(1.0, 0.0)
     found = sum(_association(outcomes, contexts) for outcomes, contexts in coded)
     by_chance = np.array(
         [
@@ -270,7 +270,7 @@ def _evidence(groups: Sequence[Sequence[SampledStep]], context: str, generator: 
         ]
     )
     as_large = int((by_chance >= found - 1e-9).sum())
-    return Evidence((1 + as_large) / (1 + PERMUTATIONS), float((found - by_chance.mean()) / (by_chance.std() + 1e-9)))
+    return Dependence((1 + as_large) / (1 + PERMUTATIONS), float((found - by_chance.mean()) / (by_chance.std() + 1e-9)))
 
 
 def _codes(values: Sequence[Hashable]) -> np.ndarray:
