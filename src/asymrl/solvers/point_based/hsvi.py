@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float64, Int
+from threadpoolctl import threadpool_limits
 
 from asymrl.solvers.bounds import blind, fib
 from asymrl.solvers.deadline import Deadline
@@ -59,6 +60,7 @@ class PointBased:
         return np.eye(self.pomdp.actions)[chosen]
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # its many small products wait for each other's threads
 def point_based(
     pomdp: Pomdp,
     horizon: int | None,
