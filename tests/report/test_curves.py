@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from asymrl.report.curves import SERIES, curves, learning_curve, method_colours, save_learning_curve
+from asymrl.report.curves import SERIES, curves, has_values, learning_curve, method_colours, save_learning_curve
 from asymrl.worlds import scores
 
 
@@ -115,3 +115,14 @@ def test_nothing_is_drawn_before_the_first_episode_is_over():
     axes = learning_curve(pl.concat([late, never.with_columns(method=pl.lit("a2c-asym-s"))]), references=False).axes[0]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a2c, 2 runs"]  # pyright: ignore
     assert not learning_curve(never, references=False).axes[0].lines
+
+
+def test_a_run_whose_losses_are_not_numbers_has_no_line():
+    """A run that fails before it has learned has a NaN for each loss, not a null."""
+    metrics = table().with_columns(
+        critic_loss=pl.when(pl.col("seed") == 1).then(pl.lit(float("nan"))).otherwise(pl.lit(2.0))
+    )
+    found = curves(metrics, "critic_loss")
+    assert found.values.shape[0] == metrics.filter(pl.col("seed") != 1)["seed"].n_unique()
+    assert set(found.values.ravel()) == {2.0}
+    assert not has_values(metrics.filter(pl.col("seed") == 1)["critic_loss"])

@@ -123,17 +123,18 @@ class Runs:
 
         `metric`: a column of `metrics`, such as `evaluation_return`.
         """
-        from asymrl.report.curves import save_learning_curve
+        from asymrl.report.curves import has_values, save_learning_curve
         from asymrl.report.summary import MORE_STEPS, comparable
 
         own = self.folder / "curve.png"
         metrics = self.metrics
         if metric not in (known := metrics.columns[metrics.columns.index("timestep") + 1 :]):
             raise ValueError(f"{metric!r} is not measured; there are {', '.join(known)}")
-        if metrics[metric].null_count() == len(metrics):
+        if not has_values(metrics[metric]):
             if metric.startswith("evaluation_"):
                 raise ValueError(f"no run has values of {metric}; train with evaluation_episodes=20, for example")
-            raise ValueError(f"{self.folder}: no episode of a run was over yet; {MORE_STEPS}")
+            why = "no episode of a run was over yet" if metric in ("return", "length") else f"no run has a {metric} yet"
+            raise ValueError(f"{self.folder}: {why}; {MORE_STEPS}")
         of_returns = metric in ("return", "evaluation_return")
         if path is None and own.is_symlink():  # in a folder from somebody else, it must not lead to another file
             own.unlink()

@@ -16,7 +16,7 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from asymrl.pages.run_groups import RunGroup, group_colours, groups_of
-from asymrl.report.curves import MEANINGS, SERIES, curves
+from asymrl.report.curves import MEANINGS, SERIES, curves, has_values
 from asymrl.report.summary import comparable
 from asymrl.settings import Settings
 from asymrl.stores.result_files import RUNS_FILE, read_table
@@ -66,7 +66,7 @@ def curve_data(store: Store) -> dict[str, Any]:
 
 def _plan(metrics: pl.DataFrame) -> tuple[list[str], int]:
     """Which metrics are shown, and every how many points."""
-    there = [name for name in METRICS if name in metrics.columns and metrics[name].null_count() < len(metrics)]
+    there = [name for name in METRICS if name in metrics.columns and has_values(metrics[name])]
     longest = int(metrics.group_by("run").len()["len"].max() or 1)  # type: ignore[arg-type]
     stride = max(1, math.ceil(len(metrics) / MOST_POINTS))
     stride = min(stride, max(1, longest // FEWEST_POINTS))
@@ -106,7 +106,7 @@ def _world(
             "values": {},
         }
         for name in names:
-            if all(each[name].null_count() == len(each) for each in rows):
+            if not any(has_values(each[name]) for each in rows):
                 continue
             line["mean"][name], line["error"][name] = _band(rows, name, axes[which])
             if with_runs:

@@ -94,11 +94,16 @@ def curves(
     runs = [
         run.select("timestep", metric).to_numpy()
         for run in metrics.partition_by(run_columns(metrics), maintain_order=True)
-        if run[metric].null_count() < len(run)
+        if has_values(run[metric])
     ]
     end = min(run[-1, 0] for run in runs)
     timesteps = np.linspace(0, end, GRID) if timesteps is None else timesteps[timesteps <= end]
     return Curves(timesteps, np.stack([_interpolated(timesteps, *run.T) for run in runs]))
+
+
+def has_values(metric: pl.Series) -> bool:
+    """Whether a column of metrics has any: neither null, as a return before the first episode is over, nor NaN."""
+    return metric.drop_nulls().is_not_nan().any()
 
 
 def _interpolated(
@@ -166,7 +171,7 @@ def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, metric: str, references
     world, kinds = metrics["world"][0], kinds_in(metrics)
     groups = metrics.partition_by("method", *kinds, maintain_order=True)
     for rows, colour in zip(groups, _colours(groups), strict=True):
-        if rows[metric].null_count() == len(rows):
+        if not has_values(rows[metric]):
             continue
         lines = curves(rows, metric)
         for values in lines.values:
