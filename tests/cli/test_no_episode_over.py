@@ -38,7 +38,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     status = cli.main(list(arguments))
-    return status, *capsys.readouterr()
+    out, err = capsys.readouterr()
+    return status, out, err
 
 
 def test_every_command_says_that_no_episode_was_over(tmp_path: Path, world: str, capsys: pytest.CaptureFixture[str]):
