@@ -62,6 +62,7 @@ def test_every_command_says_that_no_episode_was_over(tmp_path: Path, world: str,
     assert "no episode was over" in out
 
 
+@pytest.mark.slow
 def test_methods_without_an_episode_are_not_compared(tmp_path: Path, world: str, capsys: pytest.CaptureFixture[str]):
     status, _, err = run(
         capsys, "compare", world, "--methods", "ppo", "ppo-asym-hs", "--seeds", "2", "--steps", "32",
