@@ -42,7 +42,7 @@ class Task:
     zoo: dict[str, Any] = field(default_factory=dict)
     """RL Zoo's settings for RecurrentPPO, if it has some."""
     rate_of_theirs: float | None = None
-    """The learning rate of RecurrentPPO, where another than the preset's does better."""
+    """The learning rate of RecurrentPPO, if it is not the preset's."""
 
     @property
     def methods(self) -> tuple[str, ...]:

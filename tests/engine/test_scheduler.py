@@ -136,12 +136,7 @@ def test_what_nobody_can_train_any_more_is_broken():
 
 
 def test_pools_wait_for_a_disk_that_is_slower_than_they_are():
-    given = assignments(1, SHAPES[0])
-    scheduler = Scheduler(given, lambda *_: 1, one_pool_per_shape=False)
-    scheduler.pick("core 0", 0)
-    scheduler.take("core 0", 1)
-    written = threading.Thread(target=_report_often, args=(scheduler, given[0].run), daemon=True)
-    written.start()
+    scheduler, written = _pool_that_reports_often()
     written.join(0.3)
     assert written.is_alive()
     assert scheduler.events.qsize() == scheduler_module.MOST_UNWRITTEN
@@ -152,15 +147,21 @@ def test_pools_wait_for_a_disk_that_is_slower_than_they_are():
 
 
 def test_a_pool_that_waits_for_the_disk_can_be_stopped():
+    scheduler, written = _pool_that_reports_often()
+    scheduler.stop()
+    written.join(10)
+    assert not written.is_alive()
+
+
+def _pool_that_reports_often() -> tuple[Scheduler, threading.Thread]:
+    """A scheduler of one run, and a thread that reports more checkpoints of it than may wait to be written."""
     given = assignments(1, SHAPES[0])
     scheduler = Scheduler(given, lambda *_: 1, one_pool_per_shape=False)
     scheduler.pick("core 0", 0)
     scheduler.take("core 0", 1)
-    written = threading.Thread(target=_report_often, args=(scheduler, given[0].run), daemon=True)
-    written.start()
-    scheduler.stop()
-    written.join(10)
-    assert not written.is_alive()
+    thread = threading.Thread(target=_report_often, args=(scheduler, given[0].run), daemon=True)
+    thread.start()
+    return scheduler, thread
 
 
 def _report_often(scheduler: Scheduler, run: Run) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import json
 import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import gymnasium
-import numpy as np
 import pytest
 
 import asymrl
@@ -20,37 +16,15 @@ from asymrl.adapters import sources, user_code
 from asymrl.adapters.sources import code_sources
 from asymrl.api.wanted import known_by_name
 from asymrl.cli import main
-from asymrl.learning.state import METRICS
-from asymrl.settings import A2CSettings
 from asymrl.stores.files import RunError
-from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
-from asymrl.stores.tables import RunResult
 from asymrl.worlds import allowed_code
 from asymrl.worlds.allowed_code import UntrustedCodeError, allow
 from asymrl.worlds.registry import make
+from tests.stores.foreign_stores import digest, fresh, store_of, write_code
 
-CODE = """
-from pathlib import Path
-from typing import Any
-import gymnasium
+__all__ = ["fresh"]
 
-Path(MARK).write_text("")
-
-
-class Env(gymnasium.Env):
-    observation_space = action_space = gymnasium.spaces.Discrete(2)
-
-    def __init__(self, size: int = 2):
-        pass
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return 0, {"state": 1}
-
-    def step(self, action):
-        return 0, 0.0, True, False, {"state": 1}
-"""
 COMMANDS = (
     ["evaluate", "runs"],
     ["render", "runs"],
@@ -59,38 +33,6 @@ COMMANDS = (
     ["resume", "runs"],
     ["resume", "runs", "--steps", "4000000"],
 )
-
-
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A process that knows nothing yet, of a user who has never trained, in an empty folder."""
-    monkeypatch.setattr(allowed_code, "_ALLOWED", set())
-    monkeypatch.setattr(user_code, "_LOCATIONS", {})
-    monkeypatch.setattr(user_code, "_FILES", {})
-    monkeypatch.setattr(user_code, "_WANTED", set())
-    monkeypatch.setenv("ASYMRL_STATE", str(tmp_path / "state"))
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-
-
-def write_code(path: Path, mark: Path) -> None:
-    """A file with an environment that leaves a mark when it is imported."""
-    path.write_text(f"MARK = {str(mark)!r}\n{CODE}")
-
-
-def store_of(world: str, **settings: object) -> Store:
-    """A store with tables, as it could come from anywhere; no code runs to make it."""
-    run = Run(dataclasses.replace(A2CSettings(world=world), time_limit=5, **settings), seed=0)
-    store = Store.create(Path("runs"), [run])
-    store.write_tables({0: RunResult(status="training", timesteps=10, curve=np.zeros((1, len(METRICS)), np.float32))})
-    store.release()
-    return store
-
-
-def digest(folder: Path) -> dict[str, str]:
-    """Everything in a folder."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 @pytest.mark.parametrize(
@@ -257,96 +199,6 @@ def test_files_in_the_current_folder_are_no_modules_unless_code_is_wanted(monkey
     with user_code.user_path():
         assert sys.path[0] == os.getcwd()
     assert os.getcwd() not in sys.path
-
-
-def test_a_copy_must_lie_in_the_store(tmp_path: Path):
-    write_code(Path("own.py"), tmp_path / "mark")
-    store_of("own.py:Env")
-    settings = Path("runs/settings.json")
-    copy = Store.open(Path("runs")).sources["own.py"].copy
-    settings.write_text(settings.read_text().replace(f'"{copy}"', '"../own.py"'))
-    with pytest.raises(RunError, match=r"the copy '../own.py', which is not in the folder sources of the store"):
-        Store.open(Path("runs"))
-
-
-ENTRIES: dict[str, tuple[Any, str]] = {
-    "no list": ([], "sources is [], expected an object"),
-    "an object": ({"own.py": 3}, "in sources, 'own.py' is 3, expected an object with a kind"),
-    "kind": ({"own.py": {"kind": "spell"}}, "in sources, 'own.py' has kind 'spell', expected pomdp, file, module, "),
-    "field": ({"own.py": {"kind": "file", "colour": "red"}}, "'own.py' has an unknown field 'colour'"),
-    "number": ({"own.py": {"kind": "file", "path": 3}}, "'own.py' has path 3, expected a text"),
-    "NUL": ({"own.py": {"kind": "file", "path": "a\0b"}}, r"'own.py' has path 'a\x00b', expected a text"),
-    "half a letter": ({"own.py": {"kind": "file", "path": "\ud800"}}, r"'own.py' has path '\ud800', expected a text"),
-    "checksum": ({"own.py": {"kind": "file", "path": "/own.py"}}, "'own.py' has the checksum sha256 None, expected 64"),
-    "path": ({"own.py": {"kind": "file", "sha256": "0" * 64}}, "'own.py' has no path"),
-    "name": ({"own\0.py": {"kind": "module"}}, r"an entry with the name 'own\x00.py'"),
-    "empty": ({"": {"kind": "module"}}, "an entry with the name ''"),
-    "absolute": (
-        {"own.py": {"kind": "pomdp", "sha256": "0" * 64, "copy": "/etc/passwd"}},
-        "has the copy '/etc/passwd'",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", sorted(ENTRIES))
-def test_a_damaged_entry_is_named(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    entry, said = ENTRIES[what]
-    write_code(Path("own.py"), tmp_path / "mark")
-    store_of("own.py:Env")
-    settings = Path("runs/settings.json")
-    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"sources": entry}))
-    for command in (["evaluate", "runs"], ["resume", "runs"]):
-        assert main(command) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("asymrl: runs/settings.json: damaged: ")
-        assert said in line
-
-
-@pytest.mark.parametrize("place", ["sources", "sources/DIGEST", "sources/DIGEST/own.py"])
-@pytest.mark.parametrize("target", ["elsewhere", "/dev/zero", "nowhere"])
-def test_copies_are_neither_read_nor_written_through_links(
-    place: str, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    write_code(Path("own.py"), tmp_path / "mark")
-    store_of("own.py:Env")
-    (folder,) = Path("runs/sources").iterdir()
-    link, aim = Path("runs") / place.replace("DIGEST", folder.name), tmp_path / target
-    (shutil.copytree if link.is_dir() else shutil.copy)(link, tmp_path / "elsewhere")
-    shutil.rmtree(link) if link.is_dir() else link.unlink()
-    link.symlink_to(aim)
-    Path("own.py").unlink()
-    for command in (["evaluate", "runs", "--trust"], ["resume", "runs", "--trust"]):
-        assert main(command) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"asymrl: {link}: a link to {aim}, outside of the store; put what it leads to in its ")
-    with pytest.raises(RunError, match="a link to"):
-        Store.take(Path("runs"))
-    assert not (tmp_path / "nowhere").exists()
-    assert not (tmp_path / "mark").exists()
-
-
-def test_a_new_store_keeps_no_copies_through_a_link(tmp_path: Path):
-    write_code(Path("own.py"), tmp_path / "mark")
-    (tmp_path / "elsewhere").mkdir()
-    Path("runs").mkdir()
-    Path("runs/sources").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RunError, match=r"^runs/sources: a link to .*elsewhere, outside of the store"):
-        store_of("own.py:Env")
-    assert not list((tmp_path / "elsewhere").iterdir())
-    assert not Path("runs/settings.json").exists()
-
-
-def test_a_copy_that_is_a_pipe_is_named(tmp_path: Path):
-    write_code(Path("own.py"), tmp_path / "mark")
-    store_of("own.py:Env")
-    (copy,) = Path("runs/sources").rglob("own.py")
-    copy.unlink()
-    os.mkfifo(copy)
-    with pytest.raises(RunError, match=rf"^{copy}: not a regular file; remove it$"):
-        Store.take(Path("runs"))
-    Path("own.py").unlink()
-    with pytest.raises(RunError, match=rf"its copy {copy} is damaged; bring back the file as it was then"):
-        Store.open(Path("runs"), trust=True).make_ready()
 
 
 def test_bytecode_beside_a_file_is_not_run(tmp_path: Path):

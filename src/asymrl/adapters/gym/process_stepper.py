@@ -165,6 +165,7 @@ def _make_and_reset(connection: Connection, title: str, sent: bytes) -> None:
     become_child()
     first = Position().reset(0)
     try:
+        # From our own parent, through a pipe: never from a file.
         env = make_environment(title, lambda: pickle.loads(sent)())
         connection.send(None)
         with mistakes_named(title, first, "reset"):
