@@ -11,7 +11,7 @@ from typing import Any
 from asymrl.cli.parsing import NONE, parse
 from asymrl.cli.running import SEEDS
 from asymrl.cli.training_answer import Training
-from asymrl.cli.usage import EnvArgs, RunFolder, Trust, UsageError, WorldName, full_world, read_toml, user_errors
+from asymrl.cli.usage import EnvArgs, Flag, RunFolder, Trust, UsageError, WorldName, full_world, read_toml, user_errors
 from asymrl.settings import (
     SETTINGS,
     A2CSettings,
@@ -187,7 +187,7 @@ class Resume(Training):
     steps: int | None = None
     """Total steps of each run, more than it was started with. None: unchanged."""
 
-    current_code: bool = False
+    current_code: Flag = False
     """Continue with your files of worlds and networks as they are now. Default: as they were when the runs began."""
 
     trust: Trust = False
