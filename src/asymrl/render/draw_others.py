@@ -131,8 +131,12 @@ def _draw_choice(ax: Axes, index: int, name: str, count: int, what: str, colour:
 
 def _draw_lines(ax: Axes, lines: list[str]) -> None:
     style.stage(ax, -1.8, 1.8, -1.54, 1.54)
+    larger = style.LARGE / style.SMALL
+    fits = larger * len(lines) <= MOST_LINES and larger * max(map(len, lines), default=0) <= LINE_LENGTH
+    scale = larger if fits else 1.0
     for i, text in enumerate(lines):
-        style.write(ax, (-1.7, 1.35 - 0.22 * i), text, align="left", level="top", size=style.SMALL)
+        place = (-1.7, 1.35 - 0.22 * scale * i)
+        style.write(ax, place, text, align="left", level="top", size=scale * style.SMALL)
 
 
 def _number_lines(value: Any) -> list[str]:
