@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from asymrl import api
-from asymrl.cli import curve_file
 from asymrl.cli.curve_file import CurveFile
+from asymrl.engine.monitoring import throttle
 from asymrl.engine.monitoring.progress import Progress
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import COMPLETE, TRAINING, RunResult
@@ -36,7 +36,7 @@ class Plots:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     time = {"now": 1000.0}
-    monkeypatch.setattr(curve_file.time, "monotonic", lambda: time["now"])
+    monkeypatch.setattr(throttle.time, "monotonic", lambda: time["now"])
     monkeypatch.setattr(api, "Runs", Plots)
     monkeypatch.setattr(Plots, "drawn", 0)
     return time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,20 @@ def test_settings_that_are_the_same_for_a_method_are_not_named():
     axes = learning_curve(metrics, references=False).axes[0]
     labels = [text.get_text() for text in axes.get_legend().get_texts()]  # pyright: ignore
     assert labels == ["a2c, 2 runs", "a2c-asym-hs, 2 runs"]
+
+
+def test_of_very_many_lines_the_legend_names_those_that_end_highest():
+    rises = table().filter(pl.col("seed") == 0)
+    kinds = [rises.with_columns(critic_rate=0.1 * i, **{"return": pl.col("return") * i}) for i in range(45)]
+    metrics = pl.concat(kinds).select("world", "method", "seed", "critic_rate", "timestep", "return")
+    figure = learning_curve(metrics, references=False)
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    assert legend.get_title().get_text() == "the highest 10 of 45"
+    assert [text.get_text() for text in legend.get_texts()][:2] == ["a2c, critic_rate 4.4", "a2c, critic_rate 4.3"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure.canvas.draw()  # there is room for it
 
 
 def test_every_world_has_a_panel():

@@ -99,6 +99,18 @@ def test_a_part_of_a_study_keeps_the_search_that_decides_for_it():
         TINY.narrowed(seeds=0)
 
 
+def test_a_part_of_a_study_has_the_arms_whose_labels_begin_so():
+    part = TINY.narrowed(["heaven-hell-3"], arms=["V(h,"])
+    assert part.labels() == ["V(h, s)"]
+    assert {p.arm.label for p in [*part.search_runs(), *part.final_runs(CHOICES)]} == {"V(h, s)"}
+    assert {p.arm.label for p in TINY.narrowed(arms=["V(h"]).final_runs(CHOICES)} == {"V(h)", "V(h, s)"}
+    with pytest.raises(ValueError, match=r"V\(b\): the study tiny has the arms V\(h\); V\(h, s\)"):
+        TINY.narrowed(arms=["V(b)"])
+    learners = STUDIES["learners"].narrowed(["cleaner"], arms=["ppo"])
+    assert learners.labels() == ["ppo V(h)", "ppo V(s)", "ppo V(h, s)"]
+    assert all(label.startswith("ppo") for pair in learners.comparisons for label in pair)
+
+
 def test_the_quick_version_has_one_world_and_no_search():
     quick = TINY.quick()
     assert not quick.search_runs()

@@ -82,6 +82,7 @@ def study(
     *,
     seeds: int | None = None,
     steps: int | None = None,
+    arms: Sequence[str] | None = None,
     quick: bool = False,
     phase: Phase = "all",
     out: str | PathLike[str] | None = None,
@@ -97,6 +98,7 @@ def study(
         worlds: some of the study's. None: all.
         seeds: how many for each final run. None: as many as the study has.
         steps: of each run. None: as many as the study has.
+        arms: their labels, or how these begin, such as "ppo". None: all.
         quick: a version for a quarter of an hour on a laptop.
         phase: "search", "final" or both.
         out: the folder; by default `runs/study-NAME`. Runs that are there are not trained again.
@@ -105,7 +107,7 @@ def study(
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
     """
-    wanted = wanted_study(name, worlds, seeds, steps, quick=quick)
+    wanted = wanted_study(name, worlds, seeds, steps, arms, quick=quick)
     folder = Path(out) if out is not None else study_folder(name, quick=quick)
     for store, only in study_stores(wanted, folder, phase, keep_networks=keep_networks):
         train_taken(store, listener, pace, placement, only=only)
@@ -117,13 +119,14 @@ def wanted_study(
     worlds: Sequence[str] | None = None,
     seeds: int | None = None,
     steps: int | None = None,
+    arms: Sequence[str] | None = None,
     *,
     quick: bool = False,
 ) -> Study:
-    """The study, or the part of it that is asked for. Raises ValueError if there is no such study, world or part."""
+    """The study, or the part of it that is asked for. Raises ValueError if there is no such study, world or arm."""
     from asymrl.studies.catalogue import study_named
 
     whole = study_named(name)
     if quick:
         whole = whole.quick()
-    return whole.narrowed(worlds, seeds, steps)
+    return whole.narrowed(worlds, seeds, steps, arms)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asymrl.engine.monitoring.listeners import Silent
 from asymrl.engine.monitoring.progress import Progress
+from asymrl.engine.monitoring.throttle import Throttle
 from asymrl.stores.runs import Run
 
 if TYPE_CHECKING:
     import polars as pl
 
 CURVE_FILE = "curve.png"
-DRAWING_SECONDS, DRAWING_SHARE = (
-    30.0,
-    0.02,
-)  # between two pictures; of the time, for drawing them
+DRAWING_SECONDS, DRAWING_SHARE = 30.0, 0.02  # between two pictures; of the time, for drawing them
 MOST_RUNS = 100  # more are drawn when the training stops only
 
 
@@ -27,7 +24,8 @@ class CurveFile(Silent):
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.drawn_at, self.took = time.monotonic(), 0.0
+        self.drawing = Throttle(DRAWING_SECONDS, DRAWING_SHARE)
+        self.drawing.wait()
         self.is_changed = self.is_complete = self.has_many = False
 
     def begin(self, runs: Sequence[Run]) -> None:
@@ -39,8 +37,7 @@ class CurveFile(Silent):
 
     def progress(self, progress: Progress) -> None:
         self.is_complete = progress.share == 1
-        is_due = time.monotonic() - self.drawn_at >= max(DRAWING_SECONDS, self.took / DRAWING_SHARE)
-        if is_due and not self.has_many:
+        if self.drawing.is_due() and not self.has_many:
             self.draw()
 
     def end(self) -> None:
@@ -53,10 +50,10 @@ class CurveFile(Silent):
 
         if not self.is_changed:
             return
-        begin, unfinished = time.monotonic(), self.folder / f".{CURVE_FILE}"
-        try:
-            Runs(self.folder).plot(unfinished).replace(self.folder / CURVE_FILE)
-        except Exception:  # a picture must not end a training: its packages or its place may be missing
-            unfinished.unlink(missing_ok=True)
-        self.is_changed, self.drawn_at = False, time.monotonic()
-        self.took = self.drawn_at - begin
+        unfinished = self.folder / f".{CURVE_FILE}"
+        with self.drawing.work():
+            try:
+                Runs(self.folder).plot(unfinished).replace(self.folder / CURVE_FILE)
+            except Exception:  # a picture must not end a training: its packages or its place may be missing
+                unfinished.unlink(missing_ok=True)
+        self.is_changed = False

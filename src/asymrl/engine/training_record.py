@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from asymrl.engine.events import Advanced, Broken, Checkpointed, Failed, Noted, Opened, Retired, Stopped
 from asymrl.engine.monitoring.listeners import Listener, StopRuns
 from asymrl.engine.monitoring.progress import BROKEN, Compilations, Progress, SpeedMeter
+from asymrl.engine.monitoring.throttle import Throttle
 from asymrl.engine.placement import Pace
 from asymrl.stores.runs import full_label, label
 from asymrl.stores.store import Store
@@ -33,7 +34,7 @@ class TrainingRecord:
         self.broken: dict[int, str] = {}
         self.compilations = Compilations()
         self.points_reported = {n: len(r.curve) for n, r in self.results.items() if r.curve is not None}
-        self.is_changed, self.written_at, self.writing = False, -float("inf"), 0.0
+        self.is_changed, self.writing = False, Throttle(pace.refresh_seconds, WRITING_SHARE)
         self.speed_meter, self.shown_at = SpeedMeter(), -float("inf")
         self.is_listener_broken = False
         self.scheduler: Scheduler | None = None
@@ -105,16 +106,14 @@ class TrainingRecord:
 
     def write(self, *, now: bool = False) -> None:
         """Writes the tables if something is new, but not all the time; and passes on new points."""
-        since = time.monotonic() - self.written_at
         if not self.is_changed and not (now and not (self.store.path / "runs.parquet").exists()):
             return
-        if not now and since < max(self.pace.refresh_seconds, self.writing / WRITING_SHARE):
+        if not now and not self.writing.is_due():
             return
-        begin = time.monotonic()
         columns = next((probe.columns for probe in self.probes.values()), ())
-        self.store.write_tables(self.results, columns)
-        self.is_changed, self.written_at = False, time.monotonic()
-        self.writing = self.written_at - begin
+        with self.writing.work():
+            self.store.write_tables(self.results, columns)
+        self.is_changed = False
         self._notify_points()
 
     def _notify_points(self) -> None:

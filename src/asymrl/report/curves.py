@@ -34,6 +34,7 @@ MEANINGS = {"return": "return of the last 100 episodes", "evaluation_return": "r
 GRID = 400  # points at which curves are averaged
 DPI = 200
 COLUMNS = 3  # panels beside each other, one for each world
+MOST_LABELS = 10  # in the legend of a panel
 
 
 def method_colours(methods: Sequence[str]) -> dict[str, str]:
@@ -168,7 +169,7 @@ def learning_curve(metrics: pl.DataFrame, metric: str = "return", *, references:
 
 
 def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, metric: str, references: bool) -> None:
-    world, kinds = metrics["world"][0], kinds_in(metrics)
+    world, kinds, ends = metrics["world"][0], kinds_in(metrics), []
     groups = metrics.partition_by("method", *kinds, maintain_order=True)
     for rows, colour in zip(groups, _colours(groups), strict=True):
         if not has_values(rows[metric]):
@@ -177,12 +178,24 @@ def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, metric: str, references
         for values in lines.values:
             axes.plot(lines.timesteps, values, color=colour, linewidth=0.5, alpha=0.35, zorder=2)
         draw_band(axes, lines, colour, label=_label(rows, kinds, len(lines.values)), width=1.8)
+        ends.append(lines.band()[0][-1])
     if references:
         draw_references(axes, world)
     finish(axes, world, _end(metrics))
     axes.set_xlabel("timesteps")
     axes.set_ylabel(MEANINGS.get(metric, metric.replace("_", " ")))
-    if axes.get_legend_handles_labels()[0]:
+    _draw_legend(axes, ends)
+
+
+def _draw_legend(axes: Axes, ends: Sequence[float]) -> None:
+    """The legend of the lines, which end there; of very many, those that end highest."""
+    handles, labels = axes.get_legend_handles_labels()
+    if len(labels) > MOST_LABELS:
+        order = np.argsort(np.nan_to_num(ends, nan=-np.inf), kind="stable")[::-1][:MOST_LABELS]
+        chosen = [handles[i] for i in order], [labels[i] for i in order]
+        title = f"the highest {MOST_LABELS} of {len(labels)}"
+        axes.legend(*chosen, frameon=False, fontsize=6, loc="best", title=title, title_fontsize=6)
+    elif labels:
         axes.legend(frameon=False, fontsize=9, loc="best")
 
 

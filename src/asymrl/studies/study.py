@@ -206,15 +206,21 @@ class Study:
         return choices.get((setup.searched_as or setup.name, arm.label))
 
     def narrowed(
-        self, worlds: Sequence[str] | None = None, seeds: int | None = None, steps: int | None = None
+        self,
+        worlds: Sequence[str] | None = None,
+        seeds: int | None = None,
+        steps: int | None = None,
+        arms: Sequence[str] | None = None,
     ) -> Study:
-        """The study in some of its worlds, with fewer or more seeds, or with other numbers of steps.
+        """The study in some of its worlds, with some of its arms, more or fewer seeds, or other numbers of steps.
 
-        A setup whose search decides for one of these worlds is still searched.
+        A setup whose search decides for one of these worlds is still searched. `arms` are labels, or how some begin.
 
         Raises:
-            ValueError: if a world is not in the study, or nothing is left.
+            ValueError: if a world or an arm is not in the study, or nothing is left.
         """
+        if arms is not None:
+            return self._with_arms(tuple(arms)).narrowed(worlds, seeds, steps)
         setups = self.setups
         if worlds is not None:
             names = [setup.name for setup in setups]
@@ -228,6 +234,20 @@ class Study:
         searched = tuple(setup for setup in self.searched_setups() if setup.name in deciding)
         narrow = replace(self, setups=setups, seeds=seeds or self.seeds, search_setups=searched)
         return narrow if steps is None else narrow._with_steps(steps)
+
+    def _with_arms(self, beginnings: tuple[str, ...]) -> Study:
+        labels = self.labels()
+        for each in beginnings:
+            if not any(label.startswith(each) for label in labels):
+                raise ValueError(f"{each}: the study {self.name} has the arms {'; '.join(labels)}")
+
+        def kept(arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
+            return tuple(arm for arm in arms if arm.label.startswith(beginnings))
+
+        all_arms = self.arms
+        arms = (lambda setup: kept(all_arms(setup))) if callable(all_arms) else kept(all_arms)
+        pairs = tuple(pair for pair in self.comparisons if all(label.startswith(beginnings) for label in pair))
+        return replace(self, arms=arms, comparisons=pairs)
 
     def _with_steps(self, steps: int) -> Study:
         def shortened(arms: tuple[Arm, ...]) -> tuple[Arm, ...]:

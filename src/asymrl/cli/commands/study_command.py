@@ -32,6 +32,8 @@ class RunStudy(Running, NetworkOptions):
     """Which study."""
     env: tuple[str, ...] | None = None
     """Worlds of the study. None: all."""
+    arms: tuple[str, ...] | None = None
+    """What is compared, by labels or how they begin, such as ppo in the study learners. None: all."""
     seeds: int | None = None
     """How many seeds. None: the study's own number, 20."""
     steps: int | None = None
@@ -58,7 +60,7 @@ class RunStudy(Running, NetworkOptions):
         from asymrl.api.studied import wanted_study
 
         with user_errors():
-            wanted = wanted_study(self.name, self.env, self.seeds, self.steps, quick=self.quick)
+            wanted = wanted_study(self.name, self.env, self.seeds, self.steps, self.arms, quick=self.quick)
         options = self.options()
         for folder in filter(None, (self.from_results, *self.reuse)):
             open_runs(folder)  # a mistake is told before the exact analysis, which takes a while

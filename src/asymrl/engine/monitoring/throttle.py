@@ -1,0 +1,40 @@
+"""How often something is done beside a training, such as writing its tables."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+
+class Throttle:
+    """Lets work be done every so many seconds, and less often if it would take more than a share of the time.
+
+    What counts is the shorter of the last two times it took. One alone may say nothing: a laptop that was closed while
+    a table was written would write no other for hours.
+    """
+
+    def __init__(self, seconds: float, share: float):
+        """`seconds`: at least, between two times; `share`: of the time, at most."""
+        self.seconds, self.share = seconds, share
+        self._ended_at = -float("inf")
+        self._last, self._took = 0.0, 0.0  # of the last time, and the shorter one of the last two
+
+    def is_due(self) -> bool:
+        """Whether it is time again."""
+        return time.monotonic() - self._ended_at >= max(self.seconds, self._took / self.share)
+
+    def wait(self) -> None:
+        """Begins to count the seconds now."""
+        self._ended_at = time.monotonic()
+
+    @contextlib.contextmanager
+    def work(self) -> Iterator[None]:
+        """Measures how long the work takes that is done inside, and begins to count the seconds again."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            took = time.monotonic() - begin
+            self._took, self._last = min(took, self._last), took
+            self.wait()
