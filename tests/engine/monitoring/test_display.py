@@ -136,6 +136,16 @@ def test_lost_steps_are_no_speed():
     assert meter.steps_per_second() == 300.0
 
 
+def test_the_speed_is_steady_where_steps_are_reported_once_a_minute():
+    """Two pools, one second apart: their steps seem to stand still in between."""
+    meter, speeds = SpeedMeter(refresh_seconds=60.0), []
+    for second in range(600):
+        meter.add(float(second), 100 * (second // 60 * 60) + 100 * ((second - 1) // 60 * 60))
+        speeds.append(meter.steps_per_second())
+    assert speeds[:60] == [None] * 60
+    assert all(speed is not None and 130 <= speed <= 270 for speed in speeds[180:])
+
+
 def test_plain_lines_tell_everything_and_not_too_often():
     out = io.StringIO()
     console = plain_console()
