@@ -13,6 +13,7 @@ from scripts import reproduction_page
 import asymrl
 from asymrl.paper.evidence import read_evidence
 from asymrl.paper.results import comparison, read_results
+from asymrl.paper.world_tables import world_table
 from asymrl.report.intervals import detectable_difference, detectable_improvement
 from asymrl.stores.statistics import final_returns, mean_and_error
 
@@ -106,6 +107,16 @@ def test_the_tables_of_the_reproduction_are_those_of_the_shipped_runs():
             digits = len(shown.partition(".")[2])
             assert float(shown) == pytest.approx(means.pop((world, method)), abs=0.51 * 10**-digits)
     assert not means
+
+
+def test_what_longer_runs_of_the_memory_rooms_earn_at_the_exits():
+    rows = world_table(read_evidence(ROOT / "results" / "rooms-longer"), "memory-four-rooms-7x7").to_dicts()
+    assert {(row["runs"], row["steps"]) for row in rows} == {(20, 3_150_000)}
+    by_method = {
+        row["method"]: f"{row['earned']:.2f} [{row['earned_low']:.2f}, {row['earned_high']:.2f}]" for row in rows
+    }
+    page = (ROOT / "docs" / "reproduction.md").read_text().replace("\n", " ")
+    assert f"V(h, s) earns {by_method['a2c-asym-hs']} there, V(h) {by_method['a2c']};" in page
 
 
 def test_sections_of_the_reproduction_are_short():

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import polars as pl
 import pytest
 
-from asymrl.stores.store import Store
 from asymrl.studies import STUDIES
 from asymrl.studies.answers import answer
 from asymrl.studies.bootstrap_or_baseline import LAMBDAS, label
-from asymrl.studies.choosing import search_table
 
 ROOT = Path(__file__).parents[2]
 WORLD = "heaven-hell-3"
@@ -40,30 +37,34 @@ def mean(row: dict) -> str:
     return f"{row['mean']:.2f} ± {row['standard_error']:.2f}"
 
 
+def steps(row: dict) -> str:
+    """Millions of steps until the median run solved the world; nothing where it did not."""
+    return "" if row["steps_to_solve"] is None else f"{row['steps_to_solve'] / 1e6:.2f}"
+
+
 def chance(row: dict) -> str:
     return f"{row['improvement']:.2f} [{row['improvement_low']:.2f}, {row['improvement_high']:.2f}]"
 
 
-def test_bootstrap() -> None:
-    arms, compared = tables("bootstrap")
+@pytest.mark.parametrize("world", [WORLD, "shopping-5"])
+def test_bootstrap(world: str) -> None:
+    (arms, compared), text = tables("bootstrap", world), page("bootstrap", world)
     for critic, name in (("h", "V(h)"), ("s", "V(s)"), ("hs", "V(h, s)")):
         rows = [arms[label(critic, lambda_)] for lambda_ in LAMBDAS]
-        assert f"| {name} | " + " | ".join(str(solved(row)) for row in rows) + " |" in page("bootstrap")
-        assert f"| {name} mean | " + " | ".join(map(mean, rows)) + " |" in page("bootstrap")
+        assert f"| {name} | " + " | ".join(str(solved(row)) for row in rows) + " |" in text
+        assert f"| {name} mean | " + " | ".join(map(mean, rows)) + " |" in text
+        if world != WORLD:
+            (cells,) = re.findall(rf"^\| {re.escape(name)} steps \|(.*)\|$", text, re.M)
+            assert [cell.strip() for cell in cells.split("|")] == [steps(row) for row in rows]
     for other in ("V(h, s), MC", "V(h), MC"):
-        assert chance(compared["V(s), MC", other]) in page("bootstrap").replace("\n", " ")
-    weights = [row["entropy_weight"] for arm, row in arms.items() if not arm.endswith("TD(0)")]
-    assert sorted(weights) == [0.03] * 11 + [0.1]
-
-
-def test_search_of_shopping() -> None:
-    study, folder = STUDIES["bootstrap"].narrowed(["shopping-5"]), ROOT / "results" / "studies" / "bootstrap"
-    rows = search_table(study, Store.open(folder)).filter(pl.col("setup") == "shopping-5", pl.col("chosen") == "*")
-    best = dict(rows.select("arm", "mean").iter_rows())
-    text = (ROOT / "docs" / "studies" / "bootstrap.md").read_text().partition("## shopping-5, the search\n")[2]
-    for critic, name in (("h", "V(h)"), ("s", "V(s)"), ("hs", "V(h, s)")):
-        means = [f"{best[label(critic, lambda_)]:.1f}" for lambda_ in LAMBDAS]
-        assert f"| {name} search | " + " | ".join(means) + " |" in text
+        assert chance(compared["V(s), MC", other]) in text.replace("\n", " ")
+    by_weight = {arm: row["entropy_weight"] for arm, row in arms.items()}
+    if world == WORLD:
+        weights = [weight for arm, weight in by_weight.items() if not arm.endswith("TD(0)")]
+        assert sorted(weights) == [0.03] * 11 + [0.1]
+    else:
+        largest = {"V(s), MC", "V(h, s), MC", "V(s), TD(0)", "V(h), TD(0.95)", "V(s), TD(0.95)"}
+        assert {arm for arm, weight in by_weight.items() if weight == 10} == largest
 
 
 @pytest.mark.parametrize(
@@ -71,16 +72,17 @@ def test_search_of_shopping() -> None:
     [
         ("information", WORLD, [("V(h, b)", "V(h, s)"), ("V(h, s)", "V(h, s~b)"), ("V(b)", "V(h, s)")]),
         ("information", "shopping-5", [("V(b)", "V(h, s)")]),
+        ("information", "rock-sample-3-3", [("V(h, s)", "V(h)"), ("V(s, t)", "V(h)")]),
         ("knowledge", WORLD, [("V(h, heaven-side)", "V(h, s)"), ("V(h, position)", "V(h)")]),
+        ("knowledge", "shopping-5", [("V(h, item)", "V(h, s)"), ("V(h, position)", "V(h)")]),
     ],
 )
 def test_critics(name: str, world: str, pairs: list[tuple[str, str]]) -> None:
     arms, compared = tables(name, world)
     lines = re.findall(r"^\| (V\([^|]+\)) \| (\d+) \| ([^|]+) \| ([^|]*?) ?\|$", page(name, world), re.M)
     assert [line[0] for line in lines] == list(arms)
-    for arm, count, shown, steps in lines:
+    for arm, count, shown, needed in lines:
         assert (int(count), shown) == (solved(arms[arm]), mean(arms[arm]))
-        known = arms[arm]["steps_to_solve"]
-        assert steps == ("" if known is None else f"{known / 1e6:.2f} M")
+        assert needed == (f"{found} M" if (found := steps(arms[arm])) else "")
     for pair in pairs:
         assert chance(compared[pair]) in page(name, world).replace("\n", " ")

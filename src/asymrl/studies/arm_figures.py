@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asymrl.render import style
 from asymrl.report.curves import SERIES, curves as curves_of, line_colours
@@ -16,6 +18,7 @@ from asymrl.studies.arm_tables import SEPARATOR
 from asymrl.studies.study import EVERY_PANEL, Arm, Study
 
 COLUMNS = 4
+SHAPES = ("o", "s", "^", "D", "v", "P")  # of points
 
 
 def arm_curves(study: Study, curves: pl.DataFrame) -> Figure:
@@ -43,20 +46,23 @@ def arm_curves(study: Study, curves: pl.DataFrame) -> Figure:
 def against_exact(study: Study, numbers: pl.DataFrame, column: str) -> Figure:
     """A panel for each setup: the `result` of each arm with its interval, against an exact number.
 
-    A point is named by the panel that its arm has in the learning curves, and has the colour of its line there; with
-    more lines than colours, by its arm.
+    A point has the colour of its arm's line in the learning curves, and a shape for the panel there; with more lines
+    than colours, it has its arm's name.
     """
     rows = numbers.drop_nulls(column)
     setups = [setup for setup in study.setups if setup.name in rows["setup"]]
     arms = {arm.label: arm for setup in setups for arm in study.arms_in(setup)}
     colours = line_colours([_line(arm) for arm in arms.values()])
     is_crowded = len(colours) > len(SERIES)  # then colours alone do not tell them apart
+    panels = dict.fromkeys(arm.panel for arm in arms.values() if arm.panel not in ("", EVERY_PANEL))
+    shapes = dict(zip(panels, itertools.cycle(SHAPES)))
     figure = Figure(figsize=(max(3.2 * len(setups) + 0.4, 5.4), 3.2), layout="constrained")
     for ax, setup in zip(figure.subplots(1, len(setups), squeeze=False)[0], setups, strict=True):
         for row in rows.filter(pl.col("setup") == setup.name).to_dicts():
             arm = arms[row["arm"]]
-            name = arm.label if is_crowded or arm.panel == EVERY_PANEL else arm.panel
-            _draw_point(ax, row, (column, study.result), name, colours[_line(arm)])
+            _draw_point(ax, row, (column, study.result), shapes.get(arm.panel, "o"), colours[_line(arm)])
+            if is_crowded:
+                _draw_name(ax, row[column], row[study.result], arm.label)
         ax.set_title(setup.name, fontsize=10, loc="left")
         ax.set_xlabel(_axis_label(column), fontsize=9)
         ax.tick_params(labelsize=8)
@@ -66,14 +72,19 @@ def against_exact(study: Study, numbers: pl.DataFrame, column: str) -> Figure:
         ax.set_axisbelow(True)
     label = "final return" if study.result == "iqm" else study.result.replace("_", " ")
     figure.axes[0].set_ylabel(label, fontsize=9)
-    legend_above(figure, line_handles(colours))
+    of_panels = {} if is_crowded or len(shapes) < 2 else shapes
+    points = [Line2D([], [], color=style.MUTED, marker=shape, ls="", label=name) for name, shape in of_panels.items()]
+    legend_above(figure, [*line_handles(colours), *points], columns=4 if points else None)
     return figure
 
 
-def _draw_point(ax: Axes, row: Mapping[str, Any], columns: tuple[str, str], name: str, colour: str) -> None:
+def _draw_point(ax: Axes, row: Mapping[str, Any], columns: tuple[str, str], shape: str, colour: str) -> None:
     x, y = (row[column] for column in columns)
     ax.plot([x, x], [row[f"{columns[1]}_{bound}"] for bound in ("low", "high")], color=colour, linewidth=1.2, zorder=2)
-    ax.plot(x, y, "o", color=colour, markersize=4, zorder=3)
+    ax.plot(x, y, shape, color=colour, markersize=4.5, markeredgecolor="white", markeredgewidth=0.4, zorder=3)
+
+
+def _draw_name(ax: Axes, x: float, y: float, name: str) -> None:
     ax.annotate(
         name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=6.5, color=style.MUTED, parse_math=False
     )
