@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from asymrl.engine.interrupts import StopRequests
+from asymrl.engine.interrupts import TOGETHER_SECONDS, StopRequests
 from tests.engine.conftest import OPTIONS, PACE, WORLD, Commands, Uninterrupted, assert_same_result
 
 SMALL = ["memory_size=4", "hidden=4", "time_limit=4", "log_points=20"]
@@ -116,7 +116,9 @@ def test_a_signal_makes_a_checkpoint_and_says_how_to_go_on(
     while not (folder / "metrics.parquet").exists():
         assert process.poll() is None
         time.sleep(0.005)
-    process.send_signal(which)
+    for _ in range(2):  # as `timeout` does: to the process, and to its group
+        process.send_signal(which)
+        time.sleep(0.02)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (status, "")
     assert f"{which.name}: will stop with a checkpoint" in out
@@ -148,6 +150,7 @@ def test_the_second_signal_ends_the_process_even_if_it_is_busy(asymrl: Commands)
         assert out.readline() == "ready\n"
         process.send_signal(signal.SIGTERM)
         assert out.readline() == "first SIGTERM\n"
+        time.sleep(2 * TOGETHER_SECONDS)
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 130
 

@@ -12,6 +12,7 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -19,6 +20,7 @@ from typing import Any, Self
 GRACE_SECONDS = 1.0  # that a command has to clean up after Ctrl-C
 IMPORTERS = {"importlib._bootstrap", "importlib._bootstrap_external"}
 INTERRUPTED = 128 + signal.SIGINT
+TOGETHER_SECONDS = 0.5  # less than between two presses of Ctrl-C that are meant
 POOL_THREAD = "pool "  # how the names of threads begin that may be busy for minutes, and that nobody waits for
 
 
@@ -113,18 +115,23 @@ class PromptEnd(SignalReader):
 
 
 class StopRequests(SignalReader):
-    """While entered, the first SIGINT or SIGTERM is noted in `received`; the second ends the process at once."""
+    """While entered, the first SIGINT or SIGTERM is noted in `received`; the second ends the process at once.
+
+    Signals that arrive together are one request: `timeout` and schedulers of clusters send theirs to a process, and
+    again to its group.
+    """
 
     def __init__(self, on_first: Callable[[signal.Signals], None]):
         super().__init__([signal.SIGINT, signal.SIGTERM], lambda *_: None)
         self.received: signal.Signals | None = None
-        self._on_first = on_first
+        self._on_first, self._received_at = on_first, -float("inf")
 
     def receive(self, which: signal.Signals) -> None:
-        if self.received is not None:
+        if self.received is None:
+            self.received, self._received_at = which, time.monotonic()
+            self._on_first(which)
+        elif time.monotonic() - self._received_at > TOGETHER_SECONDS:
             end_process(128 + which)
-        self.received = which
-        self._on_first(which)
 
 
 def is_importing(frame: FrameType | None) -> bool:
