@@ -262,7 +262,7 @@ def test_before_training_it_says_how_much_that_is(
     monkeypatch.setattr("asymrl.cli.commands.reproduce.speed_here", lambda: ("2 cores", 5000.0))
     assert cli.main(["reproduce", "--out", str(tmp_path / "all")]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "curves: 800 runs, up to 6 000 000 000 steps in all; very roughly 14 days on 2 cores",
+        "curves: 800 runs, up to 6 000 000 000 steps in all; very roughly 25 days on 2 cores",
         "for a first look: asymrl reproduce curves --quick, a quarter of an hour on a laptop",
     ]
     assert cli.main(["reproduce", "--quick", "--out", str(tmp_path / "quick")]) == 0

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HOUR, DAY = 3600.0, 86_400.0
 CORE_RATE, GPU_RATE = 2_500.0, 500_000.0  # steps per second, of a laptop's core and of one large GPU; see benchmarks
+ROOMS_FACTOR = 4.0  # a step of the memory rooms takes so many times as long, because of their convolutions
 
 
 def speed_here() -> tuple[str, float]:
@@ -115,11 +116,14 @@ class Reproduce(Running, NetworkOptions):
         left = sorted(set(store.unfinished()) & set(only))
         if not left:
             return
-        steps = sum(store.runs[number].settings.steps for number in left)
+        from asymrl.paper.evidence import is_rooms
+
+        settings = [store.runs[number].settings for number in left]
         on, rate = speed_here()
-        about = f"{plural('run', len(left))}, up to {thousands(steps)} steps in all"
-        print(f"{self.part}: {about}; very roughly {rough_time(steps / rate)} on {on}", flush=True)
-        if not self.quick and steps / rate > HOUR:
+        seconds = sum(each.steps * (ROOMS_FACTOR if is_rooms(each.world) else 1.0) for each in settings) / rate
+        about = f"{plural('run', len(left))}, up to {thousands(sum(each.steps for each in settings))} steps in all"
+        print(f"{self.part}: {about}; very roughly {rough_time(seconds)} on {on}", flush=True)
+        if not self.quick and seconds > HOUR:
             print(
                 f"for a first look: asymrl reproduce {self.part} --quick, a quarter of an hour on a laptop", flush=True
             )
