@@ -251,5 +251,8 @@ def test_the_command_judges_what_is_in_the_folder(tmp_path: Path, capsys: pytest
     said = capsys.readouterr().out
     assert "not judged, as runs are missing: heaven-hell-3, heaven-hell-4, shopping-5" in said
     assert "five worlds, figure 4, grid\n" in said
+    some = store_with_curves(tmp_path / "some", curve_runs(["cleaner"], (H, HS), range(4), 1000))
+    assert cli.main([*command[:3], str(some), *command[4:], "--env", "cleaner"]) == 0
+    assert "missing: cleaner (V(s) collapses after a certain point)\n" in capsys.readouterr().out
     assert cli.main([*command, "--methods", "a2c"]) == 2
     assert "claims compare all methods" in capsys.readouterr().err
