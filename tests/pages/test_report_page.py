@@ -127,6 +127,16 @@ def test_ranks_and_intervals_are_those_of_the_command(store: Store):
         assert f"{estimate:.3f} [{low:.3f}, {high:.3f}]" in page
 
 
+def test_a_critic_that_reads_the_history_alone_is_not_said_to_see_the_state():
+    folder = RESULTS.parent / "studies" / "knowledge"
+    groups = groups_of(pl.read_parquet(folder / "runs.parquet"))["shopping-5"]
+    shown = [group.label for group in groups]
+    assert shown == ["a2c", *(f"a2c-asym-hs, critic_sees {part}" for part in ("position", "item", "state"))]
+    page = report_page(Store.open(folder))
+    assert "a2c, critic_sees" not in page
+    assert "<td>a2c</td><td>–</td>" in page
+
+
 def test_names_of_others_are_text_and_nothing_else(tmp_path: Path):
     store = made_store(tmp_path, world=HOSTILE)
     notes = {"what": HOSTILE, HOSTILE: [HOSTILE, {"a": HOSTILE}]}

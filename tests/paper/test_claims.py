@@ -17,6 +17,7 @@ from asymrl.paper.evidence import Evidence, earned, read_evidence, scale
 from asymrl.paper.markdown_tables import claims_markdown, rules_markdown, world_markdown
 from asymrl.paper.parts import curve_runs
 from asymrl.paper.world_tables import world_table
+from asymrl.stores.files import RunError
 from tests.engine.stores import store_with_curves
 
 H, S, HS, TWO, FOUR = "a2c", "a2c-asym-s", "a2c-asym-hs", "a2c-react-2", "a2c-react-4"
@@ -251,5 +252,17 @@ def test_the_command_judges_what_is_in_the_folder(tmp_path: Path, capsys: pytest
     said = capsys.readouterr().out
     assert "not judged, as runs are missing: heaven-hell-3, heaven-hell-4, shopping-5" in said
     assert "five worlds, figure 4, grid\n" in said
+    some = store_with_curves(tmp_path / "some", curve_runs(["cleaner"], (H, HS), range(4), 1000))
+    assert cli.main([*command[:3], str(some), *command[4:], "--env", "cleaner"]) == 0
+    assert "missing: cleaner (V(s) collapses after a certain point)\n" in capsys.readouterr().out
     assert cli.main([*command, "--methods", "a2c"]) == 2
     assert "claims compare all methods" in capsys.readouterr().err
+
+
+def test_runs_with_settings_of_a_study_do_not_count_for_the_paper():
+    studies = Path(__file__).parents[2] / "results" / "studies"
+    with pytest.raises(RunError, match="no runs with the paper's settings"):
+        read_evidence(studies / "bootstrap")  # all estimates are TD(lambda)
+    metrics = read_evidence(studies / "knowledge").metrics
+    assert set(metrics["critic_sees"]) == {"state"}
+    assert metrics.select("world", "method", "seed").unique().height == 2 * 20  # V(h) and V(h, s) in heaven-hell-3

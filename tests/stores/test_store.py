@@ -127,6 +127,9 @@ def test_a_folder_without_runs_is_named(tmp_path: Path):
         Store.open(tmp_path)
     with pytest.raises(RunError, match="no runs here: there is no such folder"):
         Store.open(tmp_path / "nowhere")
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(RunError, match="no runs here: it is a file, not a folder"):
+        Store.open(tmp_path / "notes.txt")
 
 
 def test_places_that_cannot_be_folders_are_named(tmp_path: Path, runs: Runs):

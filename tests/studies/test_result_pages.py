@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
+from asymrl.report.intervals import normalised
 from asymrl.studies import STUDIES
 from asymrl.studies.answers import answer
 from asymrl.studies.bootstrap_or_baseline import LAMBDAS, label
@@ -86,3 +89,29 @@ def test_critics(name: str, world: str, pairs: list[tuple[str, str]]) -> None:
         assert needed == (f"{found} M" if (found := steps(arms[arm])) else "")
     for pair in pairs:
         assert chance(compared[pair]) in page(name, world).replace("\n", " ")
+
+
+def first_solved(name: str, *where: pl.Expr) -> np.ndarray:
+    """The step at which each final run in shopping-5 first had a normalised score above 0.98; infinite if never."""
+    table = pl.read_parquet(ROOT / "results" / "studies" / name / "metrics.parquet")
+    table = table.filter(pl.col("world") == "shopping-5", pl.col("seed") < RUNS, *where)
+    table = table.filter(normalised(table["return"].cast(pl.Float64).to_numpy(), "shopping-5") > 0.98)
+    first = table.group_by("seed").agg(pl.col("timestep").min())["timestep"].to_numpy()
+    return np.concatenate([first, np.full(RUNS - len(first), np.inf)])
+
+
+def test_who_solves_shopping_sooner_and_who_loses_it_again() -> None:
+    position, item, state = (first_solved("knowledge", pl.col("critic_sees") == part, pl.col("method") != "a2c")
+                             for part in ("position", "item", "state"))  # fmt: skip
+    history = first_solved("knowledge", pl.col("method") == "a2c")
+    assert np.isfinite(history).all()
+    text = page("knowledge", "shopping-5").replace("\n", " ")
+    for sooner, later, said in (
+        (state, item, "V(h, s) is sooner, in {} % of the pairs"),
+        (position, history, "sooner than V(h), in {} % of the pairs"),
+    ):
+        assert said.format(round(100 * np.mean(sooner[:, None] < later))) in text
+    for method, lambdas in (("a2c", (0, 0.5, 0.8)), ("a2c-asym-hs", (0, 0.5, 0.8, 0.95))):
+        for lambda_ in lambdas:
+            solved_ever = first_solved("bootstrap", pl.col("method") == method, pl.col("td_lambda") == lambda_)
+            assert np.isfinite(solved_ever).all(), (method, lambda_)

@@ -104,8 +104,13 @@ def test_a_part_of_a_study_has_the_arms_whose_labels_begin_so():
     assert part.labels() == ["V(h, s)"]
     assert {p.arm.label for p in [*part.search_runs(), *part.final_runs(CHOICES)]} == {"V(h, s)"}
     assert {p.arm.label for p in TINY.narrowed(arms=["V(h"]).final_runs(CHOICES)} == {"V(h)", "V(h, s)"}
-    with pytest.raises(ValueError, match=r"V\(b\): the study tiny has the arms V\(h\); V\(h, s\)"):
+    with pytest.raises(ValueError, match=r"V\(b\): in heaven-hell-3, heaven-hell-4 the study tiny has V\(h\); V"):
         TINY.narrowed(arms=["V(b)"])
+    with pytest.raises(ValueError, match="no arms: in"):
+        TINY.narrowed(arms=[])
+    with pytest.raises(ValueError, match=r"V\(h, item\): in heaven-hell-3 the study knowledge has V\(h\); "):
+        STUDIES["knowledge"].narrowed(["heaven-hell-3"], arms=["V(h, item)"])
+    assert [setup.name for setup in STUDIES["knowledge"].narrowed(arms=["V(h, item)"]).setups] == ["shopping-5"]
     learners = STUDIES["learners"].narrowed(["cleaner"], arms=["ppo"])
     assert learners.labels() == ["ppo V(h)", "ppo V(s)", "ppo V(h, s)"]
     assert all(label.startswith("ppo") for pair in learners.comparisons for label in pair)

@@ -41,7 +41,7 @@ def study_stores(
     search that is over is left out unless it is asked for.
 
     Raises:
-        RunError: if the search has to be over and is not.
+        RunError: if the search has to be over and is not, or is asked for and there is none.
     """
     from asymrl.studies.choosing import choose, undecided
 
@@ -65,6 +65,8 @@ def study_stores(
         return choose(wanted, Store.open(out)) if is_store(out) else {}
 
     searched = wanted.search_runs()
+    if phase == "search" and not searched:
+        raise RunError(f"this version of the study {wanted.name} has no search: train its final runs")
     if searched and phase != "final" and (phase == "search" or undecided(wanted, decided())):
         yield taken(searched)
     if phase == "search":
@@ -99,7 +101,7 @@ def study(
         seeds: how many for each final run. None: as many as the study has.
         steps: of each run. None: as many as the study has.
         arms: their labels, or how these begin, such as "ppo". None: all.
-        quick: a version for a quarter of an hour on a laptop.
+        quick: a version for a quarter of an hour on a laptop, in one world, the study's first if none is named.
         phase: "search", "final" or both.
         out: the folder; by default `runs/study-NAME`. Runs that are there are not trained again.
         keep_networks: whether the networks of finished runs are kept; by default if there are at most 300 runs.
@@ -128,5 +130,7 @@ def wanted_study(
 
     whole = study_named(name)
     if quick:
-        whole = whole.quick()
+        if worlds is not None and len(worlds) != 1:
+            raise ValueError(f"{', '.join(worlds) or 'no world'}: the quick version of a study has one world")
+        whole, worlds = whole.narrowed(worlds).quick(), None
     return whole.narrowed(worlds, seeds, steps, arms)

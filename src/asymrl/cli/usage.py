@@ -128,7 +128,8 @@ def open_runs(folder: str | Path, *, trust: bool = False) -> Runs:
     from asymrl.api import Runs
 
     if not holds_runs(folder):
-        what = "there is no such folder" if not Path(folder).is_dir() else "it holds no settings.json"
+        missing = "it is a file, not a folder" if Path(folder).is_file() else "there is no such folder"
+        what = "it holds no settings.json" if Path(folder).is_dir() else missing
         inside = sorted(str(file.parent) for file in Path(folder).glob("*/settings.json"))
         remedy = f"choose {' or '.join(inside[:5])}" if inside else "`asymrl train` makes some"
         raise UsageError(f"{folder}: no runs here, {what}; {remedy}")

@@ -13,6 +13,7 @@ from asymrl.pages.run_groups import RunGroup
 from asymrl.reading import read_json
 from asymrl.report.markup import details_html, escape, facts_html, setting_text, table_html
 from asymrl.report.summary import ranking_of
+from asymrl.settings import Settings
 from asymrl.stores.description import SETTINGS_FILE
 from asymrl.stores.files import RunError
 from asymrl.stores.result_files import RUNS_FILE, read_table
@@ -56,7 +57,7 @@ def settings_section(store: Store, groups: Mapping[str, Sequence[RunGroup]], tab
     names = [name for name in differing_by_choice(store.runs) if name not in ("world", "method")]
     rows = [
         {"world": world, "method": group.method}
-        | {name: setting_text(getattr(by_number[group.runs["run"][0]].settings, name, None)) for name in names}
+        | {name: _own_text(by_number[group.runs["run"][0]].settings, name) for name in names}
         | {"runs": len(group.runs), "seeds": _ranges(group.runs["seed"].to_list())}
         for world, each in groups.items()
         for group in each
@@ -70,6 +71,11 @@ def settings_section(store: Store, groups: Mapping[str, Sequence[RunGroup]], tab
     some = f" (the first {thousands(MOST_ROWS)})" if len(table) > MOST_ROWS else ""
     parts.append(details_html(f"Every run{some}", table_html(table.select(own).head(MOST_ROWS))))
     return Section("Settings and runs", "settings", "\n".join(parts))
+
+
+def _own_text(settings: Settings, name: str) -> str:
+    has_effect = name != "critic_sees" or "s" in settings.how.reads
+    return setting_text(getattr(settings, name, None) if has_effect else None)
 
 
 def _differences(rows: pl.DataFrame) -> str:

@@ -74,10 +74,12 @@ def claims_reproduction(
     found = [each for each in judged(evidence) if worlds is None or each.claim.where in worlds]
     numbers = claims_table(found)
     tables = pl.concat(world_tables(evidence).values(), how="diagonal")
-    missing = numbers.filter(pl.col("verdict") == "no runs")["where"].unique(maintain_order=True).to_list()
+    shown = numbers.filter(pl.col("verdict") != "no runs")
+    judged_in, missing = set(shown["where"]), dict[str, None]()
+    for where, claim in numbers.filter(pl.col("verdict") == "no runs").select("where", "claim").rows():
+        missing[f"{where} ({claim})" if where in judged_in else where] = None
     notes = [f"not judged, as runs are missing: {', '.join(missing)}"] if missing else []
     reading = "open: the runs end too early to tell; the rules are in docs/explanation/statistics.md"
-    shown = numbers.filter(pl.col("verdict") != "no runs")
     return Findings("claims", numbers, shown, {}, notes, reading, {"worlds": tables})
 
 

@@ -12,12 +12,17 @@ from jaxtyping import Float
 from asymrl.paper.fork import PAIRS, exact_values
 from asymrl.report.intervals import bootstrap, mean, normalised
 from asymrl.report.score_rows import improvement_row, score_row
+from asymrl.settings import A2CSettings
 from asymrl.settings.hyperparameters import PAPER_WORLDS, tuned
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.files import RunError
 from asymrl.stores.result_files import METRICS_FILE, PROBES_FILE, read_table
 from asymrl.stores.statistics import final_points, final_returns, run_columns
 from asymrl.stores.wording import thousands
+
+# Settings that studies vary. The paper has one value of each, our default; runs with others say nothing about it.
+NEVER_CHANGED = ("critic_sees", "actor_sees", "estimator", "adam_eps", "adam_beta2", "clip_norm", "target",
+                 "target_period", "entropy_end", "entropy_steps")  # fmt: skip
 
 
 def read_results(folder: Path, name: str = "metrics") -> pl.DataFrame:
@@ -81,8 +86,15 @@ def up_to(table: pl.DataFrame, steps: int) -> tuple[pl.DataFrame, dict[tuple[str
 
 
 def with_tuned_settings(table: pl.DataFrame) -> pl.DataFrame:
-    """Only the runs with the settings that the paper tuned, where it did. Raises RunError if there are none."""
-    keep = pl.lit(False)
+    """Only the runs with the paper's settings: those that it tuned, where it did, and those that it never changed.
+
+    Raises:
+        RunError: if there are none.
+    """
+    usual, keep = A2CSettings(), pl.lit(False)
+    for name in NEVER_CHANGED:
+        if name in table.columns:
+            table = table.filter(pl.col(name).eq_missing(pl.lit(getattr(usual, name))))
     for world, method in table.select("world", "method").unique(maintain_order=True).rows():
         here = (pl.col("world") == world) & (pl.col("method") == method)
         for name, value in (tuned(world, method) or {}).items():
@@ -90,7 +102,7 @@ def with_tuned_settings(table: pl.DataFrame) -> pl.DataFrame:
         keep = keep | here
     rows = table.filter(keep)
     if rows.is_empty():
-        raise RunError("no runs with the settings that the paper tuned; for others, `asymrl reproduce grid`")
+        raise RunError("no runs with the paper's settings; for other rates and weights, `asymrl reproduce grid`")
     return rows
 
 

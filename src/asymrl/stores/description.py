@@ -27,7 +27,8 @@ def read_description(path: Path) -> dict[str, Any]:
     """What is trained in a folder, as arguments of `Store`."""
     file = path / SETTINGS_FILE
     if not file.is_file():
-        what = "there is no such folder" if not path.is_dir() else f"there is no {file.name} in it"
+        missing = "it is a file, not a folder" if path.is_file() else "there is no such folder"
+        what = f"there is no {file.name} in it" if path.is_dir() else missing
         raise RunError(f"{path}: no runs here: {what}")
     try:
         data: dict[str, Any] = read_json(file)

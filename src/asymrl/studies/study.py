@@ -214,13 +214,14 @@ class Study:
     ) -> Study:
         """The study in some of its worlds, with some of its arms, more or fewer seeds, or other numbers of steps.
 
-        A setup whose search decides for one of these worlds is still searched. `arms` are labels, or how some begin.
+        A setup whose search decides for one of these worlds is still searched. `arms` are labels, or how some begin;
+        worlds that have none of them are left out.
 
         Raises:
             ValueError: if a world or an arm is not in the study, or nothing is left.
         """
         if arms is not None:
-            return self._with_arms(tuple(arms)).narrowed(worlds, seeds, steps)
+            return self.narrowed(worlds, seeds, steps)._with_arms(tuple(arms))
         setups = self.setups
         if worlds is not None:
             names = [setup.name for setup in setups]
@@ -237,9 +238,12 @@ class Study:
 
     def _with_arms(self, beginnings: tuple[str, ...]) -> Study:
         labels = self.labels()
+        known = f"in {', '.join(setup.name for setup in self.setups)} the study {self.name} has {'; '.join(labels)}"
+        if not beginnings:
+            raise ValueError(f"no arms: {known}")
         for each in beginnings:
             if not any(label.startswith(each) for label in labels):
-                raise ValueError(f"{each}: the study {self.name} has the arms {'; '.join(labels)}")
+                raise ValueError(f"{each}: {known}")
 
         def kept(arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
             return tuple(arm for arm in arms if arm.label.startswith(beginnings))
@@ -247,7 +251,8 @@ class Study:
         all_arms = self.arms
         arms = (lambda setup: kept(all_arms(setup))) if callable(all_arms) else kept(all_arms)
         pairs = tuple(pair for pair in self.comparisons if all(label.startswith(beginnings) for label in pair))
-        return replace(self, arms=arms, comparisons=pairs)
+        setups = tuple(setup for setup in self.setups if kept(self.arms_in(setup)))
+        return replace(self, setups=setups, search_setups=self.searched_setups(), arms=arms, comparisons=pairs)
 
     def _with_steps(self, steps: int) -> Study:
         def shortened(arms: tuple[Arm, ...]) -> tuple[Arm, ...]:

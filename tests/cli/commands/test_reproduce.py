@@ -232,7 +232,7 @@ def test_results_that_cannot_be_drawn_are_explained(tmp_path: Path, capsys: pyte
         return capsys.readouterr().err
 
     out = ("--out", str(tmp_path))
-    assert f"{source}: no runs with the settings that the paper tuned" in said("curves", *out)
+    assert f"{source}: no runs with the paper's settings" in said("curves", *out)
     assert "no runs of cleaner with a2c, of the first 20 seeds, of 7 000 steps" in said(
         "curves", "--env", "cleaner", "--methods", "a2c", "--steps", "7000", *out
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from asymrl import cli
+from asymrl.api.studied import wanted_study
 from asymrl.stores.store import Store
 from asymrl.studies.catalogue import STUDIES
 from asymrl.studies.choosing import choose
@@ -32,6 +33,8 @@ def test_lists_the_studies(capsys: pytest.CaptureFixture[str]):
         (["tiny", "--env", "tiger"], "tiger: the study tiny has heaven-hell-3, heaven-hell-4"),
         (["tiny", "--seeds", "0"], "0 seeds: choose 1 to 1000"),
         (["tiny", "--phase", "final"], "the search is not over for heaven-hell-3 V(h) and 3 more"),
+        (["tiny", "--phase", "search", "--quick"], "this version of the study tiny has no search"),
+        (["tiny", "--quick", "--env", "heaven-hell-3", "heaven-hell-4"], "the quick version of a study has one world"),
         (["tiny", "--reuse", "nowhere"], "nowhere: no runs here"),
         (["tiny", "--from-results", "nowhere"], "nowhere: no runs here"),
     ],
@@ -44,6 +47,18 @@ def test_errors_are_one_line_and_nothing_is_trained(
     assert said in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_the_quick_version_is_in_the_world_that_is_named():
+    assert [setup.name for setup in wanted_study("tiny", ["heaven-hell-4"], quick=True).setups] == ["heaven-hell-4"]
+    assert [setup.name for setup in wanted_study("tiny", quick=True).setups] == ["heaven-hell-3"]
+
+
+def test_a_study_without_an_exact_analysis_says_so(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["study", "learners", "--exact-only"]) == 0
+    said = capsys.readouterr()
+    assert "has no exact analysis" in said.out
+    assert "computing" not in said.out + said.err
 
 
 @pytest.mark.slow

@@ -39,7 +39,8 @@ class RunStudy(Running, NetworkOptions):
     steps: int | None = None
     """Steps of each run. None: the study's own number."""
     quick: Flag = False
-    """A version for a quarter of an hour on a laptop: one world, two seeds, short runs, no search for settings."""
+    """A version for a quarter of an hour on a laptop: one world, the first or that of --env, two seeds, short runs, no
+    search for settings."""
     phase: Literal["search", "final", "all"] = "all"
     """Train only the search for settings, only the final runs, or both in order."""
     exact_only: Flag = False
@@ -124,6 +125,9 @@ def _print_question(wanted: Study) -> None:
     for word, text in (("question", wanted.question), ("prediction", wanted.prediction)):
         print("", *wrapped(f"{word}: {text}", WIDTH), sep="\n")
     print(flush=True)
+    if wanted.exact is None:
+        print("This study has no exact analysis.\n", flush=True)
+        return
     for setup in wanted.setups:
         with busy(f"computing values and gradients of {setup.name} exactly"):
             parts = exact_parts(wanted, setup)
