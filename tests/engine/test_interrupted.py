@@ -133,6 +133,20 @@ def test_a_signal_makes_a_checkpoint_and_says_how_to_go_on(
         assert_same_result(folder, uninterrupted.folder)
 
 
+@pytest.mark.slow
+def test_a_signal_is_answered_soon_however_rarely_the_display_is_updated(asymrl: Commands, tmp_path: Path):
+    folder = tmp_path / "rare"
+    process = asymrl.start("train", WORLD, "--steps", "1e9", "--refresh-seconds", "1000", "--out", str(folder))
+    while not (folder / "metrics.parquet").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(5)  # calls of the program grow until they take as long as they may
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    assert "To go on: asymrl resume" in out
+
+
 BUSY = """
 import hashlib
 from asymrl.engine.interrupts import StopRequests

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from asymrl.settings import Settings
 
 if TYPE_CHECKING:
     from asymrl.engine.scheduler import LanesOf
 
-from dataclasses import dataclass
-from typing import Literal
-
+LONGEST_CALL = 2.0  # seconds, of a training program
 STEPPED_LANES = 8  # of a pool whose world runs in Python
 FEW_LANES, MOST_LANES = 24, 320  # of a pool on an accelerator: fewer leave it idle, more are hardly faster
 LANES_SHARE = 0.6  # of the runs may have a lane at once; the others fill the lanes of those that end
@@ -42,10 +41,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class Pace:
-    """How often pools are looked at, and what is kept of their runs. Results do not depend on it."""
+    """How often runs are shown and written down, and what is kept of them. Results do not depend on it."""
 
     refresh_seconds: float = 1.5
-    """Seconds between two looks at a pool."""
+    """Seconds between two updates of the display and the tables."""
     checkpoint_seconds: float | None = 60.0
     """Seconds between two checkpoints. None: never."""
     keep_states: bool = True
@@ -56,6 +55,11 @@ class Pace:
             raise ValueError(f"refresh_seconds is {self.refresh_seconds}; it must be a positive number")
         if self.checkpoint_seconds is not None and not self.checkpoint_seconds >= 0:
             raise ValueError(f"checkpoint_seconds is {self.checkpoint_seconds}; it cannot be negative")
+
+    @property
+    def call_seconds(self) -> float:
+        """How long a call of a training program should take. Ctrl-C waits for its end."""
+        return min(self.refresh_seconds, LONGEST_CALL)
 
 
 def lanes_for(platform: str, wanted: int | None, places: int) -> LanesOf:

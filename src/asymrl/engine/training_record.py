@@ -35,7 +35,7 @@ class TrainingRecord:
         self.compilations = Compilations()
         self.points_reported = {n: len(r.curve) for n, r in self.results.items() if r.curve is not None}
         self.is_changed, self.writing = False, Throttle(pace.refresh_seconds, WRITING_SHARE)
-        self.speed_meter, self.shown_at = SpeedMeter(pace.refresh_seconds), -float("inf")
+        self.speed_meter, self.shown_at = SpeedMeter(pace.call_seconds), -float("inf")
         self.is_listener_broken = False
         self.scheduler: Scheduler | None = None
         """Where runs are stopped when a listener asks for it; there once something is trained."""

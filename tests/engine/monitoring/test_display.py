@@ -138,7 +138,7 @@ def test_lost_steps_are_no_speed():
 
 def test_the_speed_is_steady_where_steps_are_reported_once_a_minute():
     """Two pools, one second apart: their steps seem to stand still in between."""
-    meter, speeds = SpeedMeter(refresh_seconds=60.0), []
+    meter, speeds = SpeedMeter(call_seconds=60.0), []
     for second in range(600):
         meter.add(float(second), 100 * (second // 60 * 60) + 100 * ((second - 1) // 60 * 60))
         speeds.append(meter.steps_per_second())

@@ -20,14 +20,14 @@ BROKEN = "error"  # the status of a run that could not be trained; it is tried a
 class SpeedMeter:
     """Speed over the last seconds, so that it follows what happens now."""
 
-    refresh_seconds: float = 1.0
+    call_seconds: float = 1.0
     """How often the steps of a run are reported: between two reports they seem to stand still."""
     samples: list[tuple[float, int]] = field(default_factory=list)
 
     def add(self, now: float, steps: int) -> None:
         if self.samples and steps < self.samples[-1][1]:
             self.samples = []  # steps that were lost, with a pool that failed, are no speed
-        since = now - max(20.0, 3 * self.refresh_seconds)
+        since = now - max(20.0, 3 * self.call_seconds)
         self.samples = [*(sample for sample in self.samples if sample[0] >= since), (now, steps)]
 
     def steps_per_second(self) -> float | None:
@@ -35,7 +35,7 @@ class SpeedMeter:
         if not self.samples:
             return None
         (then, steps_then), (now, steps_now) = self.samples[0], self.samples[-1]
-        return (steps_now - steps_then) / (now - then) if now - then >= self.refresh_seconds else None
+        return (steps_now - steps_then) / (now - then) if now - then >= self.call_seconds else None
 
 
 class Compilation(NamedTuple):
