@@ -47,23 +47,25 @@ class CompiledActor:
         seeds = jax.vmap(lambda key: environment_seeds(key, episodes))(keys)
         memory = jax.vmap(lambda ready: eqx.combine(ready, self._static).history.memory.initial(episodes))(ready)
         features = jnp.zeros((self.horizon, keys.shape[0], episodes, self._static.history.memory.size))
-        before = self.policy.none(keys.shape[0], episodes)
+        previous_actions = self.policy.none(keys.shape[0], episodes)
         # The actors as a list, which takes fewer calls to hand over than a model.
-        return jax.tree.leaves(ready), (memory, features), before, chance, seeds
+        return jax.tree.leaves(ready), (memory, features), previous_actions, chance, seeds
 
-    def _act_once(self, ready: Any, loop: tuple, given: tuple, t: Array, greedy: bool) -> tuple[tuple, Array, Any]:
+    def _act_once(self, ready: Any, loop: tuple, inputs: tuple, t: Array, greedy: bool) -> tuple[tuple, Array, Any]:
         memory, features = loop
-        before, observations, chance = given
+        previous_actions, observations, chance = inputs
 
-        def choose(ready: Any, memory: Any, before: Array, observations: Any, chance: Array) -> tuple:
-            memory, new, parameters = eqx.combine(ready, self._static).step(memory, before, observations)
+        def choose(ready: Any, memory: Any, previous_actions: Array, observations: Any, chance: Array) -> tuple:
+            memory, new, parameters = eqx.combine(ready, self._static).step(memory, previous_actions, observations)
             action = self.policy.mode(parameters) if greedy else self.policy.choose(parameters, chance)
             return memory, new, action
 
         actors = jax.tree.unflatten(self._structure, ready)
-        observations = jax.tree.map(lambda leaf: leaf.reshape(*before.shape[:2], *leaf.shape[1:]), observations)
+        observations = jax.tree.map(
+            lambda leaf: leaf.reshape(*previous_actions.shape[:2], *leaf.shape[1:]), observations
+        )
         with jax.default_matmul_precision("highest"):
-            memory, new, action = jax.vmap(choose)(actors, memory, before, observations, chance[t])
+            memory, new, action = jax.vmap(choose)(actors, memory, previous_actions, observations, chance[t])
         features = jax.lax.dynamic_update_index_in_dim(features, new, t, 0)
         flat = action.reshape(-1, *action.shape[2:])
         return (memory, features), action, self.policy.to_world(flat)
@@ -78,18 +80,24 @@ class CompiledActor:
         return jax.tree.leaves(ready), chance, jax.vmap(lambda key: draw_seeds(key, shape), out_axes=1)(seed_keys)
 
     def _act_in_streams(
-        self, ready: Any, memory: Any, first: Array, before: Array, observations: Any, chance: Array, t: Array
+        self, ready: Any, memory: Any, first: Array, previous_actions: Array, observations: Any, chance: Array, t: Array
     ) -> tuple[Any, Array, Array, Any]:
         """The memories now, actions `[run, stream]`, their logarithmic probabilities, and what the world gets."""
 
-        def choose(ready: Any, memory: Any, first: Array, before: Array, observations: Any, chance: Array) -> tuple:
-            memory, parameters = eqx.combine(ready, self._static).step_from(memory, first, before, observations)
+        def choose(
+            ready: Any, memory: Any, first: Array, previous_actions: Array, observations: Any, chance: Array
+        ) -> tuple:
+            memory, parameters = eqx.combine(ready, self._static).step_from(
+                memory, first, previous_actions, observations
+            )
             action = self.policy.choose(parameters, chance)
             return memory, action, self.policy.log_probability(parameters, action)
 
         with jax.default_matmul_precision("highest"):
             actors = jax.tree.unflatten(self._structure, ready)
-            memory, action, log_chosen = jax.vmap(choose)(actors, memory, first, before, observations, chance[t])
+            memory, action, log_chosen = jax.vmap(choose)(
+                actors, memory, first, previous_actions, observations, chance[t]
+            )
         return memory, action, log_chosen, self.policy.to_world(action.reshape(-1, *action.shape[2:]))
 
 
@@ -123,18 +131,18 @@ class Collector:
         """Whole episodes of each active run, or only so many steps of them; see `roll_out`."""
         runs, horizon = keys.shape[0], self.compiled_actor.horizon
         arrays = eqx.filter(actors, eqx.is_array)
-        ready, loop, before, chance, seeds = self.compiled_actor.begin(arrays, keys, episodes, epsilon)
+        ready, loop, last_actions, chance, seeds = self.compiled_actor.begin(arrays, keys, episodes, epsilon)
         stepper = self.stepper(runs * episodes)
         alive = np.repeat(np.asarray(active), episodes)
         observations, states = stepper.reset(np.asarray(seeds).ravel().tolist(), alive)
         tape = _Tape(horizon, observations, states)
         for t in range(horizon if steps is None else steps):
-            loop, before, action = self.compiled_actor.act(
-                ready, loop, (before, observations, chance), np.int32(t), greedy
+            loop, last_actions, action = self.compiled_actor.act(
+                ready, loop, (last_actions, observations, chance), np.int32(t), greedy
             )
             observations, states, rewards, terminated, truncated = stepper.step(jax.tree.map(np.asarray, action), alive)
             out_of_time = t + 1 >= horizon
-            tape.write(t, np.asarray(before), observations, states, np.where(alive, rewards, 0.0))
+            tape.write(t, np.asarray(last_actions), observations, states, np.where(alive, rewards, 0.0))
             tape.lengths += alive
             tape.truncated |= alive & ~terminated & (truncated | out_of_time)
             alive = alive & ~terminated & ~truncated

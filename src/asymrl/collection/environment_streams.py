@@ -56,7 +56,7 @@ def act_in_environments(
     stepper, alive = collector.stepper(runs * count, "streams"), np.repeat(np.asarray(active), count)
     seeds = np.asarray(seeds).reshape(rollout, -1)
     # Copies, which are changed along the way; all environments of all runs in a row.
-    script, before, returns = jax.tree.map(_flattened, (streams.episode, streams.before, streams.returns))
+    script, previous_actions, returns = jax.tree.map(_flattened, (streams.episode, streams.before, streams.returns))
     seed, actions, t = script
     none, memory, rows = np.asarray(policy.none(runs * count)), streams.carries.actor, np.arange(runs * count)
     observations, states = restore_environments(collector, stepper, seed, actions, t, alive)
@@ -67,9 +67,9 @@ def act_in_environments(
     tape: Any = None
     for k in range(rollout if steps is None else steps):
         first = t == 0
-        given = jax.tree.map(by_run, (first, before, observations))
-        memory, action, log_chosen, to_world = compiled.act_in_streams(ready, memory, *given, chance, k)
-        action = np.asarray(action).reshape(before.shape)
+        inputs = jax.tree.map(by_run, (first, previous_actions, observations))
+        memory, action, log_chosen, to_world = compiled.act_in_streams(ready, memory, *inputs, chance, k)
+        action = np.asarray(action).reshape(previous_actions.shape)
         next_observations, next_states, rewards, terminated, truncated = stepper.step(
             jax.tree.map(np.asarray, to_world), alive
         )
@@ -79,7 +79,7 @@ def act_in_environments(
         record: dict[str, Any] = {
             "first": first,
             "times": times,
-            "before": before,
+            "before": previous_actions,
             "observations": observations,
             "states": states,
             "actions": action,
@@ -93,16 +93,18 @@ def act_in_environments(
             "valid": np.ones_like(first),
         }
         tape = _write_record(tape, record, k, rollout)
-        before, observations, states = action, next_observations, next_states
+        previous_actions, observations, states = action, next_observations, next_states
         if (done := (terminated | truncated) & alive).any():
             seed, t = np.where(done, seeds[k], seed), np.where(done, 0, t).astype(np.int32)
             returns = np.where(done, np.float32(0), returns)
             fresh = stepper.reset(seed.tolist(), done)
-            before, observations, states = chosen_rows(done, (none, *fresh), (before, observations, states))
+            previous_actions, observations, states = chosen_rows(
+                done, (none, *fresh), (previous_actions, observations, states)
+            )
     collector.snapshots[runs * count] = EnvironmentSnapshot(seed, actions.copy(), t, observations, states, alive)
-    script, before, returns = jax.tree.map(by_run, (Script(seed, actions, t), before, returns))  # pyright: ignore[reportArgumentType]
+    script, previous_actions, returns = jax.tree.map(by_run, (Script(seed, actions, t), previous_actions, returns))  # pyright: ignore[reportArgumentType]
     piece = jax.tree.map(lambda leaf: leaf.reshape(rollout, runs, count, *leaf.shape[2:]), tape)
-    return Streams(script, None, before, returns, streams.carries._replace(actor=memory)), Piece(**piece)
+    return Streams(script, None, previous_actions, returns, streams.carries._replace(actor=memory)), Piece(**piece)
 
 
 def restore_environments(

@@ -110,17 +110,17 @@ def training_batch(
     """
     # A bootstrap needs the value of where the episode was cut off: one more step of what the critic reads.
     rows = length + 1 if settings.bootstrap_truncated else length
-    before = episodes.before(distribution_over(env.action_space))[:rows]
+    previous_actions = episodes.before(distribution_over(env.action_space))[:rows]
     observations, states = jax.tree.map(lambda leaf: leaf[:rows], (episodes.observations, episodes.states))
     signal = bootstrap_signal = None
     if "s" in settings.how.reads:
         times = jnp.broadcast_to(jnp.arange(rows)[:, None], (rows, episodes.lengths.shape[0]))
         last = episodes.lengths - (0 if settings.bootstrap_truncated else 1)
-        whole = times == 0, before, observations, frozen_after_end(states, times, last), times
+        whole = times == 0, previous_actions, observations, frozen_after_end(states, times, last), times
         source = critic_signal(env, settings)
         _, signal, bootstrap_signal = follow_twice(source, settings, key, source.initial(times.shape[1]), *whole)
     return TrainingBatch(
-        before=before,
+        before=previous_actions,
         observations=observations,
         signal=signal,
         bootstrap_signal=bootstrap_signal,

@@ -98,7 +98,7 @@ def roll_out_in_kernel(
     play = partial(episode_kernel, rows=rows, window=window, interpret=interpret)
     one = partial(_roll_out_by_rules if isinstance(world, ScalarRules) else _roll_out_on_table, world, play)
     arrays, static = eqx.partition(actors, eqx.is_array)
-    return jax.vmap(lambda arrays, *given: one(eqx.combine(arrays, static), *given), (0, 0, 0, 1, 0), RUN_AXIS)(
+    return jax.vmap(lambda arrays, *inputs: one(eqx.combine(arrays, static), *inputs), (0, 0, 0, 1, 0), RUN_AXIS)(
         arrays, start.episode.state, start.observation, start.chance, active
     )
 

@@ -157,8 +157,8 @@ class ReplayLayout:
 
         What stands after the end of an episode is its last step again.
         """
-        chosen = jax.random.randint(key, (episodes,), 0, jnp.maximum(replay.episodes, 1))
-        slots = (replay.first + chosen) % self.slots
+        offsets = jax.random.randint(key, (episodes,), 0, jnp.maximum(replay.episodes, 1))
+        slots = (replay.first + offsets) % self.slots
         lengths = replay.lengths[slots].astype(jnp.int32)
         time = jnp.arange(self.horizon + 1)[:, None]
 

@@ -147,12 +147,12 @@ class BeliefSignal(CriticSignal):
     def follow(
         self, key: Any, carry: Any, first: Any, before: Any, observations: Any, states: Any, times: Any
     ) -> tuple[Float[Array, "episode S"], Float[Array, "time episode S"]]:
-        def one(belief: Array, first: Array, before: Array, observation: Array) -> Array:
-            following, _ = self.filter(belief, jnp.maximum(before, 0), observation)
+        def one(belief: Array, first: Array, previous_action: Array, observation: Array) -> Array:
+            following, _ = self.filter(belief, jnp.maximum(previous_action, 0), observation)
             return jnp.where(first, self.filter.begin(observation), following)
 
-        def step(beliefs: Array, given: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-            beliefs = jax.vmap(one)(beliefs, *given)
+        def step(beliefs: Array, inputs: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+            beliefs = jax.vmap(one)(beliefs, *inputs)
             return beliefs, beliefs
 
         return jax.lax.scan(step, carry, (first, before, observations))
@@ -227,11 +227,11 @@ def critic_names(env: World, settings: Settings) -> tuple[str, ...]:
     Where the actor sees some groups of the observation and there is no state, the critic sees all of them by default.
     """
     missing = isinstance(env, SteppedWorld) and env.without_latent
-    known = critic_meanings(env)
+    meanings = critic_meanings(env)
     if missing and settings.actor_sees is not None and settings.critic_sees == "state":
         groups = observation_groups(env)
-        return tuple(f"{OBSERVATION}{name}" if f"{OBSERVATION}{name}" in known else name for name in groups)
-    return input_names(settings.critic_sees, known, env.name)
+        return tuple(f"{OBSERVATION}{name}" if f"{OBSERVATION}{name}" in meanings else name for name in groups)
+    return input_names(settings.critic_sees, meanings, env.name)
 
 
 def needs_state(env: World, settings: Settings) -> bool:
@@ -274,6 +274,6 @@ def _signal_named(env: World, settings: Settings, name: str) -> CriticSignal:
 def draw_states(beliefs: Float[Array, "*batch S"], u: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
     """A state of each belief, for a uniform number each; never one of probability 0, unless all of them are."""
     cumulative = jnp.cumsum(beliefs, axis=-1)
-    chosen = (cumulative > u[..., None] * cumulative[..., -1:]) & (beliefs > 0)
+    mask = (cumulative > u[..., None] * cumulative[..., -1:]) & (beliefs > 0)
     # Rounding may leave nothing above u; the likeliest state is then as good as any.
-    return jnp.where(chosen.any(-1), jnp.argmax(chosen, axis=-1), jnp.argmax(beliefs, axis=-1)).astype(jnp.int32)
+    return jnp.where(mask.any(-1), jnp.argmax(mask, axis=-1), jnp.argmax(beliefs, axis=-1)).astype(jnp.int32)

@@ -81,14 +81,14 @@ def empty_carries(actor: Actor, critic: Critic, signal: CriticSignal, streams: i
 
 def begin_streams(env: World, policy: Distribution, carries: Carries, key: PRNGKeyArray, streams: int) -> Streams:
     """Streams before their first step."""
-    before, returns = policy.none(streams), jnp.zeros(streams)
+    previous_actions, returns = policy.none(streams), jnp.zeros(streams)
     if isinstance(env, SteppedWorld):
         assert env.time_limit is not None
-        actions = jnp.zeros((streams, env.time_limit, *before.shape[1:]), before.dtype)
+        actions = jnp.zeros((streams, env.time_limit, *previous_actions.shape[1:]), previous_actions.dtype)
         script = Script(draw_seeds(key, (streams,)), actions, jnp.zeros(streams, jnp.int32))
-        return Streams(script, None, before, returns, carries)
+        return Streams(script, None, previous_actions, returns, carries)
     episode, observation = jax.vmap(env.begin)(jax.random.split(key, streams))
-    return Streams(episode, observation, before, returns, carries)
+    return Streams(episode, observation, previous_actions, returns, carries)
 
 
 def act_in_streams(env: World, actor: Actor, streams: Streams, key: PRNGKeyArray, steps: int) -> tuple[Streams, Piece]:
@@ -124,9 +124,9 @@ def act_in_streams(env: World, actor: Actor, streams: Streams, key: PRNGKeyArray
             valid=jnp.ones_like(first),
         )
         done = after.done
-        before = jnp.where(done.reshape(-1, *[1] * (none.ndim - 1)), none, action)
+        previous_actions = jnp.where(done.reshape(-1, *[1] * (none.ndim - 1)), none, action)
         carries = state.carries._replace(actor=memory)
-        state = Streams(episode, observation, before, jnp.where(done, 0.0, returns), carries)
+        state = Streams(episode, observation, previous_actions, jnp.where(done, 0.0, returns), carries)
         return state, (step_piece, parameters)
 
     inputs = (jnp.arange(steps), policy.chance(chance_key, (steps, count)))

@@ -165,7 +165,7 @@ def learn(
 def counted(runs: A2CState, episodes: Episodes | Rounds, active: Bool[Array, "run"]) -> A2CState:
     """The runs with these episodes in their counters."""
     if isinstance(episodes, Rounds):
-        return fold_rounds(lambda runs, played, wanted, _: count(runs, played, wanted), episodes, runs)
+        return fold_rounds(lambda runs, played, run_mask, _: count(runs, played, run_mask), episodes, runs)
     return count(runs, episodes, active)
 
 
@@ -176,7 +176,7 @@ def with_scaled_rewards(
     if not isinstance(episodes, Rounds):
         return scaled_episodes(statistics, episodes, active, discounts)
     statistics = fold_rounds(
-        lambda held, played, wanted, _: scaled_episodes(held, played, wanted, discounts)[0], episodes, statistics
+        lambda held, played, run_mask, _: scaled_episodes(held, played, run_mask, discounts)[0], episodes, statistics
     )
     # [round, time, run, episode]
     rewards = scaled_by(statistics, episodes.episodes.rewards, run_axis=2)
@@ -196,8 +196,8 @@ def with_statistics(
     read = runs.actor, runs.critic
     if isinstance(episodes, Rounds):
         statistics = fold_rounds(
-            lambda held, played, wanted, r: with_episodes(
-                env, settings, held, *read, played, wanted, round_keys(keys, r)
+            lambda held, played, run_mask, r: with_episodes(
+                env, settings, held, *read, played, run_mask, round_keys(keys, r)
             ),
             episodes,
             runs.statistics,
@@ -227,12 +227,12 @@ def actor_gradient(
     """Policy loss, negative entropy, and the gradient of their weighted sum; the critic gives the advantages."""
     values, q = values_and_estimates(critic, data, settings, numbers)
     length = data.actions.shape[0]
-    before = data.before[:length]
+    previous_actions = data.before[:length]
     observations = jax.tree.map(lambda leaf: leaf[:length], data.observations)
 
     def loss(actor: Actor) -> tuple[Array, tuple[Array, Array]]:
         # The actor has not changed since it acted, so its features are known and only their gradient is wanted.
-        features = actor.history.replay(before, observations, data.features, data.longest())
+        features = actor.history.replay(previous_actions, observations, data.features, data.longest())
         parameters, pi = actor.policy(features), actor.distribution
         log_chosen = pi.log_probability(parameters, data.actions)
         policy = policy_loss(log_chosen, q - values, data.valid, numbers.discount)

@@ -212,18 +212,18 @@ def learn(
         return learning & (loop.owed > 0) & ~loop.failed
 
     def step(loop: _Loop) -> _Loop:
-        wanted, step_keys = owes(loop), keys_of_draws(keys, loop.step)
+        run_mask, step_keys = owes(loop), keys_of_draws(keys, loop.step)
         episodes = draw(env, settings, runs.replay, step_keys)
         networks, adams = eqx.combine(loop.arrays, static)
         networks, adams, losses, sound = gradient_step(
-            env, settings, numbers, networks, runs.target, adams, episodes, signal_keys(step_keys), wanted
+            env, settings, numbers, networks, runs.target, adams, episodes, signal_keys(step_keys), run_mask
         )
         return _Loop(
             step=loop.step + 1,
             arrays=eqx.filter((networks, adams), eqx.is_array),
-            owed=loop.owed - jnp.where(wanted, jnp.sum(episodes.lengths, axis=1), 0),
-            failed=loop.failed | (wanted & ~sound),
-            losses=Losses(*(jnp.where(wanted, new, old) for new, old in zip(losses, loop.losses, strict=True))),
+            owed=loop.owed - jnp.where(run_mask, jnp.sum(episodes.lengths, axis=1), 0),
+            failed=loop.failed | (run_mask & ~sound),
+            losses=Losses(*(jnp.where(run_mask, new, old) for new, old in zip(losses, loop.losses, strict=True))),
         )
 
     unknown = jnp.full(learning.shape, np.nan, jnp.float32)

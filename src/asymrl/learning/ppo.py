@@ -163,8 +163,8 @@ def learn(
 
     def step(state: tuple[Networks, AdamState, Array], which: Int[Array, "some"]) -> tuple[Any, Losses]:
         networks, adam, sound = eqx.combine(state, static)
-        chosen = some_streams(data, which, axis=1), some_streams(start, which, axis=0)
-        (policy, negentropy, value), gradient = gradient_of(networks, *chosen, weight, settings, numbers)
+        minibatch = some_streams(data, which, axis=1), some_streams(start, which, axis=0)
+        (policy, negentropy, value), gradient = gradient_of(networks, *minibatch, weight, settings, numbers)
         sound = sound & jnp.isfinite(policy + negentropy + value)
         norms = norm_of(gradient.critic), norm_of(gradient.actor)
         networks, adam, _, sound = descend(networks, gradient, adam, rate, sound, numbers)

@@ -78,10 +78,10 @@ def _next_value(
     goes_on: Bool[Array, "time episode"],
 ) -> Float[Array, "time episode"]:
     """The value of the chosen action one step later; zero after the end."""
-    chosen = value_of(values, actions)[1:]
-    missing = goes_on.shape[0] - chosen.shape[0]
-    chosen = jnp.concatenate([chosen, jnp.zeros((missing, *chosen.shape[1:]))])
-    return jnp.where(goes_on, chosen, 0.0)
+    next_values = value_of(values, actions)[1:]
+    missing = goes_on.shape[0] - next_values.shape[0]
+    next_values = jnp.concatenate([next_values, jnp.zeros((missing, *next_values.shape[1:]))])
+    return jnp.where(goes_on, next_values, 0.0)
 
 
 def value_of(
@@ -102,7 +102,7 @@ def regression(
     if targets.ndim == values.ndim:
         squares = jnp.mean((values - targets) ** 2, axis=-1)
     else:
-        chosen = jax.nn.one_hot(actions, values.shape[-1], dtype=bool)
-        squares = (jnp.sum(jnp.where(chosen, values, 0.0), axis=-1) - targets) ** 2
+        action_mask = jax.nn.one_hot(actions, values.shape[-1], dtype=bool)
+        squares = (jnp.sum(jnp.where(action_mask, values, 0.0), axis=-1) - targets) ** 2
     steps = jnp.maximum(jnp.sum(valid, axis=0), 1)
     return jnp.mean(jnp.sum(jnp.where(valid, squares, 0.0), axis=0) / steps)

@@ -65,11 +65,11 @@ def q_gradient(
     """
     towards = q_targets(target, data, variant, discount, bootstrap_truncated=bootstrap_truncated)
     length = data.actions.shape[0]
-    before = data.before[:length]
+    previous_actions = data.before[:length]
     observations, signal = jax.tree.map(lambda leaf: leaf[:length], (data.observations, data.signal))
 
     def loss(networks: QNetworks) -> tuple[Float[Array, ""], QLosses]:
-        of_history, of_privileged = networks.values(before, observations, signal)
+        of_history, of_privileged = networks.values(previous_actions, observations, signal)
         history = regression(of_history, data.actions, towards.history, data.valid)
         if of_privileged is None or towards.privileged is None:
             return history, QLosses(history, jnp.full_like(history, jnp.nan))

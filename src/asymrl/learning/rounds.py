@@ -69,8 +69,8 @@ def roll_out_rounds(
 ) -> Rounds:
     """Rounds of episodes until every active run has its steps."""
 
-    def one(r: Int[Array, ""], wanted: Bool[Array, "run"]) -> Episodes:
-        return roll_out(env, actors, round_keys(keys, r), wanted, episodes=settings.episodes)
+    def one(r: Int[Array, ""], run_mask: Bool[Array, "run"]) -> Episodes:
+        return roll_out(env, actors, round_keys(keys, r), run_mask, episodes=settings.episodes)
 
     def is_short(loop: tuple[Array, Array, Rounds]) -> Bool[Array, ""]:
         r, steps, _ = loop
@@ -78,12 +78,12 @@ def roll_out_rounds(
 
     def another(loop: tuple[Array, Array, Rounds]) -> tuple[Array, Array, Rounds]:
         r, steps, rounds = loop
-        wanted = active & (steps < wanted_steps(settings))
-        played = one(r, wanted)
+        run_mask = active & (steps < wanted_steps(settings))
+        played = one(r, run_mask)
         written = jax.tree.map(
-            lambda room, new: jax.lax.dynamic_update_index_in_dim(room, new, r, 0), rounds, Rounds(played, wanted)
+            lambda room, new: jax.lax.dynamic_update_index_in_dim(room, new, r, 0), rounds, Rounds(played, run_mask)
         )
-        return r + 1, steps + jnp.where(wanted, jnp.sum(played.lengths, axis=1), 0), written
+        return r + 1, steps + jnp.where(run_mask, jnp.sum(played.lengths, axis=1), 0), written
 
     count = most_rounds(settings)
     shapes = jax.eval_shape(one, jnp.int32(0), active)
@@ -103,16 +103,16 @@ def collect_rounds(
     """The same in a world that runs in Python; or with `steps`, one round of only so many steps."""
     taken, rounds, room = np.zeros(active.shape, np.int64), np.zeros((most_rounds(settings), len(active)), bool), None
     for r in range(len(rounds)):
-        wanted = active & (taken < wanted_steps(settings))
-        if not wanted.any():
+        run_mask = active & (taken < wanted_steps(settings))
+        if not run_mask.any():
             break
-        played = collector.collect(actors, round_keys(keys, r), wanted, episodes=settings.episodes, steps=steps)
+        played = collector.collect(actors, round_keys(keys, r), run_mask, episodes=settings.episodes, steps=steps)
         played = jax.tree.map(np.asarray, played)
         if room is None:
             room = jax.tree.map(lambda leaf: np.zeros((len(rounds), *leaf.shape), leaf.dtype), played)
         jax.tree.map(lambda rows, new, r=r: rows.__setitem__(r, new), room, played)
-        taken += np.where(wanted, played.lengths.sum(axis=1), 0)
-        rounds[r] = wanted
+        taken += np.where(run_mask, played.lengths.sum(axis=1), 0)
+        rounds[r] = run_mask
         if steps is not None:
             break
     assert room is not None

@@ -35,13 +35,13 @@ class CompiledProgram(ProgramBase):
         """`Trainer.train` as it is compiled, for the arrays of the runs alone."""
 
         def go_on(loop: tuple[Array, RunState]) -> Bool[Array, ""]:
-            done, arrays = loop
-            return (done < updates) & jnp.any(is_active(arrays, numbers))
+            iteration, arrays = loop
+            return (iteration < updates) & jnp.any(is_active(arrays, numbers))
 
         def once(loop: tuple[Array, RunState]) -> tuple[Array, RunState]:
-            done, arrays = loop
+            iteration, arrays = loop
             runs = self.learner.update(self.world, self.settings, numbers, eqx.combine(arrays, self.static))
-            return done + 1, eqx.filter(runs, eqx.is_array)
+            return iteration + 1, eqx.filter(runs, eqx.is_array)
 
         with precision(self.settings):
             return jax.lax.while_loop(go_on, once, (jnp.int32(0), arrays))[1]
@@ -55,8 +55,8 @@ class CompiledTrainer:
 
     def train(self, states: RunState, numbers: Numbers, updates: int) -> RunState:
         """At most so many further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`."""
-        given = jax.device_put((eqx.filter(states, eqx.is_array), numbers, np.int32(updates)), self._device)
-        return eqx.combine(self._executable(*given), self._static)
+        inputs = jax.device_put((eqx.filter(states, eqx.is_array), numbers, np.int32(updates)), self._device)
+        return eqx.combine(self._executable(*inputs), self._static)
 
     def bytes_needed(self) -> int | None:
         """Memory of the runs and of what training them needs besides, or None if the compiler does not say."""

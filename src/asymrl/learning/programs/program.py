@@ -91,7 +91,7 @@ class ProgramBase:
             # What runs once need not be fast: optimised, it takes twice as long to compile and as long to run.
             compiler_options={"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else {},
         )
-        self._made: dict[Any, Any] = {}
+        self._cache: dict[Any, Any] = {}
         self._locks: dict[Any, threading.Lock] = {}
         self._lock = threading.Lock()
 
@@ -108,9 +108,9 @@ class ProgramBase:
         """What `make` gives for so many lanes on a device, made at the first call; other threads wait for it."""
         key = (lanes, device)
         with self._lock_of(key):
-            if key not in self._made:
-                self._made[key] = make()
-            return self._made[key]
+            if key not in self._cache:
+                self._cache[key] = make()
+            return self._cache[key]
 
     def _lock_of(self, key: Any) -> threading.Lock:
         with self._lock:
