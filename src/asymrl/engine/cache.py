@@ -13,14 +13,14 @@ SHORTEST_COMPILATION = 0.1  # seconds; what compiles faster is not worth a file
 
 def cache_folder() -> Path | None:
     """Where compiled programs are kept, or None if the user does not want that or it is not possible."""
-    chosen = os.environ.get(SWITCH, "")
-    if chosen.lower() in ("off", "0", "no", "false"):
+    setting = os.environ.get(SWITCH, "")
+    if setting.lower() in ("off", "0", "no", "false"):
         return None
     # A relative XDG_CACHE_HOME is invalid and must be ignored, says the specification.
     base = os.environ.get("XDG_CACHE_HOME", "")
     default = (Path(base) if os.path.isabs(base) else Path("~/.cache")) / "asymrl" / "compiled"
     try:
-        folder = Path(chosen or default).expanduser()
+        folder = Path(setting or default).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # no home, or none that can be written: then every process compiles anew
         return None

@@ -127,9 +127,9 @@ class _Driver:
         over = self.record.over
         seconds = time.monotonic() - self.begin
         steps = self.record.steps_since(numbers)
-        left = len(numbers) - (over - over_before) - len(self.record.broken)
+        remaining = len(numbers) - (over - over_before) - len(self.record.broken)
         if numbers:
-            add_session(self.store.path, Session.now(seconds, steps, over - over_before, left))
+            add_session(self.store.path, Session.now(seconds, steps, over - over_before, remaining))
         if over == len(self.store.runs) and not self.store.keeps_networks:
             self.store.checkpoints.clear()
         return Outcome(
@@ -137,7 +137,7 @@ class _Driver:
             over=over,
             failures=self.record.failures(),
             interrupted=stop.received,
-            is_out_of_time=bool(left) and stop.received is None,
+            is_out_of_time=bool(remaining) and stop.received is None,
             seconds=seconds,
             steps=steps,
         )

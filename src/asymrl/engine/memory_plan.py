@@ -113,8 +113,8 @@ def memory_of(device: Any) -> int | None:
 
 def free_memory(root: Path = Path("/")) -> int | None:
     """Bytes of this machine, or of the container, that are not in use; None if the system does not say."""
-    known = [_meminfo(root / "proc/meminfo"), _container(root / "sys/fs/cgroup")]
-    return min((each for each in known if each is not None), default=None)
+    amounts = [_meminfo(root / "proc/meminfo"), _container(root / "sys/fs/cgroup")]
+    return min((each for each in amounts if each is not None), default=None)
 
 
 def _meminfo(path: Path) -> int | None:

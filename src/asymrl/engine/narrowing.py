@@ -13,7 +13,7 @@ class Narrower:
     """A program for fewer lanes, compiled in a thread while the wider one trains."""
 
     def __init__(self, program: Program, lanes: int, device: Any):
-        self.lanes, self._made = lanes, None
+        self.lanes, self._trainer = lanes, None
         self._is_abandoned = False
         name = f"{POOL_THREAD}narrower"
         self._thread = threading.Thread(target=self._make, args=(program, device), daemon=True, name=name)
@@ -21,9 +21,9 @@ class Narrower:
 
     def _make(self, program: Program, device: Any) -> None:
         try:
-            self._made = program.open(self.lanes, device)
+            self._trainer = program.open(self.lanes, device)
         except Exception:  # then the wider one goes on, as it did
-            self._made = None
+            self._trainer = None
         if self._is_abandoned:
             self.abandon()
 
@@ -32,13 +32,13 @@ class Narrower:
         return not self._thread.is_alive()
 
     def trainer(self) -> Trainer | None:
-        return self._made
+        return self._trainer
 
     def abandon(self) -> None:
         """Nobody will ask for the program; it is closed once it is there."""
         self._is_abandoned = True
-        if (made := self._made) is not None:
-            made.close()
+        if (trainer := self._trainer) is not None:
+            trainer.close()
 
 
 def narrower_width(width: int, active: int) -> int:

@@ -140,12 +140,12 @@ class Pool:
         for lane in filter(None, self.lanes):
             lane.seconds += took
         # A run that ends makes fewer updates than were asked for, and says nothing about a longer call.
-        done = max(1, int((self.snapshot.updates - previous.updates).max()))
-        self._gained = np.maximum(self.snapshot.timesteps - previous.timesteps, 0) / done
-        self._calls, self._last_updates = self._calls + 1, done
+        update_count = max(1, int((self.snapshot.updates - previous.updates).max()))
+        self._gained = np.maximum(self.snapshot.timesteps - previous.timesteps, 0) / update_count
+        self._calls, self._last_updates = self._calls + 1, update_count
         if self._calls > 1:  # the first call says little
             factor = np.clip(self._call_seconds / max(took, 1e-6), 0.25, 16.0)
-            self._updates = int(np.clip(done * factor, 1, MOST_UPDATES))
+            self._updates = int(np.clip(update_count * factor, 1, MOST_UPDATES))
         self._measure_probes()
         return took
 
@@ -211,14 +211,14 @@ class Pool:
 
     def _updates_now(self) -> int:
         """Not so many that the next measurement of a probe would be late."""
-        wanted = self._updates
+        updates = self._updates
         assert self.snapshot is not None
         for i, lane in enumerate(self.lanes):
             if lane is None or lane.probe is None or i >= len(self._gained) or not self._gained[i]:
                 continue
             missing = lane.next_probe() - self.snapshot.timesteps[i]
-            wanted = min(wanted, max(1, int(missing / self._gained[i])))
-        return wanted
+            updates = min(updates, max(1, int(missing / self._gained[i])))
+        return updates
 
     def _measure_probes(self, last: int | None = None) -> None:
         """Asks the probes of the lanes where it is time, or that of the lane whose run has its last measurement."""
@@ -260,12 +260,12 @@ class Pool:
     def seconds_left(self, took: float) -> float:
         """Until the slowest run is over, at the speed of the last call, which took so long."""
         assert self.snapshot is not None
-        left = [
+        remaining_updates = [
             (lane.run.settings.steps - self.snapshot.timesteps[i]) / max(self._gained[i], 1e-9)
             for i, lane in enumerate(self.lanes)
             if lane is not None
         ]
-        return max(left, default=0.0) * took / self._last_updates if self._calls > 1 else 0.0
+        return max(remaining_updates, default=0.0) * took / self._last_updates if self._calls > 1 else 0.0
 
     @property
     def is_timed(self) -> bool:

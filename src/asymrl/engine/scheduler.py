@@ -97,8 +97,8 @@ class Scheduler:
             waiting = [each.number for queue in self._waiting.values() for each in queue]
             if dropped := tuple(number for number in waiting if number in self._unwanted):
                 for shape, queue in self._waiting.items():
-                    kept = [each for each in queue if each.number not in self._unwanted]
-                    self._waiting[shape] = collections.deque(kept)
+                    remaining = [each for each in queue if each.number not in self._unwanted]
+                    self._waiting[shape] = collections.deque(remaining)
                 self.events.put(PoolEvent("", Stopped(dropped)))
             self._changed.notify_all()
 

@@ -129,7 +129,7 @@ class Critic(eqx.Module):
         self.shares, self.outputs = shape.shared_memory and "h" in reads, outputs
         own = "h" in reads and not self.shares
         self.history = History(history_key, actions, observations, shape, horizon, shape.of_critic) if own else None
-        self.phi_s = _told_features(state_key, signal, shape) if "s" in reads else None
+        self.phi_s = _signal_features(state_key, signal, shape) if "s" in reads else None
         self.unit = jnp.ones(()) if shape.normalise_rewards else None
         size = shape.memory_size if "h" in reads else 0
         size += self.phi_s.size if self.phi_s else 0
@@ -181,7 +181,7 @@ class Critic(eqx.Module):
         return read[..., 0] if self.outputs is None else read
 
 
-def _told_features(key: PRNGKeyArray, signal: Space, shape: Architecture) -> Features:
+def _signal_features(key: PRNGKeyArray, signal: Space, shape: Architecture) -> Features:
     own = user_features(key, signal, shape, "state_features")
     return state_features(key, signal, normalise=shape.normalise_observations) if own is None else own
 

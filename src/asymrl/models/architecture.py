@@ -49,9 +49,9 @@ class Architecture:
 
     def __post_init__(self) -> None:
         for name in ("observation_features", "state_features"):
-            given = getattr(self, name)
-            if given is not None and not is_class_name(given):
-                raise ValueError(f"{name} {given!r}: write FILE.py:CLASS or MODULE:CLASS")
+            class_name = getattr(self, name)
+            if class_name is not None and not is_class_name(class_name):
+                raise ValueError(f"{name} {class_name!r}: write FILE.py:CLASS or MODULE:CLASS")
         for name in ("memory", "actor_memory", "critic_memory"):
             kind = getattr(self, name)
             if kind is not None and kind.count(":") >= MOST_LAYERS:

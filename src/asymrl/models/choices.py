@@ -65,8 +65,8 @@ class Categorical(_OneOfMany):
     def log_probability(
         self, logits: Float[Array, "*batch n"], actions: Int[Array, "*batch"]
     ) -> Float[Array, "*batch"]:
-        chosen = jax.nn.one_hot(actions, self.n, dtype=bool)
-        return jnp.sum(jnp.where(chosen, jax.nn.log_softmax(logits), 0.0), axis=-1)
+        action_mask = jax.nn.one_hot(actions, self.n, dtype=bool)
+        return jnp.sum(jnp.where(action_mask, jax.nn.log_softmax(logits), 0.0), axis=-1)
 
     def negentropy(self, logits: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
         """sum_a pi log pi."""
@@ -150,8 +150,8 @@ class MultiCategorical:
         """The logits of each entry, filled up with actions that are never taken."""
         parts = jnp.split(logits, np.cumsum(self.sizes)[:-1], axis=-1)
         missing = [(0, max(self.sizes) - size) for size in self.sizes]
-        before = [(0, 0)] * (logits.ndim - 1)
-        rows = [jnp.pad(part, [*before, m], constant_values=NEVER) for part, m in zip(parts, missing, strict=True)]
+        no_padding = [(0, 0)] * (logits.ndim - 1)
+        rows = [jnp.pad(part, [*no_padding, m], constant_values=NEVER) for part, m in zip(parts, missing, strict=True)]
         return jnp.stack(rows, axis=-2)
 
     def split(self, shown: Float[np.ndarray, "all"]) -> list[Float[np.ndarray, "_"]]:

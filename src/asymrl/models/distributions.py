@@ -183,8 +183,8 @@ class JointActions:
 
     def choose(self, parameters: Float[Array, "*batch all"], chance: Float[Array, "*batch entries"]) -> Array:
         """Each part drawn with its own chance."""
-        given = zip(self.parts, self.of_parts(parameters), self._actions(chance), strict=True)
-        return self._joined([part.choose(*each) for part, *each in given])
+        part_inputs = zip(self.parts, self.of_parts(parameters), self._actions(chance), strict=True)
+        return self._joined([part.choose(*each) for part, *each in part_inputs])
 
     def mode(self, parameters: Float[Array, "*batch all"]) -> Num[Array, "*batch entries"]:
         """The most likely index of each choice, and the means."""

@@ -154,10 +154,10 @@ class MixedFeatures(Features):
         return self.choices.size + self.numbers
 
     def __call__(self, value: Float[Array, "*batch entries"]) -> Float[Array, "*batch size"]:
-        chosen, numbers = jnp.split(value, [len(self.choices.parts)], axis=-1)
-        features = self.choices(jnp.maximum(chosen, 0).astype(jnp.int32))
+        indices, numbers = jnp.split(value, [len(self.choices.parts)], axis=-1)
+        features = self.choices(jnp.maximum(indices, 0).astype(jnp.int32))
         # Of the choices all are NO_ACTION, or none is.
-        there = jnp.broadcast_to(chosen[..., :1] >= 0, features.shape)
+        there = jnp.broadcast_to(indices[..., :1] >= 0, features.shape)
         return jnp.concatenate([jnp.where(there, features, 0.0), numbers], axis=-1)
 
 

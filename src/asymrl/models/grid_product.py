@@ -107,8 +107,8 @@ class _Chunk:
         """`Windows.cut` of that, for each convolution, without the rest of it."""
 
         def one(value: Array, window: Windows) -> Float[Array, "b r window channels"]:
-            found = value[self.lane[:, None, None], self.episode[..., None], window.place]
-            return jnp.where(window.inside[..., None], found, 0.0)
+            cells = value[self.lane[:, None, None], self.episode[..., None], window.place]
+            return jnp.where(window.inside[..., None], cells, 0.0)
 
         return [one(*pair) for pair in zip(values, self.windows, strict=True)]
 
@@ -126,9 +126,9 @@ def _features(convolutions: Convolutions, grids: Array, visits: Visits) -> tuple
 
     def compute(i: Array, packed: Array) -> Array:
         chunk = _Chunk(blocks, i, visits, shape, layers)
-        *before, last = chunk.cut(without)
+        *hidden, last = chunk.cut(without)
         kernels = [kernel[chunk.lane] for kernel in convolutions.kernels[1:]]
-        changes = jax.vmap(agent_changes)(stamps[chunk.lane], kernels, before, chunk.windows[:-1])
+        changes = jax.vmap(agent_changes)(stamps[chunk.lane], kernels, hidden, chunk.windows[:-1])
         window, everywhere = chunk.windows[-1], jax.nn.relu(chunk.of_rows(without[-1]))
         features = jnp.where(window.near[..., None], window.paste(jax.nn.relu(last + changes)), everywhere)
         return blocks.write(packed, features, i)
@@ -149,32 +149,32 @@ def _features_gradient(
     parameters = [stamps, *convolutions.kernels[1:]]
     room = [blocks.room(*leaf.shape[1:]) for leaf in parameters], [blocks.room(*leaf.shape[1:]) for leaf in without]
 
-    def compute(i: Array, found: Any) -> Any:
+    def compute(i: Array, gradients: Any) -> Any:
         chunk = _Chunk(blocks, i, visits, shape, layers)
         output = blocks.read(packed, i)
         flow = of_rows[chunk.lane[:, None], chunk.row].reshape(output.shape)
         is_used = chunk.row < visits.used[chunk.lane][:, None]  # the last block of a lane is not quite full
         # Also right where the agent is far away: there the outputs are those without it.
         flow = jnp.where((output > 0) & is_used[..., None, None], flow, 0.0)
-        *before, _ = chunk.cut(without)
+        *hidden, _ = chunk.cut(without)
         *windows, window = chunk.windows
         kernels = [kernel[chunk.lane] for kernel in convolutions.kernels[1:]]
 
-        def changes(stamp: Array, kernels: list[Array], before: list[Array]) -> Array:
-            return jax.vmap(agent_changes)(stamp, kernels, before, windows)
+        def changes(stamp: Array, kernels: list[Array], hidden: list[Array]) -> Array:
+            return jax.vmap(agent_changes)(stamp, kernels, hidden, windows)
 
-        _, back = jax.vjp(changes, stamps[chunk.lane], kernels, before)
-        of_stamp, of_kernels, of_before = back(window.cut(flow))
-        of_without = [each.paste(part) for each, part in zip(windows, of_before, strict=True)] + [flow]
+        _, back = jax.vjp(changes, stamps[chunk.lane], kernels, hidden)
+        of_stamp, of_kernels, of_hidden = back(window.cut(flow))
+        of_without = [each.paste(part) for each, part in zip(windows, of_hidden, strict=True)] + [flow]
         is_of = (chunk.episode[:, None] == jnp.arange(episodes)[None, :, None]).astype(flow.dtype)
         of_episodes = [
             (is_of @ part.reshape(*chunk.row.shape, -1)).reshape(-1, episodes, *part.shape[2:]) for part in of_without
         ]
         parts = [of_stamp, *of_kernels], of_episodes
-        return jax.tree.map(lambda room, part: blocks.write(room, part, i), found, parts)
+        return jax.tree.map(lambda room, part: blocks.write(room, part, i), gradients, parts)
 
-    found = jax.lax.fori_loop(0, blocks.chunks, compute, room)
-    (of_stamps, *of_changes), of_without = jax.tree.map(blocks.sums, found)
+    gradients = jax.lax.fori_loop(0, blocks.chunks, compute, room)
+    (of_stamps, *of_changes), of_without = jax.tree.map(blocks.sums, gradients)
     _, back = jax.vjp(jax.vmap(without_agent), convolutions, grids)
     of_convolutions, of_grids = back(of_without)
     _, back = jax.vjp(jax.vmap(agent_stamp), convolutions.kernels[0])
@@ -215,8 +215,8 @@ def _product(weight: Array, beside: Array, last: Array, visits: Visits) -> Array
         return product
 
     branches = [looked_up(height) for height in heights]
-    found = jax.lax.switch(_which(visits.used, heights), branches, weight, last, visits)
-    return beside @ weight[:, :others] + found
+    grid_part = jax.lax.switch(_which(visits.used, heights), branches, weight, last, visits)
+    return beside @ weight[:, :others] + grid_part
 
 
 @over_lanes

@@ -73,14 +73,14 @@ class Windows(NamedTuple):
 
     def cut(self, cells: Float[Array, "*rows cell channels"]) -> Float[Array, "*rows window channels"]:
         """What is in the windows; zeros outside the grid."""
-        return _chosen(cells, self.place, self.inside)
+        return _gather(cells, self.place, self.inside)
 
     def paste(self, window: Float[Array, "*rows window channels"]) -> Float[Array, "*rows cell channels"]:
         """The windows in a grid of zeros."""
-        return _chosen(window, self.at, self.near)
+        return _gather(window, self.at, self.near)
 
 
-def _chosen(values: Array, index: Array, is_there: Array) -> Array:
+def _gather(values: Array, index: Array, is_there: Array) -> Array:
     return jnp.where(is_there[..., None], jnp.take_along_axis(values, index[..., None], axis=-2, mode="clip"), 0.0)
 
 

@@ -59,9 +59,9 @@ class History(eqx.Module):
         """
         weight, bias = self.memory.projection()
         of_action, of_observation = jnp.split(weight, [self.phi_a.size])
-        taken = self.phi_a.project(_some_action(before), of_action)
-        seen = self.phi_o.project(observations, of_observation)
-        return _taken_in(before, taken, seen, bias)
+        action_term = self.phi_a.project(_some_action(before), of_action)
+        observation_term = self.phi_o.project(observations, of_observation)
+        return _memory_input(before, action_term, observation_term, bias)
 
     def step(
         self, carry: Carry, before: Num[Array, "episode *action"], observation: Any
@@ -135,41 +135,45 @@ class Prepared(eqx.Module):
     def step(
         self, carry: Carry, before: Num[Array, "episode *action"], observation: Any
     ) -> tuple[Carry, Float[Array, "episode size"]]:
-        return self.memory.advance(carry, self._taken_in(before, observation))
+        return self.memory.advance(carry, self._memory_input(before, observation))
 
     def step_from(
         self, carry: Carry, first: Bool[Array, "stream"], before: Num[Array, "stream *action"], observation: Any
     ) -> tuple[Carry, Float[Array, "stream size"]]:
         """A step of streams; an episode begins where `first` says so."""
-        return self.memory.advance_from(carry, first, self._taken_in(before, observation))
+        return self.memory.advance_from(carry, first, self._memory_input(before, observation))
 
-    def _taken_in(self, before: Num[Array, "episode *action"], observation: Any) -> Float[Array, "episode width"]:
-        return _taken_in(before, self.phi_a(_some_action(before)), self.phi_o(observation), self.bias)
+    def _memory_input(
+        self, previous_actions: Num[Array, "episode *action"], observation: Any
+    ) -> Float[Array, "episode width"]:
+        return _memory_input(
+            previous_actions, self.phi_a(_some_action(previous_actions)), self.phi_o(observation), self.bias
+        )
 
 
-def _is_index(before: Num[Array, "..."]) -> bool:
+def _is_index(actions: Num[Array, "..."]) -> bool:
     """Whether actions are indices, or vectors of them."""
-    return jnp.issubdtype(before.dtype, jnp.integer)
+    return jnp.issubdtype(actions.dtype, jnp.integer)
 
 
-def _some_action(before: Num[Array, "..."]) -> Num[Array, "..."]:
+def _some_action(actions: Num[Array, "..."]) -> Num[Array, "..."]:
     """An action to look up where there is none; what is found is not used. Of choices and numbers together, see
     `MixedFeatures`.
     """
-    return jnp.maximum(before, 0) if _is_index(before) else before
+    return jnp.maximum(actions, 0) if _is_index(actions) else actions
 
 
-def _taken_in(
-    before: Num[Array, "..."],
-    taken: Float[Array, "*batch width"],
-    seen: Float[Array, "*batch width"],
+def _memory_input(
+    previous_actions: Num[Array, "..."],
+    action_term: Float[Array, "*batch width"],
+    observation_term: Float[Array, "*batch width"],
     bias: Float[Array, "width"],
 ) -> Float[Array, "*batch width"]:
-    if _is_index(before):
+    if _is_index(previous_actions):
         # Of a vector of indices all entries are NO_ACTION, or none is.
-        there = before[..., None] if before.ndim < taken.ndim else before[..., :1]
-        taken = jnp.where(jnp.broadcast_to(there != NO_ACTION, taken.shape), taken, 0.0)
-    return taken + seen + jnp.broadcast_to(bias, seen.shape)
+        there = previous_actions[..., None] if previous_actions.ndim < action_term.ndim else previous_actions[..., :1]
+        action_term = jnp.where(jnp.broadcast_to(there != NO_ACTION, action_term.shape), action_term, 0.0)
+    return action_term + observation_term + jnp.broadcast_to(bias, observation_term.shape)
 
 
 def _memory(key: PRNGKeyArray, kind: str, inputs: int, shape: Architecture, horizon: int) -> Memory:

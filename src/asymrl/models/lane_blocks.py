@@ -25,15 +25,15 @@ def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @jax.custom_batching.custom_vmap
-    def one(*given: Any) -> Any:
-        return jax.tree.map(lambda leaf: leaf[0], function(*jax.tree.map(lambda leaf: leaf[None], given)))
+    def one(*arguments: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf[0], function(*jax.tree.map(lambda leaf: leaf[None], arguments)))
 
     @one.def_vmap
-    def all_lanes(size: int, batched: Any, *given: Any) -> Any:
+    def all_lanes(size: int, batched: Any, *arguments: Any) -> Any:
         def spread(leaf: Array, is_batched: bool) -> Array:
             return leaf if is_batched else jnp.broadcast_to(leaf, (size, *leaf.shape))
 
-        result = function(*jax.tree.map(spread, given, tuple(batched)))
+        result = function(*jax.tree.map(spread, arguments, tuple(batched)))
         return result, jax.tree.map(lambda _: True, result)
 
     return one
@@ -46,8 +46,8 @@ def chunk_size(lanes: int, most: int) -> int:
     nothing to do. It divides the number of blocks that there is room for.
     """
     room, half = lanes * most, -(-lanes // 2)
-    wanted = min(max(half, ENOUGH), room) if lanes >= SEVERAL else half
-    return next(size for size in range(wanted, room + 1) if room % size == 0)
+    target = min(max(half, ENOUGH), room) if lanes >= SEVERAL else half
+    return next(size for size in range(target, room + 1) if room % size == 0)
 
 
 class Blocks(NamedTuple):

@@ -55,8 +55,8 @@ def merged(one: Moments, other: Moments) -> Moments:
     variance = (1 - share) * one.variance + share * other.variance + share * (1 - share) * apart**2
     # The mean of the first vectors of all is exactly theirs.
     mean = jnp.where(one.count > 0, one.mean + share * apart, other.mean)
-    kept = total > 0
-    return Moments(total, jnp.where(kept, mean, one.mean), jnp.where(kept, variance, one.variance))
+    has_data = total > 0
+    return Moments(total, jnp.where(has_data, mean, one.mean), jnp.where(has_data, variance, one.variance))
 
 
 class Normalised(Features):
@@ -89,8 +89,8 @@ class Normalised(Features):
 
 def normalised_parts(model: eqx.Module | None) -> list[Normalised]:
     """The features in a model that are normalised, in order."""
-    found = jax.tree.leaves(model, is_leaf=lambda part: isinstance(part, Normalised))
-    return [part for part in found if isinstance(part, Normalised)]
+    parts = jax.tree.leaves(model, is_leaf=lambda part: isinstance(part, Normalised))
+    return [part for part in parts if isinstance(part, Normalised)]
 
 
 def normalised_by(model: Model, moments: Moments) -> Model:

@@ -57,8 +57,8 @@ def stack_for(shape: tuple[int, ...]) -> ConvolutionStack:
         return ConvolutionStack(halvings, (ConvolutionLayer(32, 3, 2), ConvolutionLayer(64, 3, 2)))
     first = (8, 4) if side >= 64 else (4, 2)
     layers = [ConvolutionLayer(32, *first), ConvolutionLayer(64, *((4, 2) if side >= 64 else (3, 2)))]
-    left = layers[1].cells(layers[0].cells(side))
-    return ConvolutionStack(halvings, (*layers, ConvolutionLayer(64, 3, 1 if left <= FEW_CELLS else 2)))
+    side_cells = layers[1].cells(layers[0].cells(side))
+    return ConvolutionStack(halvings, (*layers, ConvolutionLayer(64, 3, 1 if side_cells <= FEW_CELLS else 2)))
 
 
 class PictureFeatures(Features):

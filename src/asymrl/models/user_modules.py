@@ -32,14 +32,14 @@ class UserFeatures(Features):
 
     def __init__(self, key: PRNGKeyArray, space: Space, made_by: Any, name: str):
         """`made_by`: the class; `name`: where it comes from, for messages."""
-        module = _made(name, made_by, space, key)
+        module = _build(name, made_by, space, key)
         if not callable(module):
             raise ValueError(f"{name}: its objects cannot be called; give it a __call__(self, value)")
-        given = _call(name, "__call__", module, example(space))
-        if not hasattr(given, "shape") or len(given.shape) != 1 or not jnp.issubdtype(given.dtype, jnp.floating):
-            raise ValueError(f"{name}: __call__ gives {_shown(given)}, expected a vector of floats")
+        result = _call(name, "__call__", module, example(space))
+        if not hasattr(result, "shape") or len(result.shape) != 1 or not jnp.issubdtype(result.dtype, jnp.floating):
+            raise ValueError(f"{name}: __call__ gives {_shown(result)}, expected a vector of floats")
         self.arrays, self.rest = _taken_apart(name, module)
-        self.space, self.count, self.name = space, given.shape[0], name
+        self.space, self.count, self.name = space, result.shape[0], name
 
     @property
     def size(self) -> int:
@@ -75,16 +75,16 @@ class UserMemory(Memory):
 
     def __init__(self, key: PRNGKeyArray, inputs: int, size: int, made_by: Any, name: str):
         layer_key, module_key = jax.random.split(key)
-        module = _made(name, made_by, size, module_key)
+        module = _build(name, made_by, size, module_key)
         for method in ("initial", "step"):
             if not callable(getattr(module, method, None)):
                 raise ValueError(f"{name}: a memory needs the method {method}")
         state = _call(name, "initial", lambda module: module.initial(), module)
         x = jax.ShapeDtypeStruct((size,), jnp.float32)
-        given = _call(name, "step", lambda module, state, x: module.step(state, x), module, state, x)
-        if not isinstance(given, tuple) or len(given) != 2:
-            raise ValueError(f"{name}: step gives {_shown(given)}, expected (state, features)")
-        after, features = given
+        result = _call(name, "step", lambda module, state, x: module.step(state, x), module, state, x)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise ValueError(f"{name}: step gives {_shown(result)}, expected (state, features)")
+        after, features = result
         if _form(after) != _form(state):
             raise ValueError(
                 f"{name}: step gives another kind of state than initial: {_form(after)} and {_form(state)}"
@@ -134,18 +134,18 @@ def example(space: Space) -> Any:
     return jax.ShapeDtypeStruct(space.shape, space.dtype)
 
 
-def _made(name: str, made_by: Any, *given: Any) -> Any:
+def _build(name: str, module_class: Any, *arguments: Any) -> Any:
     try:
-        return made_by(*given)
+        return module_class(*arguments)
     except Exception as error:
-        what = " and ".join(type(each).__name__ if isinstance(each, Space) else "a number" for each in given[:1])
+        what = " and ".join(type(each).__name__ if isinstance(each, Space) else "a number" for each in arguments[:1])
         raise ValueError(f"{name}: cannot be made from {what} and a key: {type(error).__name__}: {error}") from error
 
 
-def _call(name: str, method: str, function: Any, *given: Any) -> Any:
+def _call(name: str, method: str, function: Any, *arguments: Any) -> Any:
     """Shapes of what a method gives. Computes nothing."""
     try:
-        return eqx.filter_eval_shape(function, *given)
+        return eqx.filter_eval_shape(function, *arguments)
     except Exception as error:
         text = " ".join(str(error).split())
         raise ValueError(f"{name}: {method} fails: {type(error).__name__}: {text}") from error

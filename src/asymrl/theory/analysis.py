@@ -99,8 +99,8 @@ def analyse(
     options = {"truncation": truncation, "mass": mass, "merge": merge, "limit": limit}
     history_policy = as_policy(pomdp, policy)
     graph = follow(pomdp, history_policy, horizon, **options)
-    known = world if isinstance(world, FiniteWorld) else None
-    return Analysis(pomdp, history_policy, float(horizon), graph, lambda_, options, known)
+    finite_world = world if isinstance(world, FiniteWorld) else None
+    return Analysis(pomdp, history_policy, float(horizon), graph, lambda_, options, finite_world)
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,10 +105,10 @@ class Lookup:
         """The graph of the policy from this history on."""
         state = np.flatnonzero(belief)
         root = Root(self.memory(h), np.array([-1]), np.zeros(len(state), int), state, belief[state])
-        left = self.horizon - self._length(h)
-        if left < 1:
+        remaining = self.horizon - self._length(h)
+        if remaining < 1:
             return follow(self.graph.pomdp, self.policy, math.inf, root=root)
-        return follow(self.graph.pomdp, self.policy, left, root=root, **{**self.options, "mass": 1.0})
+        return follow(self.graph.pomdp, self.policy, remaining, root=root, **{**self.options, "mass": 1.0})
 
     def _length(self, h: History) -> int:
         """The number of actions of a history."""

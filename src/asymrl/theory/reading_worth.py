@@ -163,6 +163,6 @@ def explained(values: Values, reading: Reading) -> float | None:
     graph = values.graph
     weight = np.where(graph.acting, graph.mass, 0.0)
     total = float(weight @ state_variance(values)[graph.node])
-    known = learn(values, reading, "mc")
-    left = weight @ (reading.share @ known.table**2 - 2 * known.V * values.V_hs + values.V_hs**2)
-    return 1 - float(left) / total if total > NO_SPREAD else None
+    fit = learn(values, reading, "mc")
+    residual = weight @ (reading.share @ fit.table**2 - 2 * fit.V * values.V_hs + values.V_hs**2)
+    return 1 - float(residual) / total if total > NO_SPREAD else None

@@ -115,8 +115,8 @@ def named_inputs(name: str, sees: str, world: World | None = None) -> tuple[str,
     Raises:
         ValueError: if there is no such input, or one is named twice.
     """
-    known = SYMBOLS if world is None else signal_meanings(world)
-    return input_names(sees, known, name) if sees else ()
+    symbols = SYMBOLS if world is None else signal_meanings(world)
+    return input_names(sees, symbols, name) if sees else ()
 
 
 def _check(graph: HistoryGraph, sees: str, parts: tuple[str, ...], history: bool) -> None:

@@ -136,7 +136,7 @@ def line(progress: Progress) -> str:
         f"{progress.failed} failed" if progress.failed else "",
         *(_returns(progress) if is_uniform(progress.runs) else ()),
         _speed(progress),
-        _left(progress),
+        _time_left(progress),
         compilation(progress),
     ]
     return "  ".join(filter(None, values))
@@ -165,7 +165,7 @@ def panel(progress: Progress) -> RenderableType:
         percent(progress),
         f"{thousands(progress.trained)} / {thousands(progress.total_steps)} steps",
         _speed(progress),
-        _left(progress),
+        _time_left(progress),
     )
     count = Text(
         f"{progress.over} of {plural('run', len(progress.runs))} over, {len(progress.training)} training", style="dim"
@@ -240,6 +240,6 @@ def _speed(progress: Progress) -> str:
     return "" if progress.speed is None or not progress.training else f"{thousands(progress.speed)} steps/s"
 
 
-def _left(progress: Progress) -> str:
+def _time_left(progress: Progress) -> str:
     seconds = progress.seconds_left
     return "" if seconds is None or not progress.training else f"{duration(seconds)} left"

@@ -250,7 +250,7 @@ def shared_device() -> Iterator[dict[str, str]]:
 def _control(control: str, arguments: list[str], environment: Mapping[str, str], command: str | None = None) -> bool:
     """Whether MPS did as asked."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [control, *arguments],
             input=command,
             env={**os.environ, **environment},
@@ -262,4 +262,4 @@ def _control(control: str, arguments: list[str], environment: Mapping[str, str],
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return done.returncode == 0
+    return result.returncode == 0

@@ -52,17 +52,17 @@ class Attention(Memory):
         query, key, value = jnp.split(projected, 3, axis=-1)
         keys = jax.lax.dynamic_update_index_in_dim(keys, key, t, 0)
         values = jax.lax.dynamic_update_index_in_dim(values, value, t, 0)
-        seen = (jnp.arange(self.horizon) <= t)[None]
-        return (t + 1, keys, values), self._attend(query[None], keys, values, seen)[0]
+        mask = (jnp.arange(self.horizon) <= t)[None]
+        return (t + 1, keys, values), self._attend(query[None], keys, values, mask)[0]
 
     def follow(
         self, projected: Float[Array, "time episode width"], inputs: Int[Array, ""] | None = None
     ) -> Float[Array, "time episode size"]:
         del inputs
         T = projected.shape[0]
-        seen = jnp.arange(T)[None, :] <= jnp.arange(T)[:, None]
+        mask = jnp.arange(T)[None, :] <= jnp.arange(T)[:, None]
         queries, keys, values = jnp.split(projected, 3, axis=-1)
-        return self._attend(queries, keys, values, seen)
+        return self._attend(queries, keys, values, mask)
 
     def begin_streams(self, streams: int) -> tuple[Int[Array, "stream"], Array, Array]:
         """How many inputs the current episode has had, and keys and values of the last `horizon`, the newest last."""
@@ -82,9 +82,9 @@ class Attention(Memory):
         values = jnp.concatenate([past_values.swapaxes(0, 1), values])
         # How long before each query each input was: never later, and not before the episode began.
         ago = self.horizon + jnp.arange(T)[:, None] - jnp.arange(self.horizon + T)[None]
-        seen = (ago[None] >= 0) & (ago[None] < ages.T[..., None])
+        mask = (ago[None] >= 0) & (ago[None] < ages.T[..., None])
         carry = (ages[-1], keys[T:].swapaxes(0, 1), values[T:].swapaxes(0, 1))
-        return carry, self._attend(queries, keys, values, seen[:, None])
+        return carry, self._attend(queries, keys, values, mask[:, None])
 
     def advance_from(
         self,
@@ -99,11 +99,11 @@ class Attention(Memory):
         queries: Float[Array, "query episode size"],
         keys: Float[Array, "past episode size"],
         values: Float[Array, "past episode size"],
-        seen: Bool[Array, "query past"] | Bool[Array, "episode #head query past"],
+        mask: Bool[Array, "query past"] | Bool[Array, "episode #head query past"],
     ) -> Float[Array, "query episode size"]:
         q, k, v = (x.reshape(*x.shape[:-1], self.heads, -1) for x in (queries, keys, values))
         scores = jnp.einsum("qehd,pehd->ehqp", q, k) / q.shape[-1] ** 0.5
-        scores = jnp.where(jnp.broadcast_to(seen, scores.shape), scores, -jnp.inf)
-        found = jnp.einsum("ehqp,pehd->qehd", jax.nn.softmax(scores, axis=-1), v)
-        found = self.mix(found.reshape(queries.shape))
-        return jax.nn.relu(self.out(jax.nn.relu(found)))
+        scores = jnp.where(jnp.broadcast_to(mask, scores.shape), scores, -jnp.inf)
+        context = jnp.einsum("ehqp,pehd->qehd", jax.nn.softmax(scores, axis=-1), v)
+        context = self.mix(context.reshape(queries.shape))
+        return jax.nn.relu(self.out(jax.nn.relu(context)))

@@ -59,10 +59,10 @@ def lstm_sequence(
 
 
 def _forward_steps(projected: Array, weight: Array, start: Cells, keep: Array) -> tuple[Cells, LstmGates]:
-    def step(before: Cells, at: tuple[Array, Array]) -> tuple[Cells, tuple[Cells, LstmGates]]:
+    def step(previous: Cells, at: tuple[Array, Array]) -> tuple[Cells, tuple[Cells, LstmGates]]:
         x, keep = at
-        before = Cells(kept(before.h, keep), kept(before.c, keep))
-        cells, gates = lstm_gates(x, before, weight)
+        previous = Cells(kept(previous.h, keep), kept(previous.c, keep))
+        cells, gates = lstm_gates(x, previous, weight)
         return cells, (cells, gates)
 
     return jax.lax.scan(step, start, (projected, keep))[1]
@@ -70,12 +70,12 @@ def _forward_steps(projected: Array, weight: Array, start: Cells, keep: Array) -
 
 def _forward(projected: Array, weight: Array, start: Cells, keep: Array) -> tuple[tuple[Array, Array], tuple]:
     cells, gates = _forward_steps(projected, weight, start, keep)
-    before = jax.tree.map(lambda first, later: kept(jnp.concatenate([first[None], later[:-1]]), keep), start, cells)
-    return (cells.h, cells.c[-1]), (gates, before, weight, start, keep)
+    previous = jax.tree.map(lambda first, later: kept(jnp.concatenate([first[None], later[:-1]]), keep), start, cells)
+    return (cells.h, cells.c[-1]), (gates, previous, weight, start, keep)
 
 
 def _backward(saved: tuple, gradient: tuple[Array, Array]) -> tuple[Array, Array, Cells, Array]:
-    gates, before, weight, start, keep = saved
+    gates, previous, weight, start, keep = saved
     # Behind a barrier, since the compiler would transpose anew in each step.
     transposed = jax.lax.optimization_barrier(weight.T)
 
@@ -89,9 +89,9 @@ def _backward(saved: tuple, gradient: tuple[Array, Array]) -> tuple[Array, Array
 
     from_above, last = gradient
     end = Cells(jnp.zeros_like(last), last)
-    d_projected = jax.lax.scan(step, end, (from_above, gates, before.c, keep), reverse=True)[1]
+    d_projected = jax.lax.scan(step, end, (from_above, gates, previous.c, keep), reverse=True)[1]
     size, width = weight.shape
-    d_weight = before.h.reshape(-1, size).T @ d_projected.reshape(-1, width)
+    d_weight = previous.h.reshape(-1, size).T @ d_projected.reshape(-1, width)
     return d_projected, d_weight, jax.tree.map(jnp.zeros_like, start), jnp.zeros_like(keep)
 
 

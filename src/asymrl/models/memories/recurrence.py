@@ -82,7 +82,7 @@ def gru_sequence(
         stream,
         inputs,
         cuda=kernels.gru_forward,
-        default=lambda *given: _forward_steps(*given)[0],
+        default=lambda *arguments: _forward_steps(*arguments)[0],
     )
 
 
@@ -133,7 +133,7 @@ def _product_of_zeros(h: Array, weight: Array) -> Array:
     return jnp.zeros((*h.shape[:-1], weight.shape[1]), h.dtype)
 
 
-def _before(hs: Array, stream: Stream | None) -> Array:
+def _previous_memory(hs: Array, stream: Stream | None) -> Array:
     """The memory that each input met."""
     if stream is None:
         return jnp.concatenate([jnp.zeros_like(hs[:1]), hs[:-1]])
@@ -151,18 +151,18 @@ def _forward(
     """Memories, and what the backward pass needs. Where the memories are known, all gates follow at once."""
 
     def gates_of(hs: Array) -> tuple[Array, Gates]:
-        return hs, gru_gates(projected, _before(hs, stream), weight, bias)[1]
+        return hs, gru_gates(projected, _previous_memory(hs, stream), weight, bias)[1]
 
-    given = (projected, weight, bias, stream, inputs)
+    arguments = (projected, weight, bias, stream, inputs)
     if known is not None:
         hs, gates = gates_of(known)
     elif kernels.suits_recurrence(projected.shape[1], weight.shape[0]):
         hs, gates = jax.lax.platform_dependent(
-            *given, cuda=lambda *given: gates_of(kernels.gru_forward(*given)), default=_forward_steps
+            *arguments, cuda=lambda *arguments: gates_of(kernels.gru_forward(*arguments)), default=_forward_steps
         )
     else:
-        hs, gates = _forward_steps(*given)
-    return hs, (gates, _before(hs, stream), weight, known, stream, inputs)
+        hs, gates = _forward_steps(*arguments)
+    return hs, (gates, _previous_memory(hs, stream), weight, known, stream, inputs)
 
 
 def _backward_steps(
@@ -171,7 +171,7 @@ def _backward_steps(
     update: Array,
     new: Array,
     hidden_new: Array,
-    before: Array,
+    previous: Array,
     weight: Array,
     keep: Array | None,
     inputs: Array | None,
@@ -192,25 +192,25 @@ def _backward_steps(
         flow = flow if keep is None else kept(flow, keep)
         return flow, jnp.concatenate([d_reset, d_update, d_new], axis=-1)
 
-    steps = (gradient, reset, update, new, hidden_new, before, keep)
+    steps = (gradient, reset, update, new, hidden_new, previous, keep)
     # Of a few steps that are written out, the compiler leaves out what the first would hand to one before it.
     unroll = gradient.shape[0] if gradient.shape[0] <= FEW else 2
     return jax.lax.scan(step, jnp.zeros_like(gradient[0]), steps, reverse=True, unroll=unroll)[1]
 
 
 def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array | None, Stream | None, None]:
-    gates, before, weight, known, stream, inputs = saved
-    given = (gradient, *gates, before, weight, None if stream is None else stream.keep, inputs)
+    gates, previous, weight, known, stream, inputs = saved
+    arguments = (gradient, *gates, previous, weight, None if stream is None else stream.keep, inputs)
     if kernels.suits_recurrence(gradient.shape[1], weight.shape[0]):
-        d_projected = jax.lax.platform_dependent(*given, cuda=kernels.gru_backward, default=_backward_steps)
+        d_projected = jax.lax.platform_dependent(*arguments, cuda=kernels.gru_backward, default=_backward_steps)
     else:
-        d_projected = _backward_steps(gradient, *gates, *given[5:])
+        d_projected = _backward_steps(gradient, *gates, *arguments[5:])
     d_reset, d_update, d_new = jnp.split(d_projected, 3, axis=-1)
     size, width = weight.shape
     d_gates = jnp.concatenate([d_reset, d_update, d_new * gates.reset], axis=-1).reshape(-1, width)
     empty_start = stream is None and gradient.shape[0] <= FEW
     rows = slice(gradient.shape[1] if empty_start else 0, None)  # before the first input all was zero
-    d_weight = before.reshape(-1, size)[rows].T @ d_gates[rows]
+    d_weight = previous.reshape(-1, size)[rows].T @ d_gates[rows]
     nothing = jax.tree.map(jnp.zeros_like, (known, stream))
     return d_projected, d_weight, d_gates.sum(0), *nothing, None
 

@@ -121,8 +121,8 @@ def _bounded(graph: HistoryGraph, policy: HistoryPolicy, truncation: str, endles
         low[early], high[early] = least[graph.state[early]], greatest[graph.state[early]]
     elif early.any():
         least, greatest = state_bounds(pomdp, horizon)
-        left = horizon - time[early]
-        low[early], high[early] = least[left, graph.state[early]], greatest[left, graph.state[early]]
+        remaining = horizon - time[early]
+        low[early], high[early] = least[remaining, graph.state[early]], greatest[remaining, graph.state[early]]
     return dataclasses.replace(graph, low=low, high=high)
 
 

@@ -87,9 +87,9 @@ class _Closing:
         full = np.concatenate([keys, layer.beliefs()], axis=1) if self.merge == BY_BELIEF else keys
         place, fresh = np.empty(layer.nodes, int), []
         for i, row in enumerate(np.ascontiguousarray(full)):
-            known = len(self.number)
-            place[i] = self.number.setdefault(row.tobytes(), known)
-            if place[i] == known:
+            next_number = len(self.number)
+            place[i] = self.number.setdefault(row.tobytes(), next_number)
+            if place[i] == next_number:
                 fresh.append(i)
         if self.nodes > self.limit:
             raise TooLargeError(
@@ -110,9 +110,9 @@ class _Closing:
         codes = (node * self.pomdp.states + state).tolist()
         number, fresh = np.empty(len(codes), int), []
         for i, code in enumerate(codes):
-            known = len(self.pair_number)
-            number[i] = self.pair_number.setdefault(code, known)
-            if number[i] == known:
+            next_number = len(self.pair_number)
+            number[i] = self.pair_number.setdefault(code, next_number)
+            if number[i] == next_number:
                 fresh.append(i)
         self.node = np.concatenate([self.node, node[fresh]])
         self.state = np.concatenate([self.state, state[fresh]])

@@ -130,17 +130,17 @@ def probabilities(
     Raises:
         ValueError: if these are not probabilities; `words` describes the history of a node for the message.
     """
-    given = np.asarray(policy.act(memory), float)
-    if given.ndim != 2 or given.shape[1] != pomdp.actions:
+    pi = np.asarray(policy.act(memory), float)
+    if pi.ndim != 2 or pi.shape[1] != pomdp.actions:
         raise ValueError(
-            f"{pomdp.name}: the policy gives {given.shape[-1]} probabilities after {words(0)}, "
+            f"{pomdp.name}: the policy gives {pi.shape[-1]} probabilities after {words(0)}, "
             f"expected one for each of {pomdp.actions} actions"
         )
-    total = given.sum(1)
-    wrong = ~np.isfinite(total) | (given < 0).any(1) | (np.abs(total - 1) > TOLERANCE)
+    total = pi.sum(1)
+    wrong = ~np.isfinite(total) | (pi < 0).any(1) | (np.abs(total - 1) > TOLERANCE)
     if (bad := np.flatnonzero(wrong)).size:
         raise ValueError(
-            f"{pomdp.name}: the policy gives {given[bad[0]].tolist()} after {words(int(bad[0]))}, "
+            f"{pomdp.name}: the policy gives {pi[bad[0]].tolist()} after {words(int(bad[0]))}, "
             f"expected {pomdp.actions} probabilities that sum to 1"
         )
-    return given / total[:, None]
+    return pi / total[:, None]

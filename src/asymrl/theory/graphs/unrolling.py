@@ -152,14 +152,14 @@ class _GraphBuilder:
         still make an unlikely history likely enough.
         """
         mass = layer.weights()
-        kept, unlikely = np.flatnonzero(mass >= self.threshold), np.flatnonzero(mass < self.threshold)
+        likely, unlikely = np.flatnonzero(mass >= self.threshold), np.flatnonzero(mass < self.threshold)
         if not unlikely.size:
             return layer, np.arange(len(layer.node))
         class_of, first = equivalence_classes(layer.beliefs()[unlikely], mass[unlikely])
         place = np.empty(layer.nodes, int)
-        place[kept], place[unlikely] = np.arange(kept.size), kept.size + class_of
-        layer, moved = merge_nodes(layer, self.pomdp.states, place, np.concatenate([kept, unlikely[first]]))
-        layer.remembered = kept.size
+        place[likely], place[unlikely] = np.arange(likely.size), likely.size + class_of
+        layer, moved = merge_nodes(layer, self.pomdp.states, place, np.concatenate([likely, unlikely[first]]))
+        layer.remembered = likely.size
         return layer, moved
 
     def merged(self, layer: Layer) -> tuple[Layer, Int[np.ndarray, "pairs"]]:
@@ -178,8 +178,8 @@ class _GraphBuilder:
         """pi(. ; h) of every node; zeros for nodes that stay open."""
         pi = np.zeros((layer.nodes, self.pomdp.actions))
         if not opened.all():
-            given = probabilities(self.pomdp, self.policy, layer.memory, lambda node: self._words(layer, node))
-            pi[: layer.remembered] = np.where(opened[: layer.remembered, None], 0.0, given)
+            rows = probabilities(self.pomdp, self.policy, layer.memory, lambda node: self._words(layer, node))
+            pi[: layer.remembered] = np.where(opened[: layer.remembered, None], 0.0, rows)
         return pi
 
     def _words(self, layer: Layer, node: int) -> str:
