@@ -128,8 +128,8 @@ class Runs:
 
         own = self.folder / "curve.png"
         metrics = self.metrics
-        if metric not in (known := metrics.columns[metrics.columns.index("timestep") + 1 :]):
-            raise ValueError(f"{metric!r} is not measured; there are {', '.join(known)}")
+        if metric not in (columns := metrics.columns[metrics.columns.index("timestep") + 1 :]):
+            raise ValueError(f"{metric!r} is not measured; there are {', '.join(columns)}")
         if not has_values(metrics[metric]):
             if metric.startswith("evaluation_"):
                 raise ValueError(f"no run has values of {metric}; train with evaluation_episodes=20, for example")

@@ -87,9 +87,9 @@ def tune(
     from asymrl.engine.monitoring.display import display
 
     (name,), own = world_names([world], env_kwargs)
-    chosen = range(seeds) if isinstance(seeds, int) else seeds
-    given = {**own, **settings, "steps": steps}
-    search = new_search(name, method, given, trials=trials, seeds=chosen, space=space, together=together, out=out)
+    numbers = range(seeds) if isinstance(seeds, int) else seeds
+    overrides = {**own, **settings, "steps": steps}
+    search = new_search(name, method, overrides, trials=trials, seeds=numbers, space=space, together=together, out=out)
     outcome = search.run(
         lambda: listener or display(),
         pace=pace or Pace(),
@@ -121,16 +121,18 @@ def new_search(
     world, settings = world_with_arguments(world, settings)
     name = method_of({**settings, "method": method})
     own = {each: value for each, value in settings.items() if each != "method" and value is not None}
-    given = checked_values(own, "settings", name)
+    overrides = checked_values(own, "settings", name)
     if space is None:
-        axes, needed = default_space(name, given)
+        axes, needed = default_space(name, overrides)
     else:
         needed = {}
         axes = checked_space(space, name) if isinstance(space, Mapping) else read_space(Path(space), name)
-    base = resolve(world, name, {"log_points": POINTS}, needed, given, tuned=tuned(world, name))
-    kept = {**needed, **{each: value for each, value in given.items() if each != "steps"}}
+    base = resolve(world, name, {"log_points": POINTS}, needed, overrides, tuned=tuned(world, name))
+    fixed_settings = {**needed, **{each: value for each, value in overrides.items() if each != "steps"}}
     folder = Path(out) if out is not None else tune_folder(world, name)
-    search = SettingsSearch(folder, base, axes, trials=trials, seeds=tuple(seeds), together=together, given=kept)
+    search = SettingsSearch(
+        folder, base, axes, trials=trials, seeds=tuple(seeds), together=together, given=fixed_settings
+    )
     check_possible(search.runs({}))
     return search
 

@@ -109,9 +109,9 @@ def study(
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
     """
-    wanted = wanted_study(name, worlds, seeds, steps, arms, quick=quick)
+    plan = wanted_study(name, worlds, seeds, steps, arms, quick=quick)
     folder = Path(out) if out is not None else study_folder(name, quick=quick)
-    for store, only in study_stores(wanted, folder, phase, keep_networks=keep_networks):
+    for store, only in study_stores(plan, folder, phase, keep_networks=keep_networks):
         train_taken(store, listener, pace, placement, only=only)
     return Runs(folder)
 

@@ -76,12 +76,12 @@ def train(
         (world,), own = world_names([world], env_kwargs)
         settings = own | settings
     if isinstance(world, str):
-        chosen: Sequence[Settings] = [settings_for(world, method, **settings)]
+        configurations: Sequence[Settings] = [settings_for(world, method, **settings)]
     elif settings or env_kwargs or method is not None:
         raise ValueError("these settings are complete; change them with dataclasses.replace")
     else:
-        chosen = [world] if isinstance(world, Settings) else list(world)
-    runs = [Run(each, int(seed)) for each in chosen for seed in _seeds(seeds)]
+        configurations = [world] if isinstance(world, Settings) else list(world)
+    runs = [Run(each, int(seed)) for each in configurations for seed in _seeds(seeds)]
     return train_taken(new_store(runs, out, placement), listener, pace, placement, listeners)
 
 
@@ -145,9 +145,9 @@ def sweep(
     """
     several = list(worlds) if isinstance(worlds, Sequence) and not isinstance(worlds, str) else [worlds]
     names, own = world_names(several, env_kwargs)
-    wanted = {**{name: [value] for name, value in {**own, **settings}.items()}, **(axes or {})}
-    chosen = _listed(methods) if methods is not None else [method_of(settings)]
-    runs = sweep_runs(names, chosen, wanted, _seeds(seeds))
+    all_axes = {**{name: [value] for name, value in {**own, **settings}.items()}, **(axes or {})}
+    method_names = _listed(methods) if methods is not None else [method_of(settings)]
+    runs = sweep_runs(names, method_names, all_axes, _seeds(seeds))
     check_possible(runs, placement)
     store = grown_store(Path(out), runs, keeps_networks=keeps_networks(runs, keep_networks))
     return train_taken(store, listener, pace, placement, listeners)
@@ -185,8 +185,8 @@ def compare(
     """
     (name,), own = world_names([world], env_kwargs)
     folder = Path(out) if out is not None else compare_folder(name)
-    wanted = compared_methods(settings) if methods is None else methods
-    runs, _ = comparison_runs(name, wanted, _seeds(seeds), {**own, **settings, "steps": steps})
+    method_names = compared_methods(settings) if methods is None else methods
+    runs, _ = comparison_runs(name, method_names, _seeds(seeds), {**own, **settings, "steps": steps})
     store = comparison_store(folder, runs, placement)
     return compared(name, train_taken(store, listener, pace, placement, listeners))
 
@@ -225,9 +225,9 @@ def reproduce(
     """
     from asymrl.paper.parts import extent, probes_from_json
 
-    wanted = extent(part, worlds, methods, seeds, steps, quick=quick)
+    scope = extent(part, worlds, methods, seeds, steps, quick=quick)
     folder = Path(out) if out is not None else reproduction_folder(part, quick=quick)
-    store, only = reproduction_store(part, wanted, folder, keep_networks=keep_networks, precision=precision)
+    store, only = reproduction_store(part, scope, folder, keep_networks=keep_networks, precision=precision)
     return train_taken(store, listener, pace, placement, probes=probes_from_json(store.probes), only=only)
 
 
@@ -263,10 +263,10 @@ def compared(world: str, runs: Runs) -> Comparison:
 
 
 def _seeds(seeds: int | Sequence[int]) -> Sequence[int]:
-    chosen = range(seeds) if isinstance(seeds, int) else seeds
-    if not len(chosen):
+    seed_list = range(seeds) if isinstance(seeds, int) else seeds
+    if not len(seed_list):
         raise ValueError("no seeds: train at least one run")
-    return chosen
+    return seed_list
 
 
 def _listed(names: str | Sequence[str]) -> Sequence[str]:

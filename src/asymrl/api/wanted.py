@@ -56,12 +56,12 @@ def comparison_runs(
         raise ValueError("methods: the same method is named twice")
     env = make(world)
     no_state = env.without_latent if isinstance(env, SteppedWorld) else None
-    chosen = {method: settings_for(world, method, **own_values(method, methods, settings)) for method in methods}
-    left_out = {method: no_state for method, each in chosen.items() if no_state and needs_state(env, each)}
-    runs = [Run(each, seed) for method, each in chosen.items() if method not in left_out for seed in seeds]
+    by_method = {method: settings_for(world, method, **own_values(method, methods, settings)) for method in methods}
+    exclusions = {method: no_state for method, each in by_method.items() if no_state and needs_state(env, each)}
+    runs = [Run(each, seed) for method, each in by_method.items() if method not in exclusions for seed in seeds]
     if not runs:
         raise ValueError(f"no method is left to train: their critics need a latent state; a2c needs none. {no_state}")
-    return runs, left_out
+    return runs, exclusions
 
 
 def comparison_store(folder: Path, runs: Sequence[Run], placement: Placement | None = None) -> Store:
@@ -82,8 +82,8 @@ def compare_folder(world: str) -> Path:
 
 def settings_for(world: str, method: str | None = None, **settings: Any) -> Settings:
     """The given settings, then those of the preset, of the paper or of the world, then the defaults."""
-    chosen = method_of({**settings, "method": method})
-    return new_settings(**resolve(world, chosen, settings, tuned=tuned(world, chosen)))
+    method_name = method_of({**settings, "method": method})
+    return new_settings(**resolve(world, method_name, settings, tuned=tuned(world, method_name)))
 
 
 def compared_methods(settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -106,8 +106,8 @@ def sweep_runs(
     own = {name.removeprefix(PREFIX): values for name, values in axes.items() if name.startswith(PREFIX)}
     if empty := [name for name, values in own.items() if not values]:
         raise ValueError(f"the axis {PREFIX}{empty[0]} has no values")
-    chosen = [dict(zip(own, values, strict=True)) for values in itertools.product(*own.values())]
-    names = list(dict.fromkeys(full_name(world, arguments) for world in worlds for arguments in chosen))
+    combinations = [dict(zip(own, values, strict=True)) for values in itertools.product(*own.values())]
+    names = list(dict.fromkeys(full_name(world, arguments) for world in worlds for arguments in combinations))
     check_worlds(names)
     axes = {name: values for name, values in axes.items() if not name.startswith(PREFIX)}
     return product(
@@ -203,9 +203,9 @@ def check_saved(store: Store, runs: Mapping[int, Run]) -> None:
 def grown_store(folder: Path, runs: Sequence[Run], **how: Any) -> Store:
     """`Store.take_or_create` for runs that are to be trained. Raises RunError, too, if saved ones cannot go on."""
     if is_store(folder):
-        store, wanted = Store.open(folder), {run.key: run for run in runs}
+        store, runs_by_key = Store.open(folder), {run.key: run for run in runs}
         unfinished = set(store.unfinished_or_all())
-        there = {number: wanted[run.key] for number, run in enumerate(store.runs) if run.key in wanted}
+        there = {number: runs_by_key[run.key] for number, run in enumerate(store.runs) if run.key in runs_by_key}
         longer = {number for number, run in there.items() if run.settings.steps > store.runs[number].settings.steps}
         now = {number: store.runs[number] for number in there.keys() & unfinished}
         check_saved(store, now | {number: store.extended(number, there[number].settings.steps) for number in longer})
@@ -237,9 +237,9 @@ def take_store(
         runs = opened.extended_runs(steps)
         unfinished |= {number for number, run in enumerate(runs) if run != opened.runs[number]}
     opened.make_ready(sorted(unfinished))
-    wanted = {number: runs[number] for number in unfinished}
-    check_trainable(list(wanted.values()), placement)
-    check_saved(opened, wanted)
+    unfinished_runs = {number: runs[number] for number in unfinished}
+    check_trainable(list(unfinished_runs.values()), placement)
+    check_saved(opened, unfinished_runs)
     store = Store.take(Path(folder), trust=trust)
     try:
         if current_code:
@@ -309,23 +309,23 @@ def world_names(worlds: Sequence[Any], env_kwargs: Mapping[str, Any] | None) -> 
     return names, brought
 
 
-def _as_world(made: Any, env_kwargs: Mapping[str, Any] | None) -> World:
+def _as_world(env: Any, env_kwargs: Mapping[str, Any] | None) -> World:
     """A world of an object that the user made."""
     from asymrl.worlds.world import World
 
-    if isinstance(made, World):
+    if isinstance(env, World):
         if env_kwargs:
-            raise ValueError(f"{made.name} is already made; make it with these arguments: {', '.join(env_kwargs)}")
-        return made
+            raise ValueError(f"{env.name} is already made; make it with these arguments: {', '.join(env_kwargs)}")
+        return env
     import gymnasium
 
-    if isinstance(made, gymnasium.Env) or callable(made):
+    if isinstance(env, gymnasium.Env) or callable(env):
         from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 
-        environment: Any = made
+        environment: Any = env
         return from_gymnasium(environment, env_kwargs=env_kwargs)
     raise TypeError(
-        f"{made!r} is not a world; give a name such as 'heaven-hell-3', a World, a Gymnasium environment, or Settings"
+        f"{env!r} is not a world; give a name such as 'heaven-hell-3', a World, a Gymnasium environment, or Settings"
     )
 
 

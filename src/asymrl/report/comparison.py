@@ -81,8 +81,8 @@ def scores_of(metrics: pl.DataFrame) -> dict[str, MethodScores]:
 
 def standard_among(methods: Iterable[str]) -> str | None:
     """The method that the others are compared with: the first learner's that needs no latent state."""
-    known = set(methods)
-    return next((standard for standard, _ in PAIRS if standard in known), None)
+    names = set(methods)
+    return next((standard for standard, _ in PAIRS if standard in names), None)
 
 
 def rows_of(scores: Mapping[str, MethodScores]) -> list[MethodRow]:

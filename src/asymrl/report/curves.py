@@ -46,9 +46,9 @@ def method_colours(methods: Sequence[str]) -> dict[str, str]:
     distinct = sorted(dict.fromkeys(methods), key=lambda name: name not in PAPER_METHODS)
     colours: dict[str, str] = {}
     for method in distinct:
-        wanted = METHOD_COLOURS.get(method)
-        if wanted is not None and wanted not in colours.values():
-            colours[method] = wanted
+        fixed_colour = METHOD_COLOURS.get(method)
+        if fixed_colour is not None and fixed_colour not in colours.values():
+            colours[method] = fixed_colour
     free = iter([colour for colour in SERIES if colour not in colours.values()])
     return {method: colours.setdefault(method, next(free, style.MUTED)) for method in methods}
 
@@ -109,11 +109,11 @@ def has_values(metric: pl.Series) -> bool:
 
 
 def _interpolated(
-    timesteps: Float[np.ndarray, "point"], known: Float[np.ndarray, "known"], values: Float[np.ndarray, "known"]
+    timesteps: Float[np.ndarray, "point"], knots: Float[np.ndarray, "knot"], values: Float[np.ndarray, "knot"]
 ) -> Float[np.ndarray, "point"]:
     there = ~np.isnan(values)
-    before = None if there[0] else np.nan  # such as the return before the first episode is over
-    return np.interp(timesteps, known[there], values[there], left=before)
+    left_value = None if there[0] else np.nan  # such as the return before the first episode is over
+    return np.interp(timesteps, knots[there], values[there], left=left_value)
 
 
 def draw_band(axes: Axes, curves: Curves, colour: str, *, label: str | None = None, width: float = 1.4) -> None:
@@ -127,11 +127,11 @@ def draw_references(axes: Axes, world: str) -> None:
     """Lines at the returns of a random and of the best known policy; a band where the best is known only by bounds."""
     from asymrl.solvers.references import known_returns  # its solvers take a while to load
 
-    known = known_returns(world)
-    if known is None:
+    reference = known_returns(world)
+    if reference is None:
         return
     for who, name in (("random", "random policy"), ("best", "best known")):
-        score: Score = known.undiscounted[who]
+        score: Score = reference.undiscounted[who]
         if score.low < score.high:
             axes.axhspan(score.low, score.high, color=style.MUTED, alpha=0.18, linewidth=0, zorder=1)
         else:
@@ -193,9 +193,9 @@ def _draw_legend(axes: Axes, ends: Sequence[float]) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > MOST_LABELS:
         order = np.argsort(np.nan_to_num(ends, nan=-np.inf), kind="stable")[::-1][:MOST_LABELS]
-        chosen = [handles[i] for i in order], [labels[i] for i in order]
+        entries = [handles[i] for i in order], [labels[i] for i in order]
         title = f"the highest {MOST_LABELS} of {len(labels)}"
-        axes.legend(*chosen, frameon=False, fontsize=6, loc="best", title=title, title_fontsize=6)
+        axes.legend(*entries, frameon=False, fontsize=6, loc="best", title=title, title_fontsize=6)
     elif labels:
         axes.legend(frameon=False, fontsize=9, loc="best")
 

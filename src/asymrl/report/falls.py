@@ -71,9 +71,9 @@ def falls_table(table: pl.DataFrame, *, solved: float = SOLVED, lost: float = LO
     rows = []
     for key, curve in table.sort("timestep").group_by(columns, maintain_order=True):
         whole = curve.filter(pl.col("episode") >= RECENT)
-        found = falls_of(whole["timestep"].to_numpy(), whole["return"].to_numpy(), solved=solved, lost=lost)
-        values = {"solved": None if np.isnan(found.solved) else found.solved, "at": list(found.at)}
-        steps = {"falls": len(found.at), "solved_steps": found.solved_steps, "lost_steps": found.lost_steps}
+        falls = falls_of(whole["timestep"].to_numpy(), whole["return"].to_numpy(), solved=solved, lost=lost)
+        values = {"solved": None if np.isnan(falls.solved) else falls.solved, "at": list(falls.at)}
+        steps = {"falls": len(falls.at), "solved_steps": falls.solved_steps, "lost_steps": falls.lost_steps}
         rows.append(dict(zip(columns, key, strict=True)) | values | steps)
     kinds = {"solved": pl.Float64, "at": pl.List(pl.Float64), "falls": pl.Int64}
     return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None).sort(columns)

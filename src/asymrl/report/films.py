@@ -127,9 +127,9 @@ def parse_actions(env: World, text: str) -> list[int]:
 
 def _parse_action(env: World, word: str) -> int:
     names = env.action_names
-    for spelling, known in ((word, names), (word.lower(), [name.lower() for name in names])):
-        if spelling in known:
-            return list(known).index(spelling)
+    for spelling, spellings in ((word, names), (word.lower(), [name.lower() for name in names])):
+        if spelling in spellings:
+            return list(spellings).index(spelling)
     if word.isdecimal() and int(word) < len(names):
         return int(word)
     raise ValueError(
@@ -200,8 +200,8 @@ class Film:
         try:
             if self.playback is not None:
                 return played_frames(self.env, self.playback, self.seed)
-            seen = jax.tree.map(lambda *leaves: np.stack(leaves), *[scene.observation for scene in scenes])
-            return environment_frames(self.env, self.seed, [scene.action for scene in scenes[1:]], seen)
+            observations = jax.tree.map(lambda *leaves: np.stack(leaves), *[scene.observation for scene in scenes])
+            return environment_frames(self.env, self.seed, [scene.action for scene in scenes[1:]], observations)
         except NoFramesError:
             return None
 
@@ -229,8 +229,8 @@ class Film:
         if self.playback is None or t >= len(self.playback.actions):
             return []
         described = policy_text(self.playback, self.env.action_names, t)
-        chosen = self.env.action_text(self.playback.taken(t))
-        return [f"{described}  takes {chosen}", f"critic {self.playback.critic} = {self.playback.values[t]:.3g}"]
+        action = self.env.action_text(self.playback.taken(t))
+        return [f"{described}  takes {action}", f"critic {self.playback.critic} = {self.playback.values[t]:.3g}"]
 
 
 def policy_text(playback: Playback, names: Sequence[str], t: int) -> str:

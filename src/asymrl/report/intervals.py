@@ -226,8 +226,8 @@ def normalised(returns: np.ndarray, world: str) -> np.ndarray:
     Raises:
         ValueError: if no reference returns are known.
     """
-    known = reference_scores(world)
-    if known is None:
+    reference = reference_scores(world)
+    if reference is None:
         raise ValueError(f"{world}: no reference returns are known, so its scores cannot be normalised")
-    random, best = known.random_and_best
+    random, best = reference.random_and_best
     return (returns - random) / (best - random)

@@ -53,10 +53,10 @@ def _draw_policy(ax: Axes, playback: Playback, names: Sequence[str], t: int) -> 
 
 
 def _draw_bars(
-    ax: Axes, lengths: np.ndarray, numbers: np.ndarray, chosen: int, names: Sequence[str], title: str
+    ax: Axes, lengths: np.ndarray, numbers: np.ndarray, next_action: int, names: Sequence[str], title: str
 ) -> None:
     """A bar for each action, or for the likeliest; the next action is dark. The longest bar has length 1."""
-    shown = _actions_shown(lengths, chosen)
+    shown = _actions_shown(lengths, next_action)
     left = max(0.0, EDGE + LETTER * max(len(name) for name in names) + 0.04)
     bars = ax.inset_axes((left, POLICY_BOTTOM, 1 - left, POLICY_TOP - POLICY_BOTTOM))
     bars.set_axis_off()
@@ -64,7 +64,7 @@ def _draw_bars(
     rows = max(len(shown), 4)
     bars.set_ylim(rows - 0.5, -0.5)
     for row, a in enumerate(shown):
-        share, is_next = float(lengths[a]), a == chosen
+        share, is_next = float(lengths[a]), a == next_action
         bars.barh(row, 1, height=0.76, color=style.PAPER, zorder=1)
         bars.barh(row, share, height=0.76, color=style.BLUE if is_next else style.SKY, zorder=2)
         y = POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows
@@ -75,7 +75,7 @@ def _draw_bars(
         _write(ax, x, y, f"{numbers[a]:.2f}", bold=is_next, colour=colour, ha="right" if inside else "left")
     some = f", top {len(shown)}" if len(shown) < len(names) else ""
     _title(ax, POLICY_TOP, f"{title}{some}")
-    _note(ax, POLICY_TOP, f"next: {names[chosen]}", style.BLUE)
+    _note(ax, POLICY_TOP, f"next: {names[next_action]}", style.BLUE)
 
 
 def _draw_entries(ax: Axes, playback: Playback, names: Sequence[str], t: int) -> None:
@@ -92,25 +92,25 @@ def _draw_entries(ax: Axes, playback: Playback, names: Sequence[str], t: int) ->
     count = min(len(names), MOST_BARS)
     rows = max(count, 4)
     rows_ax.set_ylim(rows - 0.5, -0.5)
-    chosen = np.ravel(playback.actions[t])
+    action = np.ravel(playback.actions[t])
     for row in range(count):
         if row < len(choices):
-            _draw_choice(rows_ax, row, choices[row], int(chosen[row]))
+            _draw_choice(rows_ax, row, choices[row], int(action[row]))
         else:
-            _draw_number(rows_ax, row, *_coordinates(playback, t, row - len(choices)), float(chosen[row]))
+            _draw_number(rows_ax, row, *_coordinates(playback, t, row - len(choices)), float(action[row]))
         _write(ax, EDGE, POLICY_TOP - (POLICY_TOP - POLICY_BOTTOM) * (row + 0.5) / rows, names[row])
     some = f", first {count}" if count < len(names) else ""
     _title(ax, POLICY_TOP, f"{POLICY}{', ± spread' if numbers else ''}{some}")
     _note(ax, POLICY_TOP, f"next: {_shortened(value_text(playback.taken(t)))}", style.BLUE)
 
 
-def _draw_choice(ax: Axes, row: int, shares: np.ndarray, chosen: int) -> None:
+def _draw_choice(ax: Axes, row: int, shares: np.ndarray, index: int) -> None:
     for i, (share, end) in enumerate(zip(shares, np.cumsum(shares), strict=True)):
-        colour = style.BLUE if i == chosen else style.SKY
+        colour = style.BLUE if i == index else style.SKY
         ax.barh(row, share, left=end - share, height=0.76, color=colour, edgecolor=style.CARD, linewidth=1)
 
 
-def _draw_number(ax: Axes, row: int, mean: float, spread: float, chosen: float) -> None:
+def _draw_number(ax: Axes, row: int, mean: float, spread: float, value: float) -> None:
     """In coordinates where -1 and 1 are the bounds; what lies up to half a width outside is still drawn."""
 
     def place(x: float) -> float:
@@ -119,7 +119,7 @@ def _draw_number(ax: Axes, row: int, mean: float, spread: float, chosen: float) 
     ax.plot([place(-1), place(1)], [row, row], color=style.FAINT, linewidth=1, zorder=1)
     ends = [place(mean - spread), place(mean + spread)]
     ax.plot(ends, [row, row], color=style.SKY, linewidth=5, zorder=2, solid_capstyle="butt")
-    ax.plot(place(chosen), row, "o", color=style.BLUE, markersize=5, zorder=3)
+    ax.plot(place(value), row, "o", color=style.BLUE, markersize=5, zorder=3)
 
 
 def _coordinates(playback: Playback, t: int, i: int) -> tuple[float, float]:
@@ -134,12 +134,12 @@ def _shortened(text: str) -> str:
     return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"
 
 
-def _actions_shown(shares: np.ndarray, chosen: int) -> list[int]:
+def _actions_shown(shares: np.ndarray, next_action: int) -> list[int]:
     """All actions in order, or if there are many the likeliest first; always with the chosen one."""
     if len(shares) <= MOST_BARS:
         return list(range(len(shares)))
     likeliest = np.argsort(-shares, kind="stable")[:MOST_BARS].tolist()
-    return likeliest if chosen in likeliest else [*likeliest[:-1], chosen]
+    return likeliest if next_action in likeliest else [*likeliest[:-1], next_action]
 
 
 def _draw_critic(ax: Axes, playback: Playback, t: int) -> None:

@@ -51,18 +51,23 @@ def reasons(env: World, sees: str = "state") -> Reasons:
         analysis, _ = analyse_what_fits(pomdp, POLICY, horizon, limit=NODES, beliefs=NODES, seconds=SECONDS)
         verdict = examine(analysis, POLICY, {})
         asked = [] if sees == "state" else [(sees, True), (sees, False)]
-        told = compare_readings(replace(analysis, world=env), asked)
+        signal_readings = compare_readings(replace(analysis, world=env), asked)
     except ValueError as error:
         return Reasons(f"A quick exact analysis is not possible ({error}); {slowly}.")
     part = "" if analysis.horizon == limit else f" in the first {analysis.horizon:g} steps"
-    sentences = [f"Why, exactly, for a half-random optimal policy{part}: {verdict.advice}", *_on_sight(verdict, told)]
-    return Reasons(" ".join(sentences), (*verdict.readings, *(each for each in told if each not in verdict.readings)))
+    sentences = [
+        f"Why, exactly, for a half-random optimal policy{part}: {verdict.advice}",
+        *_on_sight(verdict, signal_readings),
+    ]
+    return Reasons(
+        " ".join(sentences), (*verdict.readings, *(each for each in signal_readings if each not in verdict.readings))
+    )
 
 
-def _on_sight(verdict: Verdict, told: tuple[ReadingWorth, ...]) -> list[str]:
+def _on_sight(verdict: Verdict, signal_readings: tuple[ReadingWorth, ...]) -> list[str]:
     """Sentences about the critics that see something other than the state."""
     sentences = []
-    for each in told:
+    for each in signal_readings:
         effect = "gives the true gradient"
         if not each.safe:
             effect = f"gives a gradient with an error of {percent(each.gradient_error)}"

@@ -147,17 +147,17 @@ def _references(world: str, reached: float) -> list[str]:
     """What random, uninformed and the best known policies get, and how far between the last two the runs are."""
     from asymrl.solvers.references import known_returns  # its solvers take a while to load
 
-    known = known_returns(world)
-    if known is None:
+    reference = known_returns(world)
+    if reference is None:
         return []
-    random, best, zero = known.undiscounted["random"], known.undiscounted["best"], known.without_information
+    random, best, zero = reference.undiscounted["random"], reference.undiscounted["best"], reference.without_information
     lines = [f"random policy   {random}"]
     start = "a random policy"
     if zero is not random:
         lines.append(f"uninformed      {zero}  for the best policy that ignores what it sees")
         start = "the best uninformed policy"
     lines.append(f"best known      {best}" + (" (proven bounds)" if best.low < best.high else ""))
-    share = known.reached(reached)
+    share = reference.reached(reached)
     if share is None:
         return lines
     end = "the lower bound of the best" if best.low < best.high else "the best known"
@@ -179,8 +179,8 @@ def next_commands(
     """
     if not has_networks:
         return f'asymrl.load("{folder}").metrics in Python; the networks were not kept (--keep-networks keeps them)'
-    chosen = " ".join(f"{name}={value}" for name, value in (where or {}).items())
-    which = f" --where {chosen}" if chosen else ""
+    conditions = " ".join(f"{name}={value}" for name, value in (where or {}).items())
+    which = f" --where {conditions}" if conditions else ""
     commands = [f"asymrl evaluate {folder}{which}", f"asymrl render {folder}{which} -o episode.gif"]
     if not getattr(settings, "anneal", False):  # a run whose learning rate has fallen to zero is not made longer
         longer = 2 * settings.steps // settings.log_period * settings.log_period

@@ -73,11 +73,11 @@ def line_handles(colours: Mapping[str, str]) -> list[Line2D]:
 
 
 def _draw_reference_lines(ax: Axes, world: str) -> None:
-    known = scores(world)
+    reference = scores(world)
     for who, (_, dashes) in REFERENCES.items():
-        if known is None or who not in known.undiscounted:
+        if reference is None or who not in reference.undiscounted:
             continue
-        score = known.undiscounted[who]
+        score = reference.undiscounted[who]
         if who == "best" and score.low < score.high:
             ax.axhspan(score.low, score.high, color=style.MUTED, alpha=0.18, linewidth=0, zorder=1)
         else:
@@ -87,11 +87,11 @@ def _draw_reference_lines(ax: Axes, world: str) -> None:
 
 
 def _reference_handles(worlds: Sequence[str]) -> list[Line2D]:
-    known = [reference.undiscounted for world in worlds if (reference := scores(world)) is not None]
+    references = [reference.undiscounted for world in worlds if (reference := scores(world)) is not None]
     return [
         Line2D([], [], color=style.INK, linewidth=1, linestyle=dashes, label=label)
         for who, (label, dashes) in REFERENCES.items()
-        if any(who in each for each in known)
+        if any(who in each for each in references)
     ]
 
 

@@ -182,8 +182,8 @@ def _fixed_point(
         if previous is not None and abs(matrix - previous).sum() == 0:
             break
         chain = sparse.identity(R.size, format="csc") - discount * matrix.tocsc()
-        found = np.asarray(linalg.spsolve(chain, R.ravel())).reshape(R.shape)
-        if previous is not None and np.max(found - alpha) <= 1e3 * ROUNDING * np.abs(found).max():
-            return found
-        alpha, previous = found, matrix
+        solution = np.asarray(linalg.spsolve(chain, R.ravel())).reshape(R.shape)
+        if previous is not None and np.max(solution - alpha) <= 1e3 * ROUNDING * np.abs(solution).max():
+            return solution
+        alpha, previous = solution, matrix
     return alpha

@@ -65,19 +65,19 @@ class ReactiveChain:
 
     def evaluate(self, pi: Float64[np.ndarray, "O1 A"]) -> TableReturn:
         """J(pi), and dJ/dpi(a; o) = sum_t g^t sum_s Pr(O_t=o, S_t=s) Q_t(s,a)."""
-        chosen, S = pi[self.o], self.pomdp.states
+        pi_of_pairs, S = pi[self.o], self.pomdp.states
         visits = np.empty((self.horizon, self.s.size))  # discounted
         mass = self.start
         for t in range(self.horizon):
             visits[t] = mass
-            flow = np.asarray(self.by_state @ (mass[:, None] * chosen))
+            flow = np.asarray(self.by_state @ (mass[:, None] * pi_of_pairs))
             mass = self.discount * np.asarray(self.onward @ flow.ravel())
-        V, weighted = np.zeros(self.s.size), np.zeros_like(chosen)
+        V, weighted = np.zeros(self.s.size), np.zeros_like(pi_of_pairs)
         for t in reversed(range(self.horizon)):
             ahead = np.asarray(self.ahead @ V).reshape(S, -1)
             Q = (self.R + self.discount * ahead)[self.s]
             weighted += visits[t][:, None] * Q
-            V = (chosen * Q).sum(1)
+            V = (pi_of_pairs * Q).sum(1)
         return TableReturn(float(self.start @ V), self.by_observation @ weighted, self.by_observation @ visits.sum(0))
 
 

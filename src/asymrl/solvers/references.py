@@ -41,18 +41,18 @@ def references_for(
     memoryless policy has fewer starts.
     """
     deadline = deadline or Deadline()
-    known = {"optimal": Reference(best.low, best.high, best.kind)}
+    references = {"optimal": Reference(best.low, best.high, best.kind)}
     if math.isinf(horizon):
-        return known
+        return references
     steps = int(horizon)
     chance = uniform_return(pomdp, steps, pomdp.discount)
     if not deadline.is_over:
         blind = best_open_loop(pomdp, steps, pomdp.discount)
-        known["uninformed"] = Reference(blind.value, blind.value, blind.kind)
+        references["uninformed"] = Reference(blind.value, blind.value, blind.kind)
     if pomdp.states <= STATES and not deadline.is_over:
         memoryless = best_memoryless(pomdp, steps, pomdp.discount, deadline=deadline).value
-        known["memoryless"] = Reference(memoryless, memoryless, "found")
-    return known | {"random": Reference(chance, chance, "exact")}
+        references["memoryless"] = Reference(memoryless, memoryless, "found")
+    return references | {"random": Reference(chance, chance, "exact")}
 
 
 @functools.cache
@@ -81,11 +81,11 @@ def known_returns(name: str) -> ReferenceScores | None:
     def returns(discount: float) -> dict[str, Score]:
         chance = uniform_return(pomdp, horizon, discount)
         best = solve(pomdp, horizon, discount, seconds=SECONDS)
-        known = {"random": Score(chance, chance, "exact"), "best": Score(best.low, best.high, best.kind)}
+        by_policy = {"random": Score(chance, chance, "exact"), "best": Score(best.low, best.high, best.kind)}
         if pomdp.states <= STATES:
             blind = best_open_loop(pomdp, horizon, discount)
-            known["uninformed"] = Score(blind.value, blind.value, blind.kind)
-        return known
+            by_policy["uninformed"] = Score(blind.value, blind.value, blind.kind)
+        return by_policy
 
     return ReferenceScores(undiscounted=returns(1.0), discounted=returns(pomdp.discount))
 

@@ -103,8 +103,8 @@ def uniform_rock_return(terrain: Terrain, horizon: int, discount: float) -> floa
         here = np.arange(cells) == x * terrain.n + y
         good, bad = np.zeros(cells), np.zeros(cells)
         for _ in range(horizon):
-            kept = discount * (move @ good + here * (bad - good) / actions)
-            good, bad = here * GOOD_ROCK / actions + kept, here * BAD_ROCK / actions + discount * move @ bad
+            continuation = discount * (move @ good + here * (bad - good) / actions)
+            good, bad = here * GOOD_ROCK / actions + continuation, here * BAD_ROCK / actions + discount * move @ bad
         total += (good[terrain.start] + bad[terrain.start]) / 2
     return float(total)
 
@@ -114,13 +114,13 @@ def _informed_tours(terrain: Terrain, discount: float) -> tuple[float, int]:
     k = len(terrain.rocks)
     far, out = _distances(terrain)
     values, lengths = np.zeros((2**k, k + 1)), np.zeros((2**k, k + 1), int)
-    for left in range(2**k):
-        js = np.flatnonzero(left >> np.arange(k) & 1)
-        rest = left ^ (1 << js)
+    for subset in range(2**k):
+        js = np.flatnonzero(subset >> np.arange(k) & 1)
+        rest = subset ^ (1 << js)
         collected = discount ** far[:, js] * (GOOD_ROCK + discount * values[rest, js])
         options = np.column_stack([EXIT * discount ** (out - 1.0), collected])
         steps = np.column_stack([out, far[:, js] + 1 + lengths[rest, js]])
-        values[left], lengths[left] = options.max(1), steps[np.arange(k + 1), options.argmax(1)]
+        values[subset], lengths[subset] = options.max(1), steps[np.arange(k + 1), options.argmax(1)]
     return float(values[:, k].mean()), int(lengths[:, k].max())
 
 
@@ -155,8 +155,8 @@ def _sensor_tours(
                 steps = far[:, j] + 2 + lengths[rest, j][:, None]
                 _improve(best, longest, rows, discount ** far[:, j] * arrived, steps)
             if_good, if_bad = here[rows] - power[j], here[rows] - 2 * power[j]
-            known = np.where(can_check[:, j], discount * (values[if_good] + values[if_bad]) / 2, -np.inf)
-            _improve(best, longest, rows, known, 1 + np.maximum(lengths[if_good], lengths[if_bad]))
+            check_values = np.where(can_check[:, j], discount * (values[if_good] + values[if_bad]) / 2, -np.inf)
+            _improve(best, longest, rows, check_values, 1 + np.maximum(lengths[if_good], lengths[if_bad]))
         values[here], lengths[here] = best, longest
     return float(values[-1, k]), int(lengths[-1, k])
 

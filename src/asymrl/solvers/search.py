@@ -177,10 +177,10 @@ def without_time(plan: Plan, result: BeliefSearch) -> Plan:
     expanded = np.concatenate([level.expanded for level in result.levels])
     beliefs = sparse.csr_array(sparse.vstack([level.beliefs for level in result.levels], "csr"))
     order = np.concatenate([np.flatnonzero(expanded)[::-1], np.flatnonzero(~expanded)])
-    number, kept = Numbering().add(beliefs[order])
+    number, representatives = Numbering().add(beliefs[order])
     merged = np.empty_like(number)
     merged[order] = number
-    leaving = np.isin(plan.edges[:, 0], order[kept])
+    leaving = np.isin(plan.edges[:, 0], order[representatives])
     edges = plan.edges[leaving]
     edges[:, 0], edges[:, 3] = merged[edges[:, 0]], merged[edges[:, 3]]
-    return Plan(plan.action[order[kept]], merged[plan.first], edges, plan.actions)
+    return Plan(plan.action[order[representatives]], merged[plan.first], edges, plan.actions)

@@ -87,12 +87,12 @@ def _beam_search(pomdp: Pomdp, horizon: int, discount: float) -> OpenLoop:
         n = count(beam.mass)
         mass = sparse.csr_array((beam.mass @ moves).reshape((n * A, S)))
         paid = (beam.paid[:, None] + discount**t * (beam.mass @ R)).ravel()
-        left, scale = horizon - t - 1, discount ** (t + 1)
-        hope = paid + scale * (above.at(mass, left) + below.at(mass, left)) / 2
-        kept = _promising(mass, paid, hope)
-        parent, action = np.divmod(kept, A)
+        remaining, scale = horizon - t - 1, discount ** (t + 1)
+        hope = paid + scale * (above.at(mass, remaining) + below.at(mass, remaining)) / 2
+        survivors = _promising(mass, paid, hope)
+        parent, action = np.divmod(survivors, A)
         actions = np.concatenate([beam.actions[parent], action[:, None]], 1)
-        beam = _Beam(mass[kept], paid[kept], actions)
+        beam = _Beam(mass[survivors], paid[survivors], actions)
     best = int(beam.paid.argmax())
     return OpenLoop(float(beam.paid[best]), "found", beam.actions[best])
 

@@ -38,10 +38,10 @@ def reuse(store: Store, other: Store) -> int:
     if store.keeps_networks:
         raise RunError(f"{store.path}: keeps the networks of its runs, which {other.path} does not give")
     over = {other.runs[number]: result for number, result in other.results().items() if result.is_over}
-    found = {number: over[run] for number in store.unfinished() if (run := store.runs[number]) in over}
-    if found:
-        store.write_tables(found)
-    return len(found)
+    results = {number: over[run] for number in store.unfinished() if (run := store.runs[number]) in over}
+    if results:
+        store.write_tables(results)
+    return len(results)
 
 
 def convert_sweep(old: Path, new: Path) -> Store:
@@ -72,10 +72,10 @@ def convert_sweep(old: Path, new: Path) -> Store:
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
         with np.load(file, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
-        described = parse_json(found.pop("description").tobytes(), str(file))
-        found["curve"] = np.moveaxis(found["curve"], 0, -1)
-        return described, found
+            contents = {name: arrays[name] for name in arrays.files}
+        described = parse_json(contents.pop("description").tobytes(), str(file))
+        contents["curve"] = np.moveaxis(contents["curve"], 0, -1)
+        return described, contents
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise RunError(f"{file}: damaged ({error})") from error
 

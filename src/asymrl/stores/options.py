@@ -38,14 +38,14 @@ def resolve(
         RunError: if a name is not a setting, or a value is not possible for it.
     """
     world = full_name(world)
-    chosen: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     for source in given:
-        chosen |= checked_values(source, "settings", method)
+        overrides |= checked_values(source, "settings", method)
     try:
-        check_learner(method, chosen)
+        check_learner(method, overrides)
     except ValueError as error:
         raise RunError(str(error)) from None
-    values = {**world_settings(world), **(tuned or {}), **preset_settings(chosen, method), **chosen}
+    values = {**world_settings(world), **(tuned or {}), **preset_settings(overrides, method), **overrides}
     return {**values, "world": world, "method": method}
 
 
@@ -125,9 +125,9 @@ def _types(method: str | None) -> dict[str, Any]:
     return {name: hint for kind in kinds for name, hint in typing.get_type_hints(kind).items()}
 
 
-def _converted(value: Any, wanted: Any) -> Any:
+def _converted(value: Any, target_type: Any) -> Any:
     """The value as one of the wanted type. Raises TypeError if that is not possible."""
-    origin, parts = typing.get_origin(wanted), typing.get_args(wanted)
+    origin, parts = typing.get_origin(target_type), typing.get_args(target_type)
     if origin is types.UnionType or origin is typing.Union:
         if value is None or (value == "none" and str not in parts):
             return None
@@ -138,28 +138,28 @@ def _converted(value: Any, wanted: Any) -> Any:
     elif origin is tuple:
         if isinstance(value, list | tuple):
             return tuple(_converted(part, parts[0]) for part in value)
-    elif wanted in (int, float) and isinstance(value, str):
+    elif target_type in (int, float) and isinstance(value, str):
         with contextlib.suppress(ValueError):
-            return whole_number(value) if wanted is int else real_number(value)
-    elif wanted is float:
+            return whole_number(value) if target_type is int else real_number(value)
+    elif target_type is float:
         if isinstance(value, float | int) and not isinstance(value, bool):
             return float(value)
-    elif wanted is int:
+    elif target_type is int:
         # 2e6 is how one writes two million in a configuration file.
         if isinstance(value, float) and value.is_integer():
             return int(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-    elif isinstance(value, wanted):
+    elif isinstance(value, target_type):
         return value
-    raise TypeError(wanted)
+    raise TypeError(target_type)
 
 
-def _description(wanted: Any) -> str:
+def _description(target_type: Any) -> str:
     words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", types.NoneType: '"none"'}
-    origin, parts = typing.get_origin(wanted), typing.get_args(wanted)
+    origin, parts = typing.get_origin(target_type), typing.get_args(target_type)
     if origin is Literal:
         return "one of " + ", ".join(map(repr, parts))
     if origin is tuple:
         return "a list of whole numbers"
-    return words[wanted] if wanted in words else " or ".join(map(_description, parts))
+    return words[target_type] if target_type in words else " or ".join(map(_description, parts))

@@ -122,12 +122,12 @@ def product(
             raise ValueError(f"the axis {name} has no values")
     runs = []
     for world, method in itertools.product(worlds, methods):
-        known = checked_values(base(world, method), "settings", method)
+        defaults = checked_values(base(world, method), "settings", method)
         own = own_values(method, methods, axes)
         for values in itertools.product(*own.values()):
-            chosen = checked_values(dict(zip(own, values, strict=True)), "settings", method)
-            own_preset = preset_settings(chosen, method)
-            settings = new_settings(**{**known, **own_preset, **chosen, "world": world, "method": method})
+            overrides = checked_values(dict(zip(own, values, strict=True)), "settings", method)
+            own_preset = preset_settings(overrides, method)
+            settings = new_settings(**{**defaults, **own_preset, **overrides, "world": world, "method": method})
             runs += [Run(settings, int(seed)) for seed in seeds]
     return list(dict.fromkeys(runs))
 
@@ -152,8 +152,8 @@ def differing_by_choice(runs: Iterable[Run]) -> tuple[str, ...]:
     for settings in {run.settings for run in runs}:
         for name in names:
             values.setdefault((settings.world, settings.method, name), set()).add(getattr(settings, name, None))
-    chosen = {name for (_, _, name), each in values.items() if len(each) > 1}
-    return tuple(name for name in names if name in chosen | {"world", "method"})
+    choices = {name for (_, _, name), each in values.items() if len(each) > 1}
+    return tuple(name for name in names if name in choices | {"world", "method"})
 
 
 def label(run: Run, names: Sequence[str]) -> str:
@@ -196,7 +196,7 @@ def from_json(data: Mapping[str, Any], where: str) -> tuple[Run, ...]:
     keys = [repr(own) for own in each]  # most runs share their settings
     kinds = dict(zip(keys, each, strict=True))
     checked: dict[str | None, dict[str, Any]] = {}  # what the runs of a method share
-    made: dict[str, Settings] = {}
+    settings_by_key: dict[str, Settings] = {}
     try:
         _check_kinds(len(kinds))
         for key, own in kinds.items():
@@ -204,8 +204,8 @@ def from_json(data: Mapping[str, Any], where: str) -> tuple[Run, ...]:
             method = named if isinstance(named, str) else None  # anything else is refused with the other values
             if method not in checked:
                 checked[method] = checked_values(shared, where, method)
-            made[key] = new_settings(**{**checked[method], **checked_values(own, where, method)})
-        runs = [Run(made[key], seed) for key, seed in zip(keys, seeds, strict=True)]
+            settings_by_key[key] = new_settings(**{**checked[method], **checked_values(own, where, method)})
+        runs = [Run(settings_by_key[key], seed) for key, seed in zip(keys, seeds, strict=True)]
         check_runs(runs)
     except RunError:
         raise

@@ -62,12 +62,12 @@ def sessions(folder: Path) -> list[dict[str, Any]]:
     """All sessions of a folder, the oldest first."""
     file = folder / "sessions.json"
     try:
-        found = read_json(file) if file.exists() or file.is_symlink() else []
+        entries = read_json(file) if file.exists() or file.is_symlink() else []
     except (OSError, ValueError) as error:
         raise RunError(f"{file}: damaged: {error}; remove it") from error
-    if not isinstance(found, list) or not all(map(_is_session, found)):
+    if not isinstance(entries, list) or not all(map(_is_session, entries)):
         raise RunError(f"{file}: damaged: it is not a list of sessions; remove it")
-    return found
+    return entries
 
 
 def _is_session(data: Any) -> bool:
@@ -99,7 +99,7 @@ def machine_text() -> str:
 def _commit() -> str | None:
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
+    return result.stdout.strip() or None if result.returncode == 0 else None

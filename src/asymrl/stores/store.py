@@ -185,7 +185,7 @@ class Store:
             return
         run_lists.check_runs(runs)
         run_lists.check_prefills(runs)
-        results, before = self.results(), self.runs
+        results, old_runs = self.results(), self.runs
         new, copies = sources_of(_code_names(runs).keys() - _code_names(self.runs))
         for source, each in new.items():
             if source in self.sources and each.sha256 != self.sources[source].sha256:
@@ -194,7 +194,7 @@ class Store:
                     f"file as it was then"
                 )
         self.runs, self.sources = tuple(runs), {**new, **self.sources}
-        self._results = {n: reopened(result, runs[n], before[n]) for n, result in results.items()}
+        self._results = {n: reopened(result, runs[n], old_runs[n]) for n, result in results.items()}
         self._keep(copies)
         self._write_settings()
 
@@ -264,10 +264,10 @@ class Store:
         Raises:
             RunError: if none is sound.
         """
-        wanted = [self.runs[number] for number in numbers]
+        runs = [self.runs[number] for number in numbers]
         self.checkpoints.check_settings(self.runs)
         by_run = {run: number for number, run in enumerate(self.runs)}
-        for saved in self.checkpoints.load(wanted, say):
+        for saved in self.checkpoints.load(runs, say):
             yield [by_run[run] for run in saved.runs], saved
 
     def make_ready(self, numbers: Sequence[int] | None = None, say: Callable[[str], None] = print) -> None:

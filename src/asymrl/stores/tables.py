@@ -69,12 +69,12 @@ def shown_settings(runs: Iterable[Run]) -> tuple[str, ...]:
 
     Arguments of environments are among them, as `env.NAME`.
     """
-    chosen, runs = set(ALWAYS), list(runs)
+    columns, runs = set(ALWAYS), list(runs)
     for settings in {run.settings for run in runs}:
         names, usual = names_of(type(settings)), type(settings)()
-        chosen |= {name for name in names if getattr(settings, name) != getattr(usual, name)}
+        columns |= {name for name in names if getattr(settings, name) != getattr(usual, name)}
     arguments = {argument for world in {run.settings.world for run in runs} for argument in arguments_of(world)}
-    settings = tuple(name for name in SETTINGS if name in chosen and name not in LABELS)
+    settings = tuple(name for name in SETTINGS if name in columns and name not in LABELS)
     return (*settings, *(PREFIX + argument for argument in sorted(arguments)))
 
 
@@ -145,8 +145,8 @@ def _final_returns(
     if not curves:
         return [None] * len(numbers)
     table = final_returns(metrics_table(runs, curves, ("steps",)))
-    found = dict(zip(table["run"].to_list(), table["final"].to_list(), strict=True))
-    return [found.get(number) for number in numbers]
+    final_by_run = dict(zip(table["run"].to_list(), table["final"].to_list(), strict=True))
+    return [final_by_run.get(number) for number in numbers]
 
 
 def probes_table(

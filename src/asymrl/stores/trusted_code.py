@@ -18,8 +18,8 @@ SWITCH = "ASYMRL_STATE"  # a folder in place of the usual one
 
 def state_folder() -> Path:
     """Where asymrl remembers things about this user: `~/.local/state/asymrl`, unless the environment says otherwise."""
-    if chosen := os.environ.get(SWITCH):
-        return Path(chosen)
+    if folder := os.environ.get(SWITCH):
+        return Path(folder)
     base = os.environ.get("XDG_STATE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path("~/.local/state").expanduser()) / "asymrl"
 

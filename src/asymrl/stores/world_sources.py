@@ -150,12 +150,12 @@ def _origin(module: str) -> str | None:
     """Where the outermost package of a module would be imported from. Imports nothing."""
     try:
         with user_path(always=True):
-            found = importlib.machinery.PathFinder.find_spec(module.partition(".")[0])
+            spec = importlib.machinery.PathFinder.find_spec(module.partition(".")[0])
     except (ImportError, ValueError):
         return None
-    if found is None:
+    if spec is None:
         return None
-    return found.origin or next(iter(found.submodule_search_locations or ()), None)
+    return spec.origin or next(iter(spec.submodule_search_locations or ()), None)
 
 
 def _version(module: str) -> str | None:
@@ -179,8 +179,8 @@ def _code(world: str, sources: Sources) -> dict[str, Any]:
     """What running the code of a world means on this machine."""
     parts = {}
     for source in code_sources(world):
-        known = sources.get(source, WorldSource(FILE))
-        parts[source] = [_origin(source)] if known.kind == MODULE else [known.path, known.sha256]
+        record = sources.get(source, WorldSource(FILE))
+        parts[source] = [_origin(source)] if record.kind == MODULE else [record.path, record.sha256]
     return {"world": world, "sources": parts}
 
 
@@ -194,18 +194,18 @@ def current_files(sources: Sources, *, anywhere: bool) -> tuple[dict[str, WorldS
     """
     changed: dict[str, WorldSource] = {}
     copies: dict[str, bytes] = {}
-    for source, known in sources.items():
-        if known.kind not in (FILE, POMDP):
+    for source, record in sources.items():
+        if record.kind not in (FILE, POMDP):
             continue
-        path = known.path
+        path = record.path
         if path is None or (anywhere and not os.path.isfile(path)):
             path = os.path.abspath(source)
         if not os.path.isfile(path):
             continue  # its copy is used, or the message says that it is missing
-        digest = _pomdp_digest(path) if known.kind == POMDP else _digest(path)
-        if digest != known.sha256:
+        digest = _pomdp_digest(path) if record.kind == POMDP else _digest(path)
+        if digest != record.sha256:
             copy = _copied(path, digest, Path(path).read_bytes(), copies)
-            changed[source] = known._replace(path=path, sha256=digest, copy=copy)
+            changed[source] = record._replace(path=path, sha256=digest, copy=copy)
     return changed, copies
 
 
@@ -233,24 +233,24 @@ def make_ready(
     """
     for world in dict.fromkeys(worlds):
         base, _ = split_options(world)
-        known = sources.get(base)
-        if source_of(world) is None and not (known is not None and known.kind == OBJECT):
+        record = sources.get(base)
+        if source_of(world) is None and not (record is not None and record.kind == OBJECT):
             continue  # a world of this package, or of nobody, as making it says
-        if known is None or known.kind != OBJECT:
+        if record is None or record.kind != OBJECT:
             _make_code_ready(folder, world, sources, trust, say, began)
         elif not is_registered(base):
-            if known.recipe is None:
+            if record.recipe is None:
                 raise RunError(
                     f"{folder}: {base} was made in Python, and cannot be made again from its name; make it, call "
                     f"asymrl.register({base!r}, lambda time_limit: WORLD.with_time_limit(time_limit)), and load the "
                     "runs again. A world that is trained by name, FILE.py:CLASS, needs none of that"
                 )
-            _make_code_ready(folder, known.recipe, sources, trust, say, began)
-            recipe = known.recipe
-            register(base, lambda time_limit=None, recipe=recipe: _made_again(recipe, time_limit))
+            _make_code_ready(folder, record.recipe, sources, trust, say, began)
+            recipe = record.recipe
+            register(base, lambda time_limit=None, recipe=recipe: _remake(recipe, time_limit))
 
 
-def _made_again(recipe: str, time_limit: int | None) -> Any:
+def _remake(recipe: str, time_limit: int | None) -> Any:
     limit: dict[str, Any] = {} if time_limit is None else {"time_limit": time_limit}
     return make(recipe, trust=False, **limit)
 
@@ -261,9 +261,9 @@ def _make_code_ready(
     files = [*code_sources(world), *([path] if (path := pomdp_path(world)) is not None else [])]
     notes: list[str] = []
     for source in files:
-        known = sources.get(source)
-        if known is not None and known.sha256 is not None and known.kind in (FILE, POMDP):
-            locate(source, _found(folder, source, known, notes.append))
+        record = sources.get(source)
+        if record is not None and record.sha256 is not None and record.kind in (FILE, POMDP):
+            locate(source, _location(folder, source, record, notes.append))
     if runs_code(world) and not is_allowed(world):
         if not trust and not is_remembered(_code(world, began or sources)):
             raise RunError(
@@ -293,27 +293,27 @@ def _described(world: str) -> str:
     return " and ".join(parts) or "an installed environment with these arguments"
 
 
-def _found(folder: Path, source: str, known: WorldSource, say: Callable[[str], None]) -> Location:
+def _location(folder: Path, source: str, record: WorldSource, say: Callable[[str], None]) -> Location:
     """Where a file is that has the recorded contents: where it was, in the store, or where its name leads now."""
-    assert known.path is not None or known.kind == POMDP
-    digest_of = _pomdp_digest if known.kind == POMDP else _digest
-    copy = None if known.copy is None else folder / known.copy
+    assert record.path is not None or record.kind == POMDP
+    digest_of = _pomdp_digest if record.kind == POMDP else _digest
+    copy = None if record.copy is None else folder / record.copy
     if copy is not None:
         inside = copy.relative_to(folder)
         check_no_way_out(folder, [folder / part for part in (*reversed(inside.parents[:-1]), inside)])
-    is_copy_sound = copy is not None and copy.is_file() and digest_of(str(copy)) == known.sha256
-    path, kept = known.path or os.path.abspath(source), str(copy.absolute()) if copy and is_copy_sound else None
-    if os.path.isfile(path) and digest_of(path) == known.sha256:
-        return Location(path, known.sha256, kept)
+    is_copy_sound = copy is not None and copy.is_file() and digest_of(str(copy)) == record.sha256
+    path, sound_copy = record.path or os.path.abspath(source), str(copy.absolute()) if copy and is_copy_sound else None
+    if os.path.isfile(path) and digest_of(path) == record.sha256:
+        return Location(path, record.sha256, sound_copy)
     here = os.path.abspath(source)
-    if here != path and os.path.isfile(here) and digest_of(here) == known.sha256:
-        return Location(here, known.sha256, kept)
+    if here != path and os.path.isfile(here) and digest_of(here) == record.sha256:
+        return Location(here, record.sha256, sound_copy)
     what = "has changed since the runs began" if os.path.isfile(path) else f"is no longer at {path}"
-    if kept is None:
+    if sound_copy is None:
         damaged = f"; its copy {copy} is damaged" if copy is not None and copy.exists() else ""
         raise RunError(f"{folder}: {source} {what}{damaged}; bring back the file as it was then")
     say(f"{folder}: {source} {what}; using the copy {copy}")
-    return Location(path, known.sha256, kept)
+    return Location(path, record.sha256, sound_copy)
 
 
 def _digest(path: str) -> str:

@@ -66,9 +66,9 @@ def _missing(study: Study, places: Iterable[PlannedRun], choices: Choices) -> li
     there, notes = Counter(each.setup.name for each in places), []
     for setup in study.setups:
         arms = study.arms_in(setup)
-        wanted = study.seeds * len(arms)
+        total = study.seeds * len(arms)
         open_arms = sum(study.choice(setup, arm, choices) is None for arm in arms)
-        if there[setup.name] < wanted:
+        if there[setup.name] < total:
             why = f"; the search is not over for {plural('arm', open_arms)}" if open_arms else ""
-            notes.append(f"{setup.name}: {there[setup.name]} of {plural('run', wanted)} are over{why}")
+            notes.append(f"{setup.name}: {there[setup.name]} of {plural('run', total)} are over{why}")
     return notes

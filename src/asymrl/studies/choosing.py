@@ -62,11 +62,11 @@ def search_table(study: Study, store: Store) -> pl.DataFrame:
     scores, choices, rows = _search_means(study, store), choose(study, store), []
     for setup in study.searched_setups():
         for arm in study.arms_in(setup):
-            chosen = choices.get((setup.name, arm.label))
+            choice = choices.get((setup.name, arm.label))
             for i, values in enumerate(study.candidates(setup, arm)):
                 if (mean := scores.get((setup.name, arm.label, i))) is not None:
                     place = {"setup": setup.name, "arm": arm.label, **values}
-                    rows.append({**place, "mean": mean, "chosen": "*" if values == chosen else ""})
+                    rows.append({**place, "mean": mean, "chosen": "*" if values == choice else ""})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

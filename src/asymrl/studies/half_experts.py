@@ -117,12 +117,12 @@ def surveying_agent(env: RockSample, before: float, after: float) -> BeliefPolic
     good = (bits[:, None] >> np.arange(k)) & 1
     places, x, y = np.array(terrain.rocks), *np.divmod(np.arange(terrain.cells), terrain.n)
 
-    def towards(rover: int, wanted: np.ndarray) -> int:
+    def towards(rover: int, targets: np.ndarray) -> int:
         """The move to the nearest wanted rock, or to the exit."""
-        if not wanted.any():
+        if not targets.any():
             return rocks.EAST
         far = np.abs(places - (x[rover], y[rover])).sum(1)
-        to_x, to_y = places[np.flatnonzero(wanted)[np.argmin(far[wanted])]]
+        to_x, to_y = places[np.flatnonzero(targets)[np.argmin(far[targets])]]
         if to_x != x[rover]:
             return rocks.EAST if to_x > x[rover] else rocks.WEST
         return rocks.NORTH if to_y > y[rover] else rocks.SOUTH

@@ -104,10 +104,10 @@ def readable_value(analysis: Analysis, sees: str) -> float:
     graph, values = analysis.graph, analysis.values
     inputs = split_names(sees)
     # The state tells the position already.
-    told = sees if {"state", "position"} & set(inputs) else "+".join(["position", *inputs])
-    reading = read(graph, told, False, analysis.world)
+    signal = sees if {"state", "position"} & set(inputs) else "+".join(["position", *inputs])
+    reading = read(graph, signal, False, analysis.world)
     V, weight = values.V_h[graph.node], np.where(graph.acting, graph.mass, 0.0)
     table = reading.mean(V)
-    left = weight @ (reading.share @ table**2 - 2 * (reading.share @ table) * V + V**2)
+    residual = weight @ (reading.share @ table**2 - 2 * (reading.share @ table) * V + V**2)
     spread = weight @ (V - weight @ V / weight.sum()) ** 2
-    return float(1 - left / spread)
+    return float(1 - residual / spread)

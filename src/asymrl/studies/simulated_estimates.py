@@ -64,7 +64,7 @@ def simulate(analysis: Analysis, episodes: int, seed: int = 0) -> SimulatedEpiso
     ends = np.cumsum(np.bincount(graph.source, minlength=graph.pairs))
     # The edges of a pair have probabilities that sum to 1, so that one sorted array serves all pairs.
     upto = np.cumsum(graph.probability[order])
-    before = np.concatenate([[0.0], upto])[np.concatenate([[0], ends[:-1]])]
+    offsets = np.concatenate([[0.0], upto])[np.concatenate([[0], ends[:-1]])]
     pair = rng.choice(graph.pairs, episodes, p=graph.start)
     belief = np.tile(first_belief(pomdp), (episodes, 1))
     edges, V_h = np.full((graph.layers, episodes), -1), np.zeros((graph.layers, episodes))
@@ -74,7 +74,7 @@ def simulate(analysis: Analysis, episodes: int, seed: int = 0) -> SimulatedEpiso
             break
         V_h[t, here] = _mean_values(values, graph, pair[here], belief[here])
         source = pair[here]
-        place = np.searchsorted(upto, before[source] + rng.random(here.size) * (1 - 1e-12), side="right")
+        place = np.searchsorted(upto, offsets[source] + rng.random(here.size) * (1 - 1e-12), side="right")
         edge = order[np.minimum(place, ends[source] - 1)]
         edges[t, here] = edge
         pair[here] = graph.target[edge]

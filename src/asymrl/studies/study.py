@@ -149,18 +149,18 @@ class Study:
         """The settings of the runs of an arm. `steps`: how many, if neither the arm's nor the setup's."""
         methods = [each.method for each in self.arms_in(setup)]
         common = {"steps": setup.steps, "log_points": self.log_points, "precision": self.precision}
-        given = {**common, **own_values(arm.method, methods, setup.settings), **chosen, **arm.settings}
+        overrides = {**common, **own_values(arm.method, methods, setup.settings), **chosen, **arm.settings}
         if steps is not None:
-            given["steps"] = steps
-        return new_settings(**resolve(setup.world, arm.method, given, tuned=tuned(setup.world, arm.method)))
+            overrides["steps"] = steps
+        return new_settings(**resolve(setup.world, arm.method, overrides, tuned=tuned(setup.world, arm.method)))
 
     def candidates(self, setup: Setup, arm: Arm) -> list[dict[str, Any]]:
         """What the search tries for an arm: one empty combination if there is nothing to search."""
         if self.search is None:
             return [{}]
         axes = self.search.axes(setup) if callable(self.search.axes) else self.search.axes
-        known = names_of(settings_type(arm.method))
-        own = {name: values for name, values in axes.items() if name in known and name not in arm.settings}
+        setting_names = names_of(settings_type(arm.method))
+        own = {name: values for name, values in axes.items() if name in setting_names and name not in arm.settings}
         return [dict(zip(own, values, strict=True)) for values in itertools.product(*own.values())]
 
     def search_runs(self) -> list[PlannedRun]:
@@ -172,9 +172,9 @@ class Study:
         for setup in self.searched_setups():
             for arm in self.arms_in(setup):
                 candidates = self.candidates(setup, arm)
-                for chosen in candidates if len(candidates) > 1 else []:
-                    settings = self.settings(setup, arm, chosen, self.search.steps)
-                    planned += [PlannedRun(Run(settings, seed), setup, arm, chosen) for seed in seeds]
+                for candidate in candidates if len(candidates) > 1 else []:
+                    settings = self.settings(setup, arm, candidate, self.search.steps)
+                    planned += [PlannedRun(Run(settings, seed), setup, arm, candidate) for seed in seeds]
         return planned
 
     def searched_setups(self) -> tuple[Setup, ...]:
@@ -188,10 +188,10 @@ class Study:
         planned = []
         for setup in self.setups:
             for arm in self.arms_in(setup):
-                chosen = self.choice(setup, arm, choices or {})
-                if chosen is not None:
-                    settings = self.settings(setup, arm, chosen)
-                    planned += [PlannedRun(Run(settings, seed), setup, arm, chosen) for seed in range(self.seeds)]
+                choice = self.choice(setup, arm, choices or {})
+                if choice is not None:
+                    settings = self.settings(setup, arm, choice)
+                    planned += [PlannedRun(Run(settings, seed), setup, arm, choice) for seed in range(self.seeds)]
         return planned
 
     def size(self) -> int:

@@ -39,8 +39,8 @@ class Backups:
         goes_on = ~pomdp.done
         self._outcomes = []
         for a in range(pomdp.actions):
-            chosen = goes_on & (action == a)
-            parts = state[chosen], pomdp.observation[chosen], pomdp.next_state[chosen], pomdp.probability[chosen]
+            mask = goes_on & (action == a)
+            parts = state[mask], pomdp.observation[mask], pomdp.next_state[mask], pomdp.probability[mask]
             self._outcomes.append(parts)
 
     @property
@@ -102,8 +102,8 @@ class BeliefLayer:
 
     def visit(self, belief: Float64[np.ndarray, "S"]) -> int:
         """The number of a belief; a new one gets its successors."""
-        if (known := self.find(belief)) is not None:
-            return known
+        if (number := self.find(belief)) is not None:
+            return number
         node = self._number[_key(belief)] = len(self)
         row = sparse.csr_array(belief[None])
         after = self.backups.model.successors(row)
@@ -171,8 +171,8 @@ class BeliefLayer:
         # An action that is worse than the best plan needs no upper bound.
         matters = self._over(edges) >= self._edges.rows["lower"][edges, None]
         least = np.where(matters, self.notable / 4, np.inf)
-        known = self._point.rows[edges], self._share.rows[edges]
-        best = tooth.best(self._successors.rows[edges], tooth.changed(since), *known, least)
+        incumbent = self._point.rows[edges], self._share.rows[edges]
+        best = tooth.best(self._successors.rows[edges], tooth.changed(since), *incumbent, least)
         self._point.rows[edges], self._share.rows[edges] = best
 
     def _compare_plans(self, nodes: Int[np.ndarray, "k"]) -> None:
@@ -259,14 +259,14 @@ class BeliefLayer:
             if deadline.is_over:
                 return
             self._compare_plans(np.arange(start, min(start + BLOCK, len(self))))
-        points, known = self.sawtooth.points, len(self.vectors)
+        points, vector_count = self.sawtooth.points, len(self.vectors)
         values = self._q_of_all(self._edges.rows["lower"]).max(1)
         rise = values - self.vectors.at(points)
         for node in np.argsort(-rise)[: np.count_nonzero(rise > self.notable)]:
             if deadline.is_over:
                 return
             # A plan that was added for another belief may do as well here.
-            if self.vectors.best(points[node : node + 1], since=known)[1][0] < values[node] - self.notable / 2:
+            if self.vectors.best(points[node : node + 1], since=vector_count)[1][0] < values[node] - self.notable / 2:
                 self._add_plan(node)
         if self.below is self:
             # A plan that is the best one nowhere is hardly ever missed.
@@ -308,13 +308,13 @@ class BeliefLayer:
         """
         states, points, planes = np.eye(quick.shape[2]), self.sawtooth.points, quick[0]
         nodes = np.array([-1 if (node := self.find(state)) is None else node for state in states])
-        known, actions = np.flatnonzero(nodes >= 0), np.arange(quick.shape[1])
+        corners, actions = np.flatnonzero(nodes >= 0), np.arange(quick.shape[1])
         values, begun = points @ planes.T, deadline.left
         for step, bound in enumerate(quick[1:], start=1):
             drops = np.minimum(values - points @ planes.T, 0.0)
             over = self._successors.rows @ planes.T + self._share.rows * drops[self._point.rows, actions]
             values, planes = self._q_of_all(over.max(1)), bound.copy()
-            planes[:, known] = np.minimum(planes[:, known], values[nodes[known]].T)
+            planes[:, corners] = np.minimum(planes[:, corners], values[nodes[corners]].T)
             values = np.minimum(values, points @ planes.T)
             if (begun - deadline.left) * (len(quick) - 1) > begun * step:
                 return None

@@ -52,12 +52,12 @@ class PointBased:
 
     def action(self, beliefs: Float64[np.ndarray, "N S"], time: Int[np.ndarray, "N"]) -> Float64[np.ndarray, "N A"]:
         """The actions of the plans in beliefs at times, as probabilities; their return is at least the lower bound."""
-        chosen = np.zeros(len(beliefs), int)
+        actions = np.zeros(len(beliefs), int)
         for t in np.unique(time):
             here = np.flatnonzero(time == t)
             plans = self.layers[max(len(self.layers) - 1 - int(t), 0)].vectors
-            chosen[here] = plans.action[plans.best(beliefs[here])[0]]
-        return np.eye(self.pomdp.actions)[chosen]
+            actions[here] = plans.action[plans.best(beliefs[here])[0]]
+        return np.eye(self.pomdp.actions)[actions]
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # its many small products wait for each other's threads

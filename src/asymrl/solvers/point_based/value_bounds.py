@@ -107,8 +107,8 @@ class Vectors:
 
     def keep(self, numbers: Int[np.ndarray, "m"]) -> None:
         """Forgets all other plans."""
-        kept = np.isin(self._numbers.rows, numbers) & ~self._dominated.rows
-        self._numbers, self._compared = Growing(self._numbers.rows[kept]), Growing(self._compared.rows[kept])
+        mask = np.isin(self._numbers.rows, numbers) & ~self._dominated.rows
+        self._numbers, self._compared = Growing(self._numbers.rows[mask]), Growing(self._compared.rows[mask])
         self._dominated = Growing(np.zeros(self._numbers.size, bool))
 
 

@@ -137,10 +137,10 @@ class Checkpoints:
         """
         for _, path in manifests(self.folder)[:1]:
             with contextlib.suppress(DamagedError):
-                made = run_lists.from_json(read_manifest(path), str(path))
-                if {run.key for run in made} & {run.key for run in wanted}:
+                saved_runs = run_lists.from_json(read_manifest(path), str(path))
+                if {run.key for run in saved_runs} & {run.key for run in wanted}:
                     return
-                _refuse_other_runs(path, made, wanted)
+                _refuse_other_runs(path, saved_runs, wanted)
 
     def remove_superseded(self, finished: Collection[Any] = ()) -> None:
         """Removes checkpoints that nobody needs: the keys of all their runs are in newer ones, or are `finished`.
@@ -276,9 +276,9 @@ def _check_length(path: Path, then: Run, now: Run) -> None:
         )
 
 
-def _refuse_other_runs(path: Path, made: Sequence[Run], wanted: Sequence[Run]) -> NoReturn:
-    by_seed = {run.seed: run for run in wanted}
-    for then in made:
+def _refuse_other_runs(path: Path, saved_runs: Sequence[Run], current_runs: Sequence[Run]) -> NoReturn:
+    by_seed = {run.seed: run for run in current_runs}
+    for then in saved_runs:
         if (now := by_seed.get(then.seed)) is None:
             continue
         for name in SETTINGS:
@@ -288,7 +288,7 @@ def _refuse_other_runs(path: Path, made: Sequence[Run], wanted: Sequence[Run]) -
                     f"{path}: made with {name} = {old!r}, but settings.json says {new!r} for seed {then.seed}; put it "
                     "back, or start a new run"
                 )
-    raise RunError(f"{path}: a checkpoint of seeds {[run.seed for run in made]}, not of {sorted(by_seed)}")
+    raise RunError(f"{path}: a checkpoint of seeds {[run.seed for run in saved_runs]}, not of {sorted(by_seed)}")
 
 
 def digest_of(manifest: Mapping[str, Any]) -> str:

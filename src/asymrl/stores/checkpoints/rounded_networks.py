@@ -87,9 +87,9 @@ def decode(
     return ((whole - (2 ** (bits - 1) - 1)) * scale.astype(np.float32)[..., None, :]).astype(np.float32)
 
 
-def _scale(wanted: np.ndarray) -> np.ndarray:
+def _scale(scale: np.ndarray) -> np.ndarray:
     """Scales that half precision can express; not zero."""
-    return np.maximum(wanted.astype(np.float16), np.finfo(np.float16).tiny).astype(np.float32)
+    return np.maximum(scale.astype(np.float16), np.finfo(np.float16).tiny).astype(np.float32)
 
 
 def _codes(array: np.ndarray, scale: np.ndarray, largest: int) -> np.ndarray:

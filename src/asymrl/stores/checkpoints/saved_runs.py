@@ -50,8 +50,8 @@ class SavedRuns(NamedTuple):
 
     def only(self, rows: Sequence[int]) -> SavedRuns:
         """The same for some of the runs, which do not depend on the others."""
-        chosen = slice(rows[0], rows[0] + 1) if len(rows) == 1 else list(rows)  # a view, where that is possible
-        arrays = {name: array[chosen] for name, array in self.arrays.items()}
+        selection = slice(rows[0], rows[0] + 1) if len(rows) == 1 else list(rows)  # a view, where that is possible
+        arrays = {name: array[selection] for name, array in self.arrays.items()}
         runs = tuple(self.runs[row] for row in rows)
         return SavedRuns(runs, arrays, self.key_kind, tuple(self.seconds[row] for row in rows))
 

@@ -32,8 +32,8 @@ def key_kind(states: RunState) -> str:
 
 def without_training_state(saved: SavedRuns) -> SavedRuns:
     """Saved runs without what only further training needs: optimisers, target networks, replays."""
-    kept = {name: saved.arrays[name] for name in sorted(saved.arrays) if not _is_for_training(name)}
-    return saved._replace(arrays=kept)
+    networks = {name: saved.arrays[name] for name in sorted(saved.arrays) if not _is_for_training(name)}
+    return saved._replace(arrays=networks)
 
 
 def from_saved(program: Program, saved: SavedRuns, *, to_train: bool = True) -> RunState:
@@ -51,14 +51,14 @@ def from_saved(program: Program, saved: SavedRuns, *, to_train: bool = True) -> 
         ValueError: naming the first array that is missing, superfluous or of another shape or type.
     """
     shapes, static = eqx.partition(program.template(), lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
-    found = _fitting_arrays(program, saved, to_train=to_train)
+    arrays = _fitting_arrays(program, saved, to_train=to_train)
     leaves = [
         leaf
         if isinstance(leaf, jax.ShapeDtypeStruct)
         else jax.random.wrap_key_data(jax.numpy.asarray(leaf))
         if name == KEY
         else jax.numpy.asarray(leaf)
-        for name, leaf in found.items()
+        for name, leaf in arrays.items()
     ]
     return eqx.combine(jax.tree.unflatten(jax.tree.structure(shapes), leaves), static)
 
@@ -77,21 +77,21 @@ def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> di
     shapes = eqx.filter(program.template(), lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
     expected = {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(shapes)}
     arrays = saved.states()
-    left_out = {name for name in expected if _is_for_training(name)}
-    if left_out and not left_out & set(arrays):
+    training_names = {name for name in expected if _is_for_training(name)}
+    if training_names and not training_names & set(arrays):
         if to_train:
             raise ValueError("only its networks were kept, not the state of its optimisers, so it cannot be trained on")
-        arrays = {**restored(arrays), **{name: expected[name] for name in left_out}}
+        arrays = {**restored(arrays), **{name: expected[name] for name in training_names}}
     if odd := sorted(set(expected) ^ set(arrays)):
         raise ValueError(f"array {odd[0]} is {'missing' if odd[0] in expected else 'not one of these networks'}")
     arrays = _with_room(arrays, expected["curve"].shape[0])
     for name, leaf in expected.items():
-        found, shape = arrays[name], (len(saved.runs), *leaf.shape)
+        array, shape = arrays[name], (len(saved.runs), *leaf.shape)
         if name == KEY:
-            _check_keys(found, len(saved.runs), saved.key_kind)
-        elif found is not leaf and (found.shape != shape or found.dtype != leaf.dtype):
+            _check_keys(array, len(saved.runs), saved.key_kind)
+        elif array is not leaf and (array.shape != shape or array.dtype != leaf.dtype):
             raise ValueError(
-                f"array {name} is {found.dtype}{list(found.shape)}, expected {leaf.dtype}{list(shape)}; it was "
+                f"array {name} is {array.dtype}{list(array.shape)}, expected {leaf.dtype}{list(shape)}; it was "
                 "changed, or the runs were trained with another version of asymrl or of their environment: "
                 "open them with that"
             )
@@ -99,8 +99,8 @@ def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> di
 
 
 def _check_keys(data: np.ndarray, count: int, kind: str) -> None:
-    wanted = str(jax.random.key_impl(jax.random.key(0)))
-    if kind != wanted:
+    expected = str(jax.random.key_impl(jax.random.key(0)))
+    if kind != expected:
         raise ValueError(f"its random numbers are of the kind {kind}; set JAX_DEFAULT_PRNG_IMPL={kind} to go on")
     shape = (count, *jax.random.key_data(jax.random.key(0)).shape)
     if data.shape != shape or data.dtype != np.uint32:

@@ -148,11 +148,11 @@ def actor_gradient(
     used = jnp.clip(advantages, -change.advantage_limit, change.advantage_limit)
     used = jnp.where(change.normalise, advantages / (root + 1e-8), used)
     length = data.actions.shape[0]
-    before = data.before[:length]
+    previous_actions = data.before[:length]
     observations = jax.tree.map(lambda leaf: leaf[:length], data.observations)
 
     def loss(actor: Actor) -> tuple[Array, Array]:
-        features = actor.history.replay(before, observations, data.features, data.longest())
+        features = actor.history.replay(previous_actions, observations, data.features, data.longest())
         parameters, pi = actor.policy(features), actor.distribution
         log_chosen = pi.log_probability(parameters, data.actions)
         negentropy = negentropy_loss(pi.negentropy(parameters), data.valid)

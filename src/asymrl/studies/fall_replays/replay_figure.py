@@ -40,8 +40,8 @@ def replay_figure(falls: pl.DataFrame, shares: pl.DataFrame) -> Figure:
 
 def relative_to_before(falls: pl.DataFrame, column: str) -> tuple[np.ndarray, np.ndarray]:
     """Updates after the start of a fall, and the median over falls of a quantity there over its median before."""
-    before = falls.filter(pl.col("after").is_between(-100, -1)).group_by("fall").agg(pl.col(column).median())
-    ratios = falls.join(before, on="fall", suffix="_before")
+    baseline = falls.filter(pl.col("after").is_between(-100, -1)).group_by("fall").agg(pl.col(column).median())
+    ratios = falls.join(baseline, on="fall", suffix="_before")
     ratios = ratios.select("after", ratio=pl.col(column) / pl.col(f"{column}_before"))
     medians = ratios.group_by("after").agg(pl.col("ratio").median()).sort("after")
     return medians["after"].to_numpy(), medians["ratio"].to_numpy()

@@ -63,11 +63,11 @@ def fall_table(falls: pl.DataFrame, hunts: pl.DataFrame) -> pl.DataFrame:
     """
     rows = []
     for (name,), record in falls.sort("after").group_by("fall", maintain_order=True):
-        before, first = record.filter(pl.col("after").is_between(-100, -1)), record.filter(after=0)
+        baseline, first = record.filter(pl.col("after").is_between(-100, -1)), record.filter(after=0)
         kicked = record.filter(pl.col("after").is_between(0, 2))
         later = record.filter(pl.col("after") > 0, pl.col("lowest_return") < 1)
         kicks = {
-            f"{who}_kick": float(kicked[f"{who}_step_norm"].max() / before[f"{who}_step_norm"].median())  # pyright: ignore
+            f"{who}_kick": float(kicked[f"{who}_step_norm"].max() / baseline[f"{who}_step_norm"].median())  # pyright: ignore
             for who in ("critic", "actor")
         }
         base, key = str(name).rsplit("-", 1)
@@ -108,8 +108,8 @@ def share_table(replays: pl.DataFrame) -> pl.DataFrame:
 
 def share_interval(fell: int, replays: int) -> Interval:
     """A share with its Wilson interval."""
-    found = binomtest(fell, replays)
-    low, high = found.proportion_ci(method="wilson")
+    test = binomtest(fell, replays)
+    low, high = test.proportion_ci(method="wilson")
     return Interval(fell / replays, float(low), float(high))
 
 
