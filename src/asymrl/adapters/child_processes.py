@@ -15,11 +15,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)  # what a terminal or a queue sends to
 def start_child(process: Any) -> None:
     """Starts a process of `multiprocessing`, whose target must call `become_child` first."""
     # Until then it could only die of Ctrl-C with a traceback. What is blocked here is blocked in new processes too.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         process.start()
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
 
 
 def become_child() -> None:

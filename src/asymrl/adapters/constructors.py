@@ -20,20 +20,20 @@ def parameters_of(build: Callable[..., Any]) -> tuple[dict[str, inspect.Paramete
 
     A class that passes on `**kwargs` has those of the classes above it as well.
     """
-    known: dict[str, inspect.Parameter] = {}
+    parameters: dict[str, inspect.Parameter] = {}
     takes_any = False
     for each in _layers(build):
         try:
             signature = inspect.signature(each)
         except (TypeError, ValueError):
-            return known, True
+            return parameters, True
         own = [parameter for parameter in signature.parameters.values() if parameter.name != "self"]
         named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        known = {parameter.name: parameter for parameter in own if parameter.kind in named} | known
+        parameters = {parameter.name: parameter for parameter in own if parameter.kind in named} | parameters
         takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in own)
         if not takes_any:
             break
-    return known, takes_any
+    return parameters, takes_any
 
 
 def _layers(build: Callable[..., Any]) -> list[Callable[..., Any]]:
@@ -56,18 +56,18 @@ def checked_arguments(
     Raises:
         ValueError: if there is no such argument, its type is wrong, or one is missing.
     """
-    known, takes_any = parameters_of(build)
+    parameters, takes_any = parameters_of(build)
     hints = _hints(build)
     checked = {}
     for name, value in arguments.items():
-        if name not in known and not takes_any:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        if name not in parameters and not takes_any:
+            close = difflib.get_close_matches(name, parameters, n=1, cutoff=0.5)
             hint = f"did you mean {close[0]!r}? " if close else ""
-            there = f"it has {', '.join(known)}" if known else "it has none"
+            there = f"it has {', '.join(parameters)}" if parameters else "it has none"
             raise ValueError(f"{title}: its constructor has no argument {name!r}; {hint}{there}")
-        checked[name] = _checked(title, name, value, hints.get(name), known.get(name))
+        checked[name] = _checked(title, name, value, hints.get(name), parameters.get(name))
     empty = inspect.Parameter.empty
-    missing = [n for n, p in known.items() if p.default is empty and n not in checked and n not in (given or {})]
+    missing = [n for n, p in parameters.items() if p.default is empty and n not in checked and n not in (given or {})]
     if missing:
         needed = ",".join(f"{name}=VALUE" for name in missing)
         how = f"write {_name_so_far(title, arguments)}{needed}, or use --env-args (env_kwargs in Python)"

@@ -100,9 +100,9 @@ class GymnaxWorld(WrappedWorld):
 
     def _observation_of(self, state: Any) -> Any:
         """The observation of a state."""
-        wanted = inspect.signature(self.env.get_obs).parameters
-        given = {"params": self.params, "key": jax.random.key(0)}
-        return self.env.get_obs(state, **{name: value for name, value in given.items() if name in wanted})
+        parameters = inspect.signature(self.env.get_obs).parameters
+        arguments = {"params": self.params, "key": jax.random.key(0)}
+        return self.env.get_obs(state, **{name: value for name, value in arguments.items() if name in parameters})
 
     def _encode(self, observation: Any) -> Any:
         def shaped(space: Space, value: Any) -> Any:
@@ -193,17 +193,17 @@ def _with_arguments(title: str, env: Any, params: Any, arguments: Mapping[str, A
     build, fields = type(env), {each.name: getattr(params, each.name) for each in dataclasses.fields(params)}
     of_constructor, takes_any = parameters_of(build)
     if unknown := [argument for argument in arguments if argument not in {**of_constructor, **fields}]:
-        known = sorted({*of_constructor, *fields})
-        close = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.5)
+        names = sorted({*of_constructor, *fields})
+        close = difflib.get_close_matches(unknown[0], names, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
         if not takes_any or close:
-            raise ValueError(f"{title}: there is no argument {unknown[0]!r}; {hint}it has {', '.join(known)}")
-    chosen = {argument: value for argument, value in arguments.items() if argument in of_constructor}
+            raise ValueError(f"{title}: there is no argument {unknown[0]!r}; {hint}it has {', '.join(names)}")
+    constructor_arguments = {argument: value for argument, value in arguments.items() if argument in of_constructor}
     others = {argument: value for argument, value in arguments.items() if argument not in of_constructor}
     for argument, value in others.items():
         if not isinstance(value, bool | int | float):
             raise ValueError(f"{title}: the argument {argument} is {value!r}, expected a number")
-    if chosen:
-        env = build(**checked_arguments(title, build, chosen))
+    if constructor_arguments:
+        env = build(**checked_arguments(title, build, constructor_arguments))
         params = env.default_params
     return env, params.replace(**others) if others else params

@@ -106,9 +106,9 @@ def _build_from_file(name: str, options: NamedOptions) -> World:
     path, rest = match.groups()
     if rest:
         raise ValueError(f"world {name!r}: {rest!r} is not an option; write PATH:key=value,key=value")
-    chosen = {**options.bare, **options.arguments}
-    check_options(path, world_from_file, chosen, given=1)
-    return world_from_file(_readable(path), **chosen)
+    keywords = {**options.bare, **options.arguments}
+    check_options(path, world_from_file, keywords, given=1)
+    return world_from_file(_readable(path), **keywords)
 
 
 def _readable(path: str) -> str:
@@ -142,8 +142,8 @@ def _build_gymnax(name: str, options: NamedOptions) -> World:
 
 def split_arguments(options: NamedOptions, ours: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The options of asymrl, and the arguments of the constructor."""
-    chosen = {name: value for name, value in options.bare.items() if name in ours}
-    return chosen, {name: value for name, value in options.bare.items() if name not in ours} | options.arguments
+    own = {name: value for name, value in options.bare.items() if name in ours}
+    return own, {name: value for name, value in options.bare.items() if name not in ours} | options.arguments
 
 
 def _is_user_class(name: str) -> bool:
@@ -159,31 +159,31 @@ def _build_user_class(name: str, options: NamedOptions) -> World:
 
     base, _ = split_options(name)
     module, _, attribute = base.rpartition(":")
-    made = load_attribute(f"world {base!r}", module, attribute)
-    is_world_class = isinstance(made, type) and issubclass(made, World)
+    target = load_attribute(f"world {base!r}", module, attribute)
+    is_world_class = isinstance(target, type) and issubclass(target, World)
     # A class of worlds says itself what its time limit and discount are.
     ours, arguments = split_arguments(options, frozenset({"time_limit"}) if is_world_class else GYMNASIUM_OPTIONS)
-    if isinstance(made, World):
+    if isinstance(target, World):
         if unknown := sorted({*ours, *arguments} - {"time_limit"}):
             raise ValueError(f"world {base!r} is already built; it cannot take the options {', '.join(unknown)}")
-    elif not callable(made):
-        raise ValueError(f"world {base!r} is a {type(made).__name__}; expected a World or a callable that makes one")
+    elif not callable(target):
+        raise ValueError(f"world {base!r} is a {type(target).__name__}; expected a World or a callable that makes one")
     else:
         if not is_world_class:
-            check_written(base, made, options, GYMNASIUM_OPTIONS)
-        arguments = checked_arguments(base, made, arguments)
-        if isinstance(made, type) and issubclass(made, gymnasium.Env):
-            return _wrap_gymnasium(name, made, ours, arguments)
-        make = made
-        made = _called(base, make, arguments)
-        if isinstance(made, gymnasium.Env):
-            made.close()
+            check_written(base, target, options, GYMNASIUM_OPTIONS)
+        arguments = checked_arguments(base, target, arguments)
+        if isinstance(target, type) and issubclass(target, gymnasium.Env):
+            return _wrap_gymnasium(name, target, ours, arguments)
+        make = target
+        target = _called(base, make, arguments)
+        if isinstance(target, gymnasium.Env):
+            target.close()
             return _wrap_gymnasium(name, make, ours, arguments)
-    if not isinstance(made, World):
-        raise ValueError(f"world {base!r} makes a {type(made).__name__}; expected a World or a Gymnasium environment")
+    if not isinstance(target, World):
+        raise ValueError(f"world {base!r} makes a {type(target).__name__}; expected a World or a Gymnasium environment")
     if unknown := sorted(set(ours) - {"time_limit"}):
         raise ValueError(f"world {base!r} is compiled; it has no option {unknown[0]!r}")
-    return made.with_time_limit(ours["time_limit"]) if "time_limit" in ours else made
+    return target.with_time_limit(ours["time_limit"]) if "time_limit" in ours else target
 
 
 def _refuse_file(name: str, options: NamedOptions) -> World:
@@ -201,8 +201,8 @@ def check_written(base: str, build: Callable[..., Any], options: NamedOptions, o
     """Raises ValueError if an option in the name could be one of asymrl or an argument of the constructor."""
     from asymrl.adapters.constructors import parameters_of
 
-    known, _ = parameters_of(build)
-    for option in sorted(options.written & ours & set(known)):
+    parameters, _ = parameters_of(build)
+    for option in sorted(options.written & ours & set(parameters)):
         raise ValueError(
             f"world {base!r}: {option} is an option of asymrl and an argument of the constructor; write env.{option} "
             f"for the argument" + (f", or --{option.replace('_', '-')} for the run" if option in SETTINGS_TOO else "")

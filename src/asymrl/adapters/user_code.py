@@ -167,17 +167,17 @@ def _load_file(source: str) -> ModuleType:
     # Compiled from what was just read: a file of bytecode beside it, which may say something else, is not looked at.
     code = compile(data, path, "exec", dont_inherit=True)
     # Other processes find the classes of this file by the name of its module.
-    before, sys.modules[name] = sys.modules.get(name), module
+    old_module, sys.modules[name] = sys.modules.get(name), module
     _FILES[path] = _Loaded(digest, os.path.dirname(location.path), module)
     try:
         with user_path():
             exec(code, module.__dict__)  # the user has named this file, or trusts it
     except BaseException:
         del _FILES[path]
-        if before is None:
+        if old_module is None:
             del sys.modules[name]
         else:
-            sys.modules[name] = before
+            sys.modules[name] = old_module
         raise
     if path != location.path:
         import cloudpickle

@@ -58,8 +58,8 @@ class Option:
 def options_of(command: type, which: Iterable[Field[Any]] | None = None) -> list[Option]:
     """The options of a dataclass, or of some of its fields."""
     hints, texts = typing.get_type_hints(command, include_extras=True), _descriptions(command)
-    chosen = fields(command) if which is None else which
-    return [_option(each, hints[each.name], texts.get(each.name, "")) for each in chosen]
+    selection = fields(command) if which is None else which
+    return [_option(each, hints[each.name], texts.get(each.name, "")) for each in selection]
 
 
 def paragraphs(described: type) -> list[str]:
@@ -125,11 +125,11 @@ def _default(each: Field[Any]) -> str:
 
 def _descriptions(command: type) -> dict[str, str]:
     """The string below each field, of a class and its bases."""
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for base in reversed(command.__mro__[:-1]):
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(tree, ast.ClassDef)
         for node, below in zip(tree.body, tree.body[1:], strict=False):
             if isinstance(node, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(node.target, ast.Name):
-                found[node.target.id] = str(ast.literal_eval(below.value))
-    return found
+                descriptions[node.target.id] = str(ast.literal_eval(below.value))
+    return descriptions

@@ -74,11 +74,11 @@ class Running(Placement):
             return []
         from asymrl.engine.monitoring.trackers import TensorBoard, WeightsAndBiases
 
-        wanted = [kind for kind, on in ((TensorBoard, self.tensorboard), (WeightsAndBiases, self.wandb)) if on]
-        for kind in wanted:
+        kinds = [kind for kind, on in ((TensorBoard, self.tensorboard), (WeightsAndBiases, self.wandb)) if on]
+        for kind in kinds:
             with user_errors():
                 kind.package()
-        return [*wanted]
+        return [*kinds]
 
     def print_results(self, store: Store) -> None:
         """What the runs have reached, what to do next, and the page about them."""
@@ -181,10 +181,10 @@ def _say_what_is_complete(store: Store, only: Sequence[int] | None) -> None:
     """Says how many of the runs that are wanted need no training, if there are any."""
     from asymrl.stores.wording import plural, thousands
 
-    wanted = set(range(len(store)) if only is None else only)
-    left = len(wanted & set(store.unfinished()))
-    if left < len(wanted):
-        share = "" if not left else f"{thousands(len(wanted) - left)} of {plural('run', len(wanted))} "
+    numbers = set(range(len(store)) if only is None else only)
+    remaining = len(numbers & set(store.unfinished()))
+    if remaining < len(numbers):
+        share = "" if not remaining else f"{thousands(len(numbers) - remaining)} of {plural('run', len(numbers))} "
         print(f"{store.path}: {share}already complete")
 
 

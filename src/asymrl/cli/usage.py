@@ -154,13 +154,13 @@ def select_run(
 
     runs, asked = open_runs(folder, trust=trust), _settings_of(where)
     with user_errors(folder):
-        chosen, others = runs.best(asked, run_seed), len(choose_runs(runs.runs, asked, run_seed))
+        best, others = runs.best(asked, run_seed), len(choose_runs(runs.runs, asked, run_seed))
     if others > 1:
         print(
-            f"{folder}: {chosen.settings.method}, seed {chosen.seed}, has the best recent return of {others} runs, "
-            f"{chosen.recent_return_text}; choose others with --where NAME=VALUE and --run-seed K"
+            f"{folder}: {best.settings.method}, seed {best.seed}, has the best recent return of {others} runs, "
+            f"{best.recent_return_text}; choose others with --where NAME=VALUE and --run-seed K"
         )
-    return chosen
+    return best
 
 
 def _settings_of(where: Sequence[str]) -> dict[str, str]:

@@ -122,8 +122,8 @@ def _world(
 
 def _axis(rows: pl.DataFrame, stride: int) -> Axis:
     points = rows.group_by("slot").agg(pl.col("timestep").median()).sort("slot")
-    kept = points.gather(sorted({*range(stride - 1, len(points), stride), len(points) - 1}))
-    return Axis(rows["period"][0], kept["slot"].to_numpy(), np.round(kept["timestep"].to_numpy()))
+    sample = points.gather(sorted({*range(stride - 1, len(points), stride), len(points) - 1}))
+    return Axis(rows["period"][0], sample["slot"].to_numpy(), np.round(sample["timestep"].to_numpy()))
 
 
 def _band(runs: Sequence[pl.DataFrame], name: str, axis: Axis) -> tuple[list[float | None], list[float | None]]:
@@ -162,10 +162,10 @@ def _references(world: str) -> list[dict[str, Any]]:
     """
     from asymrl.solvers.references import known_returns  # its solvers take a while to load
 
-    known = known_returns(world)
-    if known is None:
+    reference = known_returns(world)
+    if reference is None:
         return []
-    returns = known.undiscounted
+    returns = reference.undiscounted
     labelled = [("random policy", returns["random"]), ("best known", returns["best"])]
     if (blind := returns.get("uninformed")) is not None:
         span = returns["best"].low - returns["random"].high

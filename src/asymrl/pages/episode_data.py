@@ -72,7 +72,7 @@ def episode_data(
     T = min(whole, MOST_STEPS)
     scenes = [playback.at(t) for t in range(T + 1)]
     ended, finite = whole == T and not playback.truncated, isinstance(world, FiniteWorld)
-    views = [pictures.view(world, seen) for _, seen in scenes[: T if ended and finite else T + 1]]
+    views = [pictures.view(world, observation) for _, observation in scenes[: T if ended and finite else T + 1]]
     data: dict[str, Any] = {
         "steps": T,
         "length": whole,

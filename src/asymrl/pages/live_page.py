@@ -54,12 +54,12 @@ class LivePage:
             files = tuple(map(_stamp, (self.folder / name for name in (SETTINGS_FILE, METRICS_FILE, RUNS_FILE))))
             begun = self._clock()
             if self._report is None or (files != self._seen and begun >= self._not_before):
-                self._report, self._seen = self._made(), files
+                self._report, self._seen = self._new_report(), files
                 took = self._clock() - begun
                 self._not_before = begun + took / SHARE
             return self._report
 
-    def _made(self) -> LiveReport:
+    def _new_report(self) -> LiveReport:
         title = self.folder.resolve().name
         try:
             _refuse_links(self.folder)
@@ -91,7 +91,7 @@ def _refuse_links(folder: Path) -> None:
 def _stamp(path: Path) -> tuple[int, int] | None:
     """What changes when a file is written anew."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size

@@ -42,35 +42,35 @@ def choose_agents(store: Store, most: int) -> list[PlayerAgent]:
     for number in returns:
         settings = store.runs[number].settings
         by_method.setdefault(settings.world, {}).setdefault(settings.method, []).append(number)
-    wanted: list[list[tuple[int, str]]] = []
+    rankings: list[list[tuple[int, str]]] = []
     for methods in by_method.values():
         ranked = [_ranked(store, numbers, returns) for numbers in methods.values()]
         ranked.sort(key=lambda numbers: -returns[numbers[0]])
         several = [numbers for numbers in ranked if len(numbers) > 1]
         best = [(numbers[0], BEST if len(numbers) > 1 else "") for numbers in ranked]
-        wanted.append([*best, *((numbers[-1], WORST) for numbers in several)])
-    turns = [each[i] for i in range(max(map(len, wanted), default=0)) for each in wanted if i < len(each)]
-    chosen = dict(turns[:most])
+        rankings.append([*best, *((numbers[-1], WORST) for numbers in several)])
+    turns = [each[i] for i in range(max(map(len, rankings), default=0)) for each in rankings if i < len(each)]
+    selection = dict(turns[:most])
     agents = []
-    for group in load_trained(store, sorted(chosen)):
+    for group in load_trained(store, sorted(selection)):
         for row, number in enumerate(group.numbers):
             run = group.one(row)
             alike = by_method[run.settings.world][run.settings.method]
             own = [
                 f"{name}={getattr(run.settings, name)}" for name in differing_by_choice(store.runs[n] for n in alike)
             ]
-            why = f"seed {run.seed}" + (f" ({chosen[number]})" if chosen[number] else "")
+            why = f"seed {run.seed}" + (f" ({selection[number]})" if selection[number] else "")
             agents.append(PlayerAgent(number, run, ", ".join([run.settings.method, *own, why])))
-    order = list(chosen)
+    order = list(selection)
     return sorted(agents, key=lambda agent: order.index(agent.number))
 
 
 def _recent_returns(store: Store) -> dict[int, float]:
     """The recent return of each run with networks."""
     results = store.results()
-    known = {n: result.recent_return for n, result in results.items() if np.isfinite(result.recent_return)}
-    if known:
-        return known
+    returns = {n: result.recent_return for n, result in results.items() if np.isfinite(result.recent_return)}
+    if returns:
+        return returns
     return {
         number: score
         for group in load_trained(store)
@@ -116,8 +116,8 @@ def play_starts(
         return played
     means = [float(np.mean([playback.rewards.sum() for playback in start.playbacks])) for start in played]
     order = sorted(range(len(played)), key=lambda i: means[i])
-    chosen = list(dict.fromkeys([order[-1], order[0], *range(len(played))]))[:count]
-    return [played[i] for i in sorted(chosen)]
+    selection = list(dict.fromkeys([order[-1], order[0], *range(len(played))]))[:count]
+    return [played[i] for i in sorted(selection)]
 
 
 def _played(run: TrainedRun, seed: int, greedy: bool) -> Playback:

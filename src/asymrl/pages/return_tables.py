@@ -85,9 +85,9 @@ def _reached(row: Mapping[str, Any], group: RunGroup) -> dict[str, float | None]
     """The IQM of a row and its bounds on the scale of `ReferenceScores.reached`; None where that does not apply."""
     from asymrl.solvers.references import known_returns  # its solvers take a while to load
 
-    known = known_returns(group.world) if comparable(group.runs) else None
+    reference = known_returns(group.world) if comparable(group.runs) else None
     ends = ("", "_low", "_high")
-    return {f"reached{end}": known and known.reached(float(row[f"iqm{end}"])) for end in ends}
+    return {f"reached{end}": reference and reference.reached(float(row[f"iqm{end}"])) for end in ends}
 
 
 def final_scores(group: RunGroup) -> Float[np.ndarray, "run 1"]:

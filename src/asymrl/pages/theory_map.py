@@ -97,10 +97,10 @@ def map_data(
     """
     graph, bias = analysis.graph, analysis.value_bias("td0")
     V_s, values = analysis.critics("td0"), analysis.values
-    chosen = _most_misjudged(analysis, bias, depth)
+    nodes = _most_misjudged(analysis, bias, depth)
     pictures = EpisodePictures()
     histories = []
-    for node in chosen[:most].tolist():
+    for node in nodes[:most].tolist():
         pairs = graph.pairs_of(node)
         pairs = pairs[np.argsort(-graph.belief[pairs], kind="stable")]
         observed = int(graph.parent_observation[node])
@@ -129,7 +129,7 @@ def map_data(
     return {
         "pictures": pictures.urls,
         "visits": graph.stationary,
-        "misjudged": len(chosen),
+        "misjudged": len(nodes),
         "histories": histories,
     }
 

@@ -93,13 +93,13 @@ class CheckedEnvironment:
     def _read(self, observation: Any, info: dict[str, Any]) -> tuple[Any, Any]:
         space, encoding, latent = self.interface.space, self.interface.observation, self.interface.latent
         check_value(space, observation, "the observation")
-        seen = _encoded(encoding, observation, "the observation")
+        encoded_observation = _encoded(encoding, observation, "the observation")
         value = latent.find(self.env, info)
         if latent.space is not None:
             check_value(latent.space, value, "the state")
         truth = _encoded(latent.encoding, value, "the state")
         check_finite(truth, "the state")
-        return seen, truth
+        return encoded_observation, truth
 
 
 @contextlib.contextmanager

@@ -61,13 +61,13 @@ class Environment(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts an episode, from the latent state `options["state"]` if given."""
-        options_given = check_reset_options(options, known=["state"])
-        if "state" in options_given:
-            check_latent(self.world, options_given["state"])
+        reset_options = check_reset_options(options, known=["state"])
+        if "state" in reset_options:
+            check_latent(self.world, reset_options["state"])
         super().reset(seed=seed)
         words = key_words(seed, self.np_random)
-        if "state" in options_given:
-            latent = to_world(self.world.latent_space, options_given["state"])
+        if "state" in reset_options:
+            latent = to_world(self.world.latent_space, reset_options["state"])
             begun = self._programs.begin_at(words, latent)
         else:
             begun = self._programs.begin(words)

@@ -178,21 +178,21 @@ def _record(parts: list[tuple[str, Any, gymnasium.Space[Any]]], where: str, symb
     encodings = [
         (name, key, encoding_of_space(part, f"{where} {name!r}", symbols=symbols)) for name, key, part in parts
     ]
-    kept = [(name, key, how) for name, key, how in encodings if how is not None]
-    if not kept:
+    readable_parts = [(name, key, how) for name, key, how in encodings if how is not None]
+    if not readable_parts:
         return None
 
     def read(value: Any) -> dict[str, Any]:
         # A policy may act on some parts of a dictionary only.
-        there = [part for part in kept if not isinstance(value, Mapping) or part[1] in value]
+        there = [part for part in readable_parts if not isinstance(value, Mapping) or part[1] in value]
         return {name: how.read(value[key]) for name, key, how in there}
 
     conversions = tuple(
         part._replace(path=(name, *part.path), keys=(key, *part.keys))
-        for name, key, how in kept
+        for name, key, how in readable_parts
         for part in how.conversions
     )
-    return Encoding(Record(tuple((name, how.space) for name, _, how in kept)), read, conversions)
+    return Encoding(Record(tuple((name, how.space) for name, _, how in readable_parts)), read, conversions)
 
 
 def encoding_of_value(value: Any, where: str) -> Encoding:

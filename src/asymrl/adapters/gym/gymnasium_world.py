@@ -77,13 +77,13 @@ def from_gymnasium(
         ValueError: if there is no such environment or argument, or its spaces are not supported.
         UserCodeError: if its code fails.
     """
-    make, known_as = _factory(env, time_limit, dict(env_kwargs or {}))
+    make, default_title = _factory(env, time_limit, dict(env_kwargs or {}))
     function = _function_named(latent) if isinstance(latent, str) else latent
     if stepping not in ("in-turn", "processes"):
         raise ValueError(f"stepping {stepping!r}: choose in-turn or processes")
     if step_timeout is not None and not step_timeout > 0:
         raise ValueError(f"step_timeout {step_timeout}: choose a positive number of seconds, or none")
-    title = name or known_as
+    title = name or default_title
     if stepping == "processes":
         try_environment(title, make, step_timeout)
     probe = make_environment(title, make)
@@ -98,8 +98,8 @@ def from_gymnasium(
         actions, act = action_encoding(probe.action_space, f"{title}: the action space")
         first = Position().reset(0)
         with mistakes_named(title, first, "reset"):
-            seen, info = reset_values(probe.reset(seed=first.seed))
-            check_value(probe.observation_space, seen, "the observation")
+            value, info = reset_values(probe.reset(seed=first.seed))
+            check_value(probe.observation_space, value, "the observation")
             latent_state = find_latent(probe, info, function)
         limit = own_limit(probe)
         interface = Interface(title, make, probe.observation_space, observation, latent_state, act)
@@ -171,8 +171,8 @@ def own_limit(env: gymnasium.Env) -> int | None:
         if isinstance(layer, TimeLimit):
             limits.append(layer._max_episode_steps)  # there is no public name
         layer = layer.env
-    known = [int(limit) for limit in limits if isinstance(limit, int | np.integer) and limit > 0]
-    return min(known, default=None)
+    valid_limits = [int(limit) for limit in limits if isinstance(limit, int | np.integer) and limit > 0]
+    return min(valid_limits, default=None)
 
 
 def _factory(
@@ -194,8 +194,8 @@ def _factory(
         return functools.partial(_make, spec, time_limit), env.spec.id
     if callable(env):
         title = getattr(env, "__name__", type(env).__name__)
-        chosen = checked_arguments(title, env, arguments)
-        return functools.partial(env, **chosen) if chosen else env, title
+        keywords = checked_arguments(title, env, arguments)
+        return functools.partial(env, **keywords) if keywords else env, title
     raise TypeError(f"{env!r} is not an environment; pass an id, an environment or a function that makes one")
 
 

@@ -63,22 +63,22 @@ class ProcessStepper:
         for i in numbers:
             self.positions[i] = self.positions[i].reset(seeds[i])
             self._send(i, ("reset", seeds[i]))
-        seen, truth = self.rows.empty()
+        observations, states = self.rows.empty()
         for i, values in zip(numbers, self._answers(numbers, "reset"), strict=True):
-            write_row((seen, truth), i, values)
-        return seen, truth
+            write_row((observations, states), i, values)
+        return observations, states
 
     def step(self, actions: Any, alive: np.ndarray) -> StepResult:
         numbers = chosen(alive, len(self._children))
         for i in numbers:
             self.positions[i] = self.positions[i].stepped()
             self._send(i, ("step", entry(actions, i)))
-        seen, truth = self.rows.empty()
+        observations, states = self.rows.empty()
         rewards, ends = np.zeros(len(alive), np.float32), np.zeros((2, len(alive)), bool)
         for i, answer in zip(numbers, self._answers(numbers, "step"), strict=True):
             *values, rewards[i], ends[0, i], ends[1, i] = answer
-            write_row((seen, truth), i, values)
-        return seen, truth, rewards, ends[0], ends[1]
+            write_row((observations, states), i, values)
+        return observations, states, rewards, ends[0], ends[1]
 
     def close(self) -> None:
         """Lets the environments close; kills those that take too long."""

@@ -29,25 +29,25 @@ class SerialStepper:
                 raise of_environment(mistake, i, count) from None
 
     def reset(self, seeds: Sequence[int], which: np.ndarray | None = None) -> tuple[Any, Any]:
-        seen, truth = self.rows.empty()
+        observations, states = self.rows.empty()
         for i in chosen(which, len(self.envs)):
             try:
                 values = self.envs[i].reset(seeds[i])
             except UserCodeError as mistake:
                 raise of_environment(mistake, i, len(self.envs)) from None
-            write_row((seen, truth), i, values)
-        return seen, truth
+            write_row((observations, states), i, values)
+        return observations, states
 
     def step(self, actions: Any, alive: np.ndarray) -> StepResult:
-        seen, truth = self.rows.empty()
+        observations, states = self.rows.empty()
         rewards, ends = np.zeros(len(self.envs), np.float32), np.zeros((2, len(self.envs)), bool)
         for i in chosen(alive, len(self.envs)):
             try:
                 *values, rewards[i], ends[0, i], ends[1, i] = self.envs[i].step(entry(actions, i))
             except UserCodeError as mistake:
                 raise of_environment(mistake, i, len(self.envs)) from None
-            write_row((seen, truth), i, values)
-        return seen, truth, rewards, ends[0], ends[1]
+            write_row((observations, states), i, values)
+        return observations, states, rewards, ends[0], ends[1]
 
     def close(self) -> None:
         for env in self.envs:

@@ -95,9 +95,9 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
                 only these environments are reset, and only their states are used.
         """
         self._check_open()
-        given = check_reset_options(options, known=["state", "reset_mask"])
-        mask = self._reset_mask(given)
-        latents = self._latents(given["state"], mask) if "state" in given else None
+        reset_options = check_reset_options(options, known=["state", "reset_mask"])
+        mask = self._reset_mask(reset_options)
+        latents = self._latents(reset_options["state"], mask) if "state" in reset_options else None
         words = self._key_words(seed)
 
         begun = self._programs.begin_many(words) if latents is None else self._programs.begin_many_at(words, latents)

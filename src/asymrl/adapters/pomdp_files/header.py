@@ -224,10 +224,10 @@ def _vector(tokens: Tokens, states: Labels, token: Token, values: np.ndarray) ->
     source = tokens.source
     if values.size != len(states):
         hint = "" if values.size < 2 else "; for a set of states write `start include:`"
-        found = f"{values.size} numbers" if values.size else token.shown
+        content = f"{values.size} numbers" if values.size else token.shown
         raise source.error(
             token.start,
-            f"found {found}, expected a state, `uniform`, or a probability for each of {len(states)} states{hint}",
+            f"found {content}, expected a state, `uniform`, or a probability for each of {len(states)} states{hint}",
         )
     if (values < 0).any():
         s = states.names[int(np.flatnonzero(values < 0)[0])]
@@ -239,23 +239,23 @@ def _vector(tokens: Tokens, states: Labels, token: Token, values: np.ndarray) ->
 
 
 def _set(tokens: Tokens, states: Labels, first: Token, include: bool) -> np.ndarray:
-    chosen: dict[int, None] = {}
+    indices: dict[int, None] = {}
     while (token := tokens.peek()).kind in ("name", "number") and statement_word(tokens) is None:
-        chosen[states.find(tokens.source, tokens.take())] = None
-    if not chosen:
+        indices[states.find(tokens.source, tokens.take())] = None
+    if not indices:
         raise tokens.source.error(token.start, f"found {token.shown}, expected one or more states")
     if not include:
-        kept = np.ones(len(states), bool)
-        kept[list(chosen)] = False
-        chosen = dict.fromkeys(np.flatnonzero(kept).tolist())
-    if not chosen:
+        mask = np.ones(len(states), bool)
+        mask[list(indices)] = False
+        indices = dict.fromkeys(np.flatnonzero(mask).tolist())
+    if not indices:
         raise tokens.source.error(first.start, "all states are excluded from the start")
-    return _uniform_over(states, list(chosen))
+    return _uniform_over(states, list(indices))
 
 
-def _uniform_over(states: Labels, chosen: list[int]) -> np.ndarray:
+def _uniform_over(states: Labels, indices: list[int]) -> np.ndarray:
     start = np.zeros(len(states))
-    start[chosen] = 1 / len(chosen)
+    start[indices] = 1 / len(indices)
     return start
 
 

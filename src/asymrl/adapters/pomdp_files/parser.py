@@ -111,9 +111,9 @@ class _Parser:
             order = 2 * (first + number) + (indices[:, -1] != ANY)
             wildcards = (indices == ANY) @ (1 << np.arange(indices.shape[1]))
             for wild in np.flatnonzero(np.bincount(wildcards)):
-                chosen = wildcards == wild
-                columns = [ANY if wild >> i & 1 else indices[chosen, i] for i in range(indices.shape[1])]
-                self._rules(word).add_many(self._pattern(word, columns), order[chosen], values[chosen])
+                mask = wildcards == wild
+                columns = [ANY if wild >> i & 1 else indices[mask, i] for i in range(indices.shape[1])]
+                self._rules(word).add_many(self._pattern(word, columns), order[mask], values[mask])
         self.tokens.place = end
         return True
 
@@ -135,55 +135,55 @@ class _Parser:
         while len(indices) < len(axes) and self.tokens.peek().is_mark(":"):
             self.tokens.take()
             indices.append(axes[len(indices)].find(self.source, self.tokens.take()))
-        left = axes[len(indices) :]
+        rest = axes[len(indices) :]
         token = self.tokens.peek()
-        if not left:
+        if not rest:
             value, token = take_number(self.tokens)
             self._check(word, token, indices, np.array([value]))
             self._set(word, order, indices, value)
-        elif len(left) > 2:
-            raise self.source.error(token.start, f"found {token.shown}, expected `:` and a {left[0].kind[:-1]}, or *")
+        elif len(rest) > 2:
+            raise self.source.error(token.start, f"found {token.shown}, expected `:` and a {rest[0].kind[:-1]}, or *")
         elif token.kind == "name":
-            self._set_by_word(word, order, indices, left, self.tokens.take())
+            self._set_by_word(word, order, indices, rest, self.tokens.take())
         else:
-            self._set_numbers(word, order, indices, left, token)
+            self._set_numbers(word, order, indices, rest, token)
 
     def _set(self, word: str, order: int, indices: Sequence[int], value: float) -> None:
         # Rules for whole rows have even orders, so that the other rules of the same statement come after them.
         self._rules(word).add(self._pattern(word, indices), order if indices[-1] == ANY else order + 1, value)
 
-    def _set_by_word(self, word: str, order: int, indices: list[int], left: Sequence[Labels], token: Token) -> None:
-        columns, rules = len(left[-1]), self._rules(word)
-        row = self._pattern(word, [*indices, *([ANY] * len(left))])
+    def _set_by_word(self, word: str, order: int, indices: list[int], rest: Sequence[Labels], token: Token) -> None:
+        columns, rules = len(rest[-1]), self._rules(word)
+        row = self._pattern(word, [*indices, *([ANY] * len(rest))])
         if token.text == "uniform" and word != "R":
             rules.add(row, order, 1 / columns)
-        elif token.text == "identity" and word in ("T", "O") and len(left) == 2:
-            diagonal = np.arange(min(len(left[0]), columns))
+        elif token.text == "identity" and word in ("T", "O") and len(rest) == 2:
+            diagonal = np.arange(min(len(rest[0]), columns))
             rules.add(row, order, 0.0)
             rules.add_many((*row[:-2], diagonal, diagonal), order + 1, np.ones(diagonal.size))
         elif token.text == "reset" and word == "T":
             self.parsed.resets.add(row[:-1], order, 1.0)
         else:
-            raise self.source.error(token.start, f"found {token.shown}, expected {self._expected(word, left)}")
+            raise self.source.error(token.start, f"found {token.shown}, expected {self._expected(word, rest)}")
 
-    def _set_numbers(self, word: str, order: int, indices: list[int], left: Sequence[Labels], token: Token) -> None:
+    def _set_numbers(self, word: str, order: int, indices: list[int], rest: Sequence[Labels], token: Token) -> None:
         values = take_numbers(self.tokens)
-        shape = [len(labels) for labels in left]
-        wanted = int(np.prod(shape, dtype=object))
-        if values.size != wanted:
-            found = f"{values.size} numbers" if values.size > 1 else "one number" if values.size else token.shown
+        shape = [len(labels) for labels in rest]
+        count = int(np.prod(shape, dtype=object))
+        if values.size != count:
+            content = f"{values.size} numbers" if values.size > 1 else "one number" if values.size else token.shown
             fewer = (
-                "" if values.size != 1 else f"; for one number give all indices: `: *` for every {left[0].kind[:-1]}"
+                "" if values.size != 1 else f"; for one number give all indices: `: *` for every {rest[0].kind[:-1]}"
             )
             if not values.size and self.tokens.peek().kind == "end":
                 token = self.tokens.peek()
-            raise self.source.error(token.start, f"found {found}, expected {self._expected(word, left)}{fewer}")
+            raise self.source.error(token.start, f"found {content}, expected {self._expected(word, rest)}{fewer}")
         self._check(word, token, indices, values)
         rules = self._rules(word)
-        rules.add(self._pattern(word, [*indices, *([ANY] * len(left))]), order, 0.0)
-        given = np.flatnonzero(values)
-        places = np.unravel_index(given, shape)
-        rules.add_many(self._pattern(word, [*indices, *places]), order + 1, values[given])
+        rules.add(self._pattern(word, [*indices, *([ANY] * len(rest))]), order, 0.0)
+        nonzero = np.flatnonzero(values)
+        places = np.unravel_index(nonzero, shape)
+        rules.add_many(self._pattern(word, [*indices, *places]), order + 1, values[nonzero])
 
     def _check(self, word: str, token: Token, indices: Sequence[int], values: np.ndarray) -> None:
         if word != "R" and (values < 0).any():
@@ -198,11 +198,11 @@ class _Parser:
         """The indices of a rule. `O:` does not mention the previous state, so that is a wildcard."""
         return (indices[0], ANY, *indices[1:]) if word == "O" else tuple(indices)
 
-    def _expected(self, word: str, left: Sequence[Labels]) -> str:
-        sizes = " x ".join(str(len(labels)) for labels in left)
-        names = " x ".join(labels.kind for labels in left)
+    def _expected(self, word: str, rest: Sequence[Labels]) -> str:
+        sizes = " x ".join(str(len(labels)) for labels in rest)
+        names = " x ".join(labels.kind for labels in rest)
         words = {"T": ["uniform", "reset"], "O": ["uniform"], "OO": ["uniform"], "R": []}[word]
-        if word in ("T", "O") and len(left) == 2:
+        if word in ("T", "O") and len(rest) == 2:
             words = ["identity", *words]
         return ", ".join([f"{sizes} numbers ({names})", *words])
 

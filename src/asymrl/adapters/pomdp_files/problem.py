@@ -102,10 +102,10 @@ def problem_from_pomdp(pomdp: Pomdp) -> Problem:
     order = joint(T, O, pomdp.actions, previous)
     S, A, count = pomdp.states, pomdp.actions, pomdp.observations
     key = (order.row * S + order.next_state) * count + order.observation
-    known = (outcomes.row * S + outcomes.next_state) * count + outcomes.observation
-    at = np.minimum(np.searchsorted(known, key), max(known.size - 1, 0))
+    outcome_keys = (outcomes.row * S + outcomes.next_state) * count + outcomes.observation
+    at = np.minimum(np.searchsorted(outcome_keys, key), max(outcome_keys.size - 1, 0))
     ended = ends.ravel()[order.row]
-    rewards = np.where(ended, end_reward[order.row], reward[at] if known.size else 0.0)
+    rewards = np.where(ended, end_reward[order.row], reward[at] if outcome_keys.size else 0.0)
     if not previous:
         rewards = by_state_and_action(rewards, order, S, A)
     return _problem(pomdp, T, O, previous, rewards, ends)
@@ -172,7 +172,7 @@ def _divided(pomdp: Pomdp, outcomes: Joint, ends: np.ndarray) -> tuple[Rows, Row
     S, A, O = pomdp.states, pomdp.actions, pomdp.observations
     move, of = np.unique(outcomes.row * S + outcomes.next_state, return_inverse=True)
     chance = np.bincount(of, outcomes.probability, minlength=move.size)
-    given = outcomes.probability / chance[of] if move.size else outcomes.probability
+    conditional = outcomes.probability / chance[of] if move.size else outcomes.probability
     ending, origin = np.flatnonzero(ends), np.flatnonzero(pomdp.start)
     T = Rows.from_entries(
         np.concatenate([move // S, np.repeat(ending, origin.size)]),
@@ -186,22 +186,24 @@ def _divided(pomdp: Pomdp, outcomes: Joint, ends: np.ndarray) -> tuple[Rows, Row
     leader = np.full(A * S, -1)
     leader[place[::-1]] = of[::-1]  # for each (a, s'), the first transition that leads there
     leads = leader[place] == of
-    table = Rows.from_entries(place[leads], outcomes.observation[leads], given[leads], A * S, O)
-    if _agree(table, place, outcomes.observation, given, np.bincount(of, minlength=move.size)[of]):
+    table = Rows.from_entries(place[leads], outcomes.observation[leads], conditional[leads], A * S, O)
+    if _agree(table, place, outcomes.observation, conditional, np.bincount(of, minlength=move.size)[of]):
         nowhere = np.flatnonzero(np.diff(table.first) == 0)
         return T, _with(table, nowhere), False
-    by_move = Rows.from_entries(np.searchsorted(row * S + s_next, move)[of], outcomes.observation, given, row.size, O)
+    by_move = Rows.from_entries(
+        np.searchsorted(row * S + s_next, move)[of], outcomes.observation, conditional, row.size, O
+    )
     return T, _with(by_move, np.flatnonzero(np.diff(by_move.first) == 0)), True
 
 
-def _agree(table: Rows, place: np.ndarray, column: np.ndarray, given: np.ndarray, count: np.ndarray) -> bool:
+def _agree(table: Rows, place: np.ndarray, column: np.ndarray, conditional: np.ndarray, count: np.ndarray) -> bool:
     """Whether each probability equals the one in the table, and no row of the table has further entries."""
-    row, known, probability = table.entries()
-    keys, wanted = row * table.columns + known, place * table.columns + column
-    at = np.minimum(np.searchsorted(keys, wanted), max(keys.size - 1, 0))
+    row, columns, probability = table.entries()
+    keys, queries = row * table.columns + columns, place * table.columns + column
+    at = np.minimum(np.searchsorted(keys, queries), max(keys.size - 1, 0))
     if not keys.size:
         return True
-    same = (keys[at] == wanted) & (np.abs(probability[at] - given) <= SAME)
+    same = (keys[at] == queries) & (np.abs(probability[at] - conditional) <= SAME)
     return bool(np.all(same & (np.diff(table.first)[place] == count)))
 
 

@@ -106,8 +106,8 @@ class Rules:
                 keys, orders, _ = group.latest()
                 firsts = np.flatnonzero(np.diff(keys // self.columns, prepend=-1))
                 latest = np.maximum.reduceat(orders, firsts)
-                found, where = _search(keys[firsts] // self.columns, self._pack(group.named[:-1], rows))
-                np.maximum(order, np.where(found, latest[where], NEVER), out=order)
+                hits, where = _search(keys[firsts] // self.columns, self._pack(group.named[:-1], rows))
+                np.maximum(order, np.where(hits, latest[where], NEVER), out=order)
         return order
 
     def nonzeros(
@@ -164,8 +164,8 @@ class Rules:
         order, value = np.full(places[0].size, NEVER), np.zeros(places[0].size)
         for group in groups:
             keys, orders, values = group.latest()
-            found, where = _search(keys, self._pack(group.named, places))
-            later = found & (orders[where] > order)
+            hits, where = _search(keys, self._pack(group.named, places))
+            later = hits & (orders[where] > order)
             order[later], value[later] = orders[where[later]], values[where[later]]
         return LastRules(order, value)
 
@@ -177,7 +177,7 @@ class Rules:
         return key
 
 
-def _search(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _search(keys: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Whether each key is among the sorted `keys`, and where."""
-    where = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-    return keys[where] == wanted, where
+    where = np.minimum(np.searchsorted(keys, queries), keys.size - 1)
+    return keys[where] == queries, where

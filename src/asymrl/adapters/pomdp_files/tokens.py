@@ -45,9 +45,9 @@ class SourceText:
 
     def error(self, offset: int, problem: str) -> FileError:
         """An error at this character of the text."""
-        before = self.text.count("\n", 0, offset)
+        line = self.text.count("\n", 0, offset)
         column = offset - (self.text.rfind("\n", 0, offset) + 1)
-        return FileError(f"{self.name}, line {before + 1}, column {column + 1}: {problem}")
+        return FileError(f"{self.name}, line {line + 1}, column {column + 1}: {problem}")
 
 
 class Token(NamedTuple):

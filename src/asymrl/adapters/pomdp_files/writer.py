@@ -79,11 +79,11 @@ def _names(problem: Problem, kind: str) -> str:
 
 
 def _start(start: np.ndarray, states: Sequence[str]) -> str:
-    chosen = np.flatnonzero(start)
+    support = np.flatnonzero(start)
     if np.array_equal(start, np.full(start.size, 1 / start.size)):
         return "start: uniform"
-    if np.all(start[chosen] == 1 / chosen.size):
-        return "start include: " + " ".join(states[i] for i in chosen.tolist())
+    if np.all(start[support] == 1 / support.size):
+        return "start include: " + " ".join(states[i] for i in support.tolist())
     return "start: " + " ".join(_number(p) for p in start)
 
 

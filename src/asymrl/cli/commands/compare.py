@@ -52,9 +52,11 @@ class Compare(Running):
         from asymrl.api.wanted import compare_folder, comparison_store
 
         options, trackers = self.options(), self.trackers()
-        world, given = self._wanted()
+        world, overrides = self._wanted()
         with user_errors():
-            store = comparison_store(self.out or compare_folder(world), self._runs(world, given), options["placement"])
+            store = comparison_store(
+                self.out or compare_folder(world), self._runs(world, overrides), options["placement"]
+            )
         return train_to_the_end(store, options, trackers, report=lambda store: self._report(store, world))
 
     def _wanted(self) -> tuple[str, dict[str, Any]]:
@@ -67,16 +69,16 @@ class Compare(Running):
         if several := [name for name, values in axes.items() if len(values) != 1]:
             raise UsageError(f"--set {several[0]}: give one value; `asymrl sweep` tries several")
         refuse_own_options(axes, ("world", "methods", "steps", "preset", "seeds"))
-        given = {"preset": self.preset} | {name: values[0] for name, values in axes.items()} | {"steps": self.steps}
+        overrides = {"preset": self.preset} | {name: values[0] for name, values in axes.items()} | {"steps": self.steps}
         with user_errors():
-            return world_with_arguments(full_world(self.world, self.env_args), given)
+            return world_with_arguments(full_world(self.world, self.env_args), overrides)
 
-    def _runs(self, world: str, given: dict[str, Any]) -> list[Any]:
+    def _runs(self, world: str, overrides: dict[str, Any]) -> list[Any]:
         from asymrl.api.wanted import compared_methods, comparison_runs
 
-        methods = self.methods or compared_methods(given)
-        runs, left_out = comparison_runs(world, methods, range(self.seeds), given)
-        for method, reason in left_out.items():
+        methods = self.methods or compared_methods(overrides)
+        runs, exclusions = comparison_runs(world, methods, range(self.seeds), overrides)
+        for method, reason in exclusions.items():
             print(f"{method} is left out: its critic needs a latent state. {reason}")
         return runs
 
@@ -113,8 +115,8 @@ class Compare(Running):
             return [advice_section(world, answer.method, answer.advice, answer.rows)]
 
         self.write_page(store.path, section)
-        chosen = f"--where method={answer.method}"
-        print(f"\nnext:\nasymrl evaluate {store.path} {chosen}\nasymrl export {store.path} {chosen} -o policy.npz")
+        where = f"--where method={answer.method}"
+        print(f"\nnext:\nasymrl evaluate {store.path} {where}\nasymrl export {store.path} {where} -o policy.npz")
 
 
 def _plain(row: MethodRow) -> dict[str, Any]:

@@ -49,12 +49,12 @@ class Demo:
         """Films an episode with heaven in the west and one with heaven in the east."""
         from asymrl.agents.playback import play_back
 
-        chosen = select_run(run, None)
-        side_of = chosen.world.signals()["heaven-side"].of
+        agent = select_run(run, None)
+        side_of = agent.world.signals()["heaven-side"].of
         filmed: set[int] = set()
         for seed in range(64):
             episode = play_back(
-                chosen.world, chosen.settings, chosen.state.actor, chosen.state.critic, seed=seed, greedy=True
+                agent.world, agent.settings, agent.state.actor, agent.state.critic, seed=seed, greedy=True
             )
             side = int(side_of(episode.states[0]))
             if side not in filmed:

@@ -195,8 +195,8 @@ def _unused(gpu: Gpu) -> str:
             "install a newer driver"
         )
     cuda = "cuda13" if gpu.driver_number >= CUDA_13_DRIVER else "cuda12"
-    if chosen := os.environ.get("JAX_PLATFORMS"):
-        return f"{gpu.name} is not used: the environment variable JAX_PLATFORMS is {chosen!r}; unset it"
+    if platforms := os.environ.get("JAX_PLATFORMS"):
+        return f"{gpu.name} is not used: the environment variable JAX_PLATFORMS is {platforms!r}; unset it"
     return f'{gpu.name} is not used: this JAX computes on the CPU only; pip install -U "jax[{cuda}]"'
 
 
@@ -253,10 +253,10 @@ def training_speed() -> tuple[float, float]:
     pool.admit([Assignment(seed, Run(settings, seed)) for seed in range(RUNS)])
     pool.advance()
     compiled = time.perf_counter() - begin
-    before, begin = _steps(pool), time.perf_counter()
+    first_steps, begin = _steps(pool), time.perf_counter()
     while time.perf_counter() - begin < SECONDS:
         pool.advance()
-    return compiled, (_steps(pool) - before) / (time.perf_counter() - begin)
+    return compiled, (_steps(pool) - first_steps) / (time.perf_counter() - begin)
 
 
 def _steps(pool: Pool) -> int:

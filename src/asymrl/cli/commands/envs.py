@@ -92,26 +92,26 @@ class Check:
         from asymrl.worlds.checking.world_facts import compiled_facts
 
         env = world_named(full_world(self.world, self.env_args))
-        found: dict[str, Any] = {"world": env.name, "facts": None, "passed": [], "notes": [], "problems": []}
-        found["traceback"] = ""
+        findings: dict[str, Any] = {"world": env.name, "facts": None, "passed": [], "notes": [], "problems": []}
+        findings["traceback"] = ""
         try:
             if not isinstance(env, SteppedWorld):
                 report = check(env, seed=self.seed)
                 facts = compiled_facts(env, report.rewards)
                 print(report, *facts.lines(), sep="\n")
-                found |= {"facts": facts._asdict(), "passed": list(report.passed)}
-                return found | {"states": report.states, "pairs": report.pairs}
+                findings |= {"facts": facts._asdict(), "passed": list(report.passed)}
+                return findings | {"states": report.states, "pairs": report.pairs}
             checked = check_environment(env, seed=self.seed)
         except (CheckError, UserCodeError) as error:
             traceback = error.traceback if isinstance(error, UserCodeError) else ""
-            return found | {"problems": [_about(env, str(error))], "traceback": traceback}
+            return findings | {"problems": [_about(env, str(error))], "traceback": traceback}
         print(f"{env.name}: {checked.steps} steps in {checked.episodes} episodes examined")
         print(*(f"  ok  {rule}" for rule in checked.passed), *checked.facts.lines(), sep="\n")
         print(*(f"note: {note}" for note in checked.notes), sep="\n", end="\n" if checked.notes else "")
-        found |= {"facts": checked.facts._asdict(), "passed": list(checked.passed), "notes": list(checked.notes)}
+        findings |= {"facts": checked.facts._asdict(), "passed": list(checked.passed), "notes": list(checked.notes)}
         problems = [_about(env, each) for each in checked.problems]
-        found |= {"problems": problems, "traceback": checked.traceback}
-        return found | {"steps": checked.steps, "episodes": checked.episodes}
+        findings |= {"problems": problems, "traceback": checked.traceback}
+        return findings | {"steps": checked.steps, "episodes": checked.episodes}
 
 
 def _about(env: World, problem: str) -> str:
@@ -123,8 +123,8 @@ def _describe(name: str) -> dict[str, Any]:
     from asymrl.worlds.critic_inputs import critic_meanings
 
     env = world_named(name)
-    known = known_returns(name)
-    returns = {} if known is None else {who: asdict(score) for who, score in known.undiscounted.items()}
+    reference = known_returns(name)
+    returns = {} if reference is None else {who: asdict(score) for who, score in reference.undiscounted.items()}
     return {
         "name": name,
         "gymnasium": gymnasium_id(name) if name in WORLDS else None,

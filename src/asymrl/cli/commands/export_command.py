@@ -43,16 +43,16 @@ class Export:
         check_writable(self.output, ENDINGS)
         if self.output.suffix.lower() == ".onnx":
             require_packages(("onnx", "onnxruntime"), "onnx", "an .onnx file")
-        chosen = select_run(self.folder, self.run_seed, self.where, trust=self.trust)
+        trained_run = select_run(self.folder, self.run_seed, self.where, trust=self.trust)
 
         from asymrl.export.saving import export_run
 
         try:
-            difference = export_run(chosen, self.output)
+            difference = export_run(trained_run, self.output)
         except (ValueError, OSError) as error:
             raise UsageError(f"{self.output}: cannot be written: {error}") from error
-        what = f"{chosen.settings.world}, {chosen.settings.method}, seed {chosen.seed}"
-        print(f"{self.output}: {what}, recent return {chosen.recent_return_text}")
+        what = f"{trained_run.settings.world}, {trained_run.settings.method}, seed {trained_run.seed}"
+        print(f"{self.output}: {what}, recent return {trained_run.recent_return_text}")
         print(f"Checked over whole episodes: it agrees with the agent to {difference:.0e}.")
         return 0
 

@@ -75,16 +75,16 @@ class Play:
         if self.output != "-":
             check_writable(Path(self.output), ENDINGS, ", or - for text")
         name = _agent_named(self.name)
-        chosen = select_run(name, self.run_seed, self.where, trust=self.trust)
+        trained_run = select_run(name, self.run_seed, self.where, trust=self.trust)
 
         from asymrl.report.films import film_of_run
 
-        film = film_of_run(chosen, seed=self.seed, greedy=not self.sample, steps=self.steps)
+        film = film_of_run(trained_run, seed=self.seed, greedy=not self.sample, steps=self.steps)
         if self.output == "-":
             _show(film.lines(), None if self.fast or not sys.stdout.isatty() else self.seconds)
         else:
             self._save(film)
-        print(f"\n{_described(name, chosen)}")
+        print(f"\n{_described(name, trained_run)}")
         return 0
 
     def _save(self, film: Film) -> None:
@@ -126,17 +126,17 @@ def _show(frames: Iterator[str], seconds: float | None) -> None:
             time.sleep(seconds)
 
 
-def _described(name: str, chosen: TrainedRun) -> str:
+def _described(name: str, trained_run: TrainedRun) -> str:
     """What was shown: of a shipped agent how good it is and how to train it, of a run what it reached in training."""
     from asymrl.stores.wording import estimate, thousands
     from asymrl.zoo import load
 
-    settings = chosen.settings
-    what = f"{settings.world}, {settings.method}, seed {chosen.seed}"
-    if not name.startswith(ZOO) and not math.isfinite(chosen.recent_return):
+    settings = trained_run.settings
+    what = f"{settings.world}, {settings.method}, seed {trained_run.seed}"
+    if not name.startswith(ZOO) and not math.isfinite(trained_run.recent_return):
         return f"{what}: no episode was over in training"
     if not name.startswith(ZOO):
-        return f"{what}: return {chosen.recent_return_text} in the last 100 episodes of training"
+        return f"{what}: return {trained_run.recent_return_text} in the last 100 episodes of training"
     card = load(name.removeprefix(ZOO)).card
     greedy = estimate(card.greedy_returns, card.greedy_error, 3)
     sampled = estimate(card.returns, card.error, 3)
@@ -161,8 +161,8 @@ def _print_agents() -> int:
     for name in names():
         agent = load(name)
         settings, card = agent.runs[0].settings, agent.card
-        known = scores(settings.world)
-        best = f"{known.undiscounted['best'].low:.4g}" if known else ""
+        reference = scores(settings.world)
+        best = f"{reference.undiscounted['best'].low:.4g}" if reference else ""
         means = estimate(card.greedy_returns, card.greedy_error), estimate(card.returns, card.error)
         table.add_row(name, settings.method, *means, best, thousands(settings.steps))
     console = plain_console()

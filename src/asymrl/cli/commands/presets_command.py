@@ -26,15 +26,15 @@ class Presets:
 
     def run(self) -> int:
         with user_errors():
-            chosen = {name: preset_named(name) for name in self.names} or PRESETS
+            presets = {name: preset_named(name) for name in self.names} or PRESETS
         if self.json:
-            print_json({name: _plain(preset) for name, preset in chosen.items()})
+            print_json({name: _plain(preset) for name, preset in presets.items()})
             return 0
-        for name, preset in chosen.items():
+        for name, preset in presets.items():
             print(f"{name:<12}{preset.purpose}")
             values = ", ".join(f"{each} {_text(value)}" for each, value in preset.values.items())
             print(textwrap.indent(textwrap.fill(f"{preset.method}: {values}", WIDTH - 12), 12 * " "), end="\n\n")
-        print(f"asymrl train WORLD --preset {next(iter(chosen))}")
+        print(f"asymrl train WORLD --preset {next(iter(presets))}")
         return 0
 
 

@@ -109,11 +109,11 @@ class Render:
     def _film_of_run(self) -> Film:
         if self.policy != "random":
             raise UsageError(f"--policy {self.policy}: a run acts by its own policy; give the name of a world instead")
-        chosen = select_run(self.world, self.run_seed, self.where, trust=self.trust)
+        trained_run = select_run(self.world, self.run_seed, self.where, trust=self.trust)
 
         from asymrl.report.films import film_of_run
 
-        return film_of_run(chosen, seed=self.seed, greedy=self.greedy, steps=self.steps, picture=self._picture())
+        return film_of_run(trained_run, seed=self.seed, greedy=self.greedy, steps=self.steps, picture=self._picture())
 
     def _picture(self) -> Picture | None:
         """The function that the user named, which draws a moment."""

@@ -81,10 +81,10 @@ def claims_sections(folder: Path) -> list[Section]:
     if not worlds:
         return []
     try:
-        made = claims_reproduction(folder, worlds)
+        findings = claims_reproduction(folder, worlds)
     except (RunError, ValueError):  # settings that are not the paper's, or curves without points
         return []
-    return [findings_section(made, "The paper's claims")] if made.leaders.height else []
+    return [findings_section(findings, "The paper's claims")] if findings.leaders.height else []
 
 
 def check_page(path: Path) -> None:
@@ -114,6 +114,6 @@ def save_page(
     with user_errors(folder), busy("writing the page about the runs") as tell:
         store = Store.open(folder, trust=trust)
         path.parent.mkdir(parents=True, exist_ok=True)
-        chosen = {} if episodes is None else {"episodes": episodes}
-        save_report(store, path, more, **chosen, starts=starts or None, greedy=greedy, tell=tell)
+        options = {} if episodes is None else {"episodes": episodes}
+        save_report(store, path, more, **options, starts=starts or None, greedy=greedy, tell=tell)
     print(f"report          {path} ({plural('run', len(store))}, {size_text(path.stat().st_size)})")

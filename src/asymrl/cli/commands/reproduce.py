@@ -82,15 +82,15 @@ class Reproduce(Running, NetworkOptions):
     """Only train: no figures. For machines without the plotting packages."""
 
     def run(self) -> int:
-        wanted = self.extent()
+        scope = self.extent()
         options = self.options()
         if (part := self.part) == "claims":
-            self._judge(wanted)
+            self._judge(scope)
             return 0
         if self.until is not None and part != "curves":
             raise UsageError(f"--until: for curves only, not for {part}")
         if self.from_results is not None:
-            self._draw(part, self.from_results, wanted)
+            self._draw(part, self.from_results, scope)
             return 0
         from asymrl.api.wanted import reproduction_folder, reproduction_store
 
@@ -98,12 +98,12 @@ class Reproduce(Running, NetworkOptions):
         out = self.out or reproduction_folder(part, quick=self.quick)
         with user_errors():
             store, only = reproduction_store(
-                part, wanted, out, keep_networks=self.networks_wanted(), precision=self.precision
+                part, scope, out, keep_networks=self.networks_wanted(), precision=self.precision
             )
 
         def report(store: Store) -> None:
             if not self.no_draw:
-                self._draw(part, store.path, wanted)
+                self._draw(part, store.path, scope)
             else:
                 self.write_page(store.path)
 
@@ -113,15 +113,15 @@ class Reproduce(Running, NetworkOptions):
 
     def _say_how_much(self, store: Store, only: Sequence[int]) -> None:
         """How many runs and steps are left, roughly how long they take here, and that there is a quick version."""
-        left = sorted(set(store.unfinished()) & set(only))
-        if not left:
+        remaining = sorted(set(store.unfinished()) & set(only))
+        if not remaining:
             return
         from asymrl.paper.evidence import is_rooms
 
-        settings = [store.runs[number].settings for number in left]
+        settings = [store.runs[number].settings for number in remaining]
         on, rate = speed_here()
         seconds = sum(each.steps * (ROOMS_FACTOR if is_rooms(each.world) else 1.0) for each in settings) / rate
-        about = f"{plural('run', len(left))}, up to {thousands(sum(each.steps for each in settings))} steps in all"
+        about = f"{plural('run', len(remaining))}, up to {thousands(sum(each.steps for each in settings))} steps in all"
         print(f"{self.part}: {about}; very roughly {rough_time(seconds)} on {on}", flush=True)
         if not self.quick and seconds > HOUR:
             print(
@@ -134,7 +134,7 @@ class Reproduce(Running, NetworkOptions):
         with user_errors():
             return extent(part, self.env, self.methods, self.seeds, self.steps, quick=self.quick)
 
-    def _judge(self, wanted: Extent) -> None:
+    def _judge(self, scope: Extent) -> None:
         """Prints what the paper claims and what came out."""
         from asymrl.api.wanted import reproduction_folder
         from asymrl.paper.reproduced import claims_reproduction
@@ -144,14 +144,14 @@ class Reproduce(Running, NetworkOptions):
         source = self.from_results or reproduction_folder("curves", quick=self.quick)
         out = check_folder(self.out or Path("figures"))
         with user_errors(source), busy("drawing tables and figures from the runs"):
-            made = claims_reproduction(source, self.env, wanted.seeds, wanted.steps)
-        self.show_findings(made, out, source)
+            findings = claims_reproduction(source, self.env, scope.seeds, scope.steps)
+        self.show_findings(findings, out, source)
 
-    def _draw(self, part: Part, source: Path, wanted: Extent) -> None:
+    def _draw(self, part: Part, source: Path, scope: Extent) -> None:
         """Prints the numbers, and writes them and the figures."""
         from asymrl.paper.reproduced import reproduction
 
         out = check_folder(self.out or Path("figures"))
         with user_errors(source), busy("drawing tables and figures from the runs"):
-            made = reproduction(part, source, wanted, until=self.until)
-        self.show_findings(made, out, source)
+            findings = reproduction(part, source, scope, until=self.until)
+        self.show_findings(findings, out, source)

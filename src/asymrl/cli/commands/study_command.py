@@ -61,22 +61,22 @@ class RunStudy(Running, NetworkOptions):
         from asymrl.api.studied import wanted_study
 
         with user_errors():
-            wanted = wanted_study(self.name, self.env, self.seeds, self.steps, self.arms, quick=self.quick)
+            study = wanted_study(self.name, self.env, self.seeds, self.steps, self.arms, quick=self.quick)
         options = self.options()
         for folder in filter(None, (self.from_results, *self.reuse)):
             open_runs(folder)  # a mistake is told before the exact analysis, which takes a while
         if self.out is not None:
             check_folder(self.out)
         if self.exact_only or not self.no_draw:
-            _print_question(wanted)
+            _print_question(study)
         if self.exact_only:
             return 0
         if self.from_results is not None:
-            self._report(self.from_results, wanted)
+            self._report(self.from_results, study)
             return 0
-        return self._train(wanted, self.name, options)
+        return self._train(study, self.name, options)
 
-    def _train(self, wanted: Study, name: str, options: dict) -> int:
+    def _train(self, study: Study, name: str, options: dict) -> int:
         from asymrl.api.studied import study_folder, study_stores
 
         trackers, begin = self.trackers(), time.monotonic()
@@ -84,7 +84,7 @@ class RunStudy(Running, NetworkOptions):
         status = 0
         with user_errors():
             for store, only in study_stores(
-                wanted, out, self.phase, keep_networks=self.networks_wanted(), reuse=self.reuse
+                study, out, self.phase, keep_networks=self.networks_wanted(), reuse=self.reuse
             ):
                 if self.minutes is not None:
                     options["minutes"] = max(0.0, self.minutes - (time.monotonic() - begin) / 60)
@@ -93,19 +93,19 @@ class RunStudy(Running, NetworkOptions):
                 if status > 1 or set(store.unfinished()) & set(only):
                     return status
         if not self.no_draw and self.phase != "search":
-            self._report(out, wanted)
+            self._report(out, study)
         else:
             self.write_page(out)
         return status
 
-    def _report(self, source: Path, wanted: Study) -> None:
+    def _report(self, source: Path, study: Study) -> None:
         """Prints the numbers, and writes them and the figures."""
         from asymrl.studies.answers import answer
 
         out = check_folder(self.out or Path("figures"))
         with user_errors(source), busy("drawing tables and figures from the runs"):
-            made = answer(wanted, source)
-        self.show_findings(made, out, source)
+            findings = answer(study, source)
+        self.show_findings(findings, out, source)
 
 
 def _list_studies() -> int:
@@ -117,20 +117,20 @@ def _list_studies() -> int:
     return 0
 
 
-def _print_question(wanted: Study) -> None:
+def _print_question(study: Study) -> None:
     """The question, the prediction and the exact analysis."""
     from asymrl.studies.arm_tables import exact_parts
 
-    print(wanted.title)
-    for word, text in (("question", wanted.question), ("prediction", wanted.prediction)):
+    print(study.title)
+    for word, text in (("question", study.question), ("prediction", study.prediction)):
         print("", *wrapped(f"{word}: {text}", WIDTH), sep="\n")
     print(flush=True)
-    if wanted.exact is None:
+    if study.exact is None:
         print("This study has no exact analysis.\n", flush=True)
         return
-    for setup in wanted.setups:
+    for setup in study.setups:
         with busy(f"computing values and gradients of {setup.name} exactly"):
-            parts = exact_parts(wanted, setup)
+            parts = exact_parts(study, setup)
         for policy, table in parts.items():
             print(f"\n{setup.name}, exactly{policy and f', {policy} agent'}:")
             print_table(table)

@@ -52,15 +52,15 @@ class Sweep(Training, NetworkOptions):
     def run(self) -> int:
         from asymrl.api.wanted import check_possible, grown_store, keeps_networks
 
-        wanted = self._with_config()
-        if wanted.out is None:
+        command = self._with_config()
+        if command.out is None:
             raise UsageError("--out is missing: name a folder for the sweep, such as --out runs/my-sweep")
-        options, trackers = wanted.options(), wanted.trackers()
+        options, trackers = command.options(), command.trackers()
         with user_errors():
-            runs = wanted.runs()
+            runs = command.runs()
             check_possible(runs, options["placement"])
-            store = grown_store(wanted.out, runs, keeps_networks=keeps_networks(runs, wanted.networks_wanted()))
-        return wanted.train(store, options, trackers)
+            store = grown_store(command.out, runs, keeps_networks=keeps_networks(runs, command.networks_wanted()))
+        return command.train(store, options, trackers)
 
     def runs(self) -> list[Run]:
         """The runs that are asked for. Raises ValueError if they are not possible."""
@@ -86,14 +86,14 @@ class Sweep(Training, NetworkOptions):
             f"{name}={','.join(_text(value, name) for value in _listed(values))}"
             for name, values in config.pop("set", {}).items()
         )
-        given = {text.partition("=")[0] for text in self.set}
+        names = {text.partition("=")[0] for text in self.set}
         changes: dict[str, Any] = {
             name: Path(value) if name == "out" else tuple(value) if isinstance(value, list) else value
             for name, value in config.items()
             if getattr(self, name) == getattr(Sweep(), name)
         }
-        kept = tuple(axis for axis in axes if axis.partition("=")[0] not in given)
-        return replace(self, **changes, set=(*kept, *self.set))
+        config_axes = tuple(axis for axis in axes if axis.partition("=")[0] not in names)
+        return replace(self, **changes, set=(*config_axes, *self.set))
 
 
 CONFIG = {"env": list, "methods": list, "preset": str, "seeds": int, "first_seed": int, "out": str, "set": dict}

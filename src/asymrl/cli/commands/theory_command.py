@@ -103,15 +103,18 @@ class Theory:
             deadline.tell("comparing critics and reference policies")
             returns = references_for(analysis.pomdp, analysis.horizon, best, deadline)
             verdict = examine(analysis, self.policy, returns, self.depth)
-            told = self._told(analysis)
-            lines = list(verdict_lines(verdict, told, meanings))
+            signal_readings = self._signal_readings(analysis)
+            lines = list(verdict_lines(verdict, signal_readings, meanings))
             if self.output is not None:
                 self._save_figure(self.output, analysis)
             if self.report is not None:
                 self._save_page(self.report, analysis, lines)
         optimum = Reference(whole.low, whole.high, whole.kind)
         if self.json:
-            more = {"critic_sees": [each.to_json() for each in told], "audit": audit and audit.numbers(self.depth)}
+            more = {
+                "critic_sees": [each.to_json() for each in signal_readings],
+                "audit": audit and audit.numbers(self.depth),
+            }
             print_json(verdict.to_json() | more | {"optimal_of_whole_episodes": asdict(optimum)})
             return 0
         if analysis.pomdp.name == "good-bad" and 0 < analysis.pomdp.discount < 1:
@@ -133,8 +136,8 @@ class Theory:
         deadline.tell("comparing reference policies")
         returns = references_for(pomdp, horizon, best, deadline)
         if self.json:
-            known = {"world": pomdp.name, "horizon": horizon, "discount": pomdp.discount}
-            print_json(known | {"returns": {name: asdict(each) for name, each in returns.items()}, "problem": why})
+            facts = {"world": pomdp.name, "horizon": horizon, "discount": pomdp.discount}
+            print_json(facts | {"returns": {name: asdict(each) for name, each in returns.items()}, "problem": why})
             return 1
         print(optimum_text(pomdp, horizon, best))
         print("Reference returns: " + ", ".join(f"{name} {value}" for name, value in returns.items()))
@@ -150,10 +153,10 @@ class Theory:
         from asymrl.solvers import examine_q
         from asymrl.theory import as_pomdp
 
-        given = {"--output": self.output is not None, "--report": self.report is not None}
-        given["--policy run:FOLDER"] = self.policy.startswith("run:")
-        if any(given.values()):
-            option = next(name for name, is_given in given.items() if is_given)
+        options = {"--output": self.output is not None, "--report": self.report is not None}
+        options["--policy run:FOLDER"] = self.policy.startswith("run:")
+        if any(options.values()):
+            option = next(name for name, is_given in options.items() if is_given)
             raise UsageError(f"{option} is about policy gradients; leave it out with --learner {self.learner}")
         if self.critic_sees not in (None, "state", "state+time"):
             raise UsageError(
@@ -163,13 +166,13 @@ class Theory:
             pomdp = as_pomdp(world_named(self.world))
             horizon = None if self.horizon is None else self._steps(pomdp.time_limit)
             timed = self.critic_sees == "state+time"
-            found = examine_q(pomdp, self.learner, policy=self.policy, horizon=horizon, timed=timed, depth=self.depth)
+            verdict = examine_q(pomdp, self.learner, policy=self.policy, horizon=horizon, timed=timed, depth=self.depth)
         if self.json:
-            print_json(found.to_json())
+            print_json(verdict.to_json())
             return 0
-        if self.horizon is None and found.horizon < (limit := self._steps(pomdp.time_limit)):
-            print(horizon_note(limit, found.horizon))
-        print(*lines(found, WIDTH), sep="\n")
+        if self.horizon is None and verdict.horizon < (limit := self._steps(pomdp.time_limit)):
+            print(horizon_note(limit, verdict.horizon))
+        print(*lines(verdict, WIDTH), sep="\n")
         return 0
 
     def _analysis(self, pomdp: Pomdp, horizon: float, best: Solution, deadline: Deadline) -> tuple[Analysis, Solution]:
@@ -187,15 +190,15 @@ class Theory:
         from asymrl.worlds.finite import FiniteWorld
 
         folder = self.policy.removeprefix("run:")
-        chosen = select_run(folder, None)
-        if chosen.world.name != self.world.partition(":")[0]:
-            raise UsageError(f"{folder}: was trained in {chosen.world.name}, not in {self.world}")
-        if not isinstance(chosen.world, FiniteWorld):
-            raise UsageError(f"{chosen.world.name} has no finite tables to compute with")
-        actor, critic = chosen.state.actor, chosen.state.critic
+        trained_run = select_run(folder, None)
+        if trained_run.world.name != self.world.partition(":")[0]:
+            raise UsageError(f"{folder}: was trained in {trained_run.world.name}, not in {self.world}")
+        if not isinstance(trained_run.world, FiniteWorld):
+            raise UsageError(f"{trained_run.world.name} has no finite tables to compute with")
+        actor, critic = trained_run.state.actor, trained_run.state.critic
         has_window = TrainedActor(actor).length > 0
-        mass, horizon = 1.0 if has_window else self.mass, self._steps(chosen.world.time_limit)
-        return audit_critic(chosen.world, actor, critic, chosen.settings, mass=mass, horizon=horizon)
+        mass, horizon = 1.0 if has_window else self.mass, self._steps(trained_run.world.time_limit)
+        return audit_critic(trained_run.world, actor, critic, trained_run.settings, mass=mass, horizon=horizon)
 
     def _meanings(self) -> dict[str, str]:
         """What the signals mean that the critic sees."""
@@ -205,7 +208,7 @@ class Theory:
         inputs = named_inputs(world.name, self.critic_sees or "", world)
         return {name: signal.about for name, signal in world.signals().items() if name in inputs}
 
-    def _told(self, analysis: Analysis) -> tuple[ReadingWorth, ...]:
+    def _signal_readings(self, analysis: Analysis) -> tuple[ReadingWorth, ...]:
         """Critics that see what the user asked about, with history and without."""
         from asymrl.theory import compare_readings, examine_reading
         from asymrl.worlds.finite import FiniteWorld
@@ -215,8 +218,8 @@ class Theory:
         world = world_named(self.world)
         assert isinstance(world, FiniteWorld)  # otherwise the analysis has failed already
         analysis = replace(analysis, world=world)
-        told = compare_readings(analysis, [(self.critic_sees, history) for history in (True, False)])
-        return told or (examine_reading(analysis, self.critic_sees),)  # which says why there is none
+        readings = compare_readings(analysis, [(self.critic_sees, history) for history in (True, False)])
+        return readings or (examine_reading(analysis, self.critic_sees),)  # which says why there is none
 
     def _save_page(self, path: Path, analysis: Analysis, lines: Sequence[str]) -> None:
         from asymrl.pages.theory_map import theory_page

@@ -54,11 +54,11 @@ class TrainOptions(Training):
         config = read_config(self.config) if self.config else {}
         with user_errors():
             config = {**config, "method": method_of({**config, "preset": _preset(arguments, config)})}
-        given = _parse(arguments, replace(plain, **config))
-        method, preset = getattr(given, "method"), getattr(given, "preset")  # noqa: B009
+        options = _parse(arguments, replace(plain, **config))
+        method, preset = getattr(options, "method"), getattr(options, "preset")  # noqa: B009
         with user_errors():
-            known = resolve(world, method, config, {"preset": preset}, tuned=tuned(world, method))
-        return replace(_parse(arguments, replace(plain, **known)), world=world)
+            defaults = resolve(world, method, config, {"preset": preset}, tuned=tuned(world, method))
+        return replace(_parse(arguments, replace(plain, **defaults)), world=world)
 
     def settings(self) -> Settings:
         """The settings of the runs. Raises ValueError if they are not possible."""
@@ -132,8 +132,8 @@ def train_command(arguments: Sequence[str]) -> type[TrainOptions]:
         asked = _option(arguments, "method") or config.get("method")
         name = method_of({"method": asked, "preset": _preset(arguments, config)})
         learner = method(name).learner
-        given = [_setting(argument) for argument in arguments if argument.startswith("--")]
-        check_learner(name, [*config, *(setting for setting in given if setting in SETTINGS)])
+        names = [_setting(argument) for argument in arguments if argument.startswith("--")]
+        check_learner(name, [*config, *(setting for setting in names if setting in SETTINGS)])
     return TRAIN[learner]
 
 

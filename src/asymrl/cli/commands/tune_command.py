@@ -80,13 +80,13 @@ class Tune(Training):
             raise UsageError(f"--set {several[0]}: give one value; --space says what to search")
         refuse_own_options(axes, ("world", "method", "steps", "preset", "seeds"))
         config = read_config(self.config) if self.config else {}
-        given = {**config, **{name: values[0] for name, values in axes.items()}, "steps": self.steps}
+        overrides = {**config, **{name: values[0] for name, values in axes.items()}, "steps": self.steps}
         if self.preset is not None:
-            given["preset"] = self.preset
+            overrides["preset"] = self.preset
         if self.seeds < 1:
             raise UsageError(f"--seeds {self.seeds}: at least 1 is needed")
         return new_search(
-            full_world(self.world, self.env_args), self.method or config.get("method"), given, trials=self.trials,
+            full_world(self.world, self.env_args), self.method or config.get("method"), overrides, trials=self.trials,
             seeds=range(self.seeds), space=self.space, together=self.together, out=self.out,
         )  # fmt: skip
 
@@ -118,15 +118,15 @@ class Tune(Training):
             return status
         with user_errors():
             try:
-                found = tuning_of(search)
+                tuning = tuning_of(search)
             except RunError as error:
                 raise UsageError(str(error)) from error
         print()
         print_table(_table(trials))
-        print(f"\nbest settings  {found.file}\n\nnext:\n{found.command}")
+        print(f"\nbest settings  {tuning.file}\n\nnext:\n{tuning.command}")
         self.write_page(search.folder)
-        answer |= {"settings_file": str(found.file), "command": found.command}
-        self._answer(answer, trials, found.settings)
+        answer |= {"settings_file": str(tuning.file), "command": tuning.command}
+        self._answer(answer, trials, tuning.settings)
         return status
 
     def _answer(self, answer: dict[str, Any], trials: list[Trial], best: dict[str, Any] | None) -> None:
