@@ -27,11 +27,11 @@ def read_regular(path: Path, most: int) -> bytes:
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # so that opening a pipe does not wait for its writer
     with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise UnreadableError(f"{path}: not a regular file")
-        if found.st_size > most:
-            raise UnreadableError(f"{path}: it has {found.st_size} bytes, expected at most {most}")
+        if status.st_size > most:
+            raise UnreadableError(f"{path}: it has {status.st_size} bytes, expected at most {most}")
         data = file.read(most + 1)
     if len(data) > most:
         raise UnreadableError(f"{path}: it grows while it is read")

@@ -56,13 +56,13 @@ def environment_frames(world: SteppedWorld, seed: int, actions: Iterable[Any], o
     env, position = with_frames(world), Position().reset(seed)
     try:
         with mistakes_named(world.name, position, "reset"):
-            seen, _ = reset_values(env.reset(seed=seed))
+            observation, _ = reset_values(env.reset(seed=seed))
         frames = [_drawn(world, env)]
         for t, action in enumerate(actions):
-            _check_same(world, seen, observations, t)
+            _check_same(world, observation, observations, t)
             position = position.stepped()
             with mistakes_named(world.name, position, "step"):
-                seen, *_ = step_values(env.step(world.act(action)))
+                observation, *_ = step_values(env.step(world.act(action)))
             frames.append(_drawn(world, env))
         return frames
     finally:
@@ -121,9 +121,9 @@ def _drawn(world: SteppedWorld, env: Any) -> Frame:
     return np.ascontiguousarray(pixels[..., :3].astype(np.uint8))
 
 
-def _check_same(world: SteppedWorld, seen: Any, observations: Any, t: int) -> None:
+def _check_same(world: SteppedWorld, observation: Any, observations: Any, t: int) -> None:
     """Raises ValueError if the episode is not the one that was played."""
-    now = to_world(world.observation_space, world.read(seen))
+    now = to_world(world.observation_space, world.read(observation))
     then = jax.tree.map(lambda leaf: leaf[t], observations)
     if isinstance(then, dict):
         now = {name: now[name] for name in then}

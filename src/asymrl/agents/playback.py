@@ -127,13 +127,17 @@ def _judge(
 ) -> tuple[Float[Array, "time 1 numbers"], Float[Array, "time 1"]]:
     """The policy at each step of an episode, and the value there, or that of the action which is taken."""
     with jax.default_matmul_precision("highest"):
-        told, before = None, episode.before(actor.distribution)
+        signal_values, previous_actions = None, episode.before(actor.distribution)
         if signal is not None:
-            times = jnp.arange(before.shape[0])[:, None]
-            whole = times == 0, before, episode.observations, episode.states, times
-            _, told = signal.follow(key, signal.initial(1), *whole)
+            times = jnp.arange(previous_actions.shape[0])[:, None]
+            whole = times == 0, previous_actions, episode.observations, episode.states, times
+            _, signal_values = signal.follow(key, signal.initial(1), *whole)
         parameters = actor.policy(episode.features)
-        values = parameters if critic is None else critic.in_rewards(critic(before, episode.observations, told))
+        values = (
+            parameters
+            if critic is None
+            else critic.in_rewards(critic(previous_actions, episode.observations, signal_values))
+        )
         if values.ndim > 2:
             values = jnp.take_along_axis(values[: episode.actions.shape[0]], episode.actions[..., None], axis=-1)[
                 ..., 0

@@ -106,9 +106,9 @@ class Policy(ActorPolicy):
             generator: samples the actions; without one, the most likely action is taken.
             trust: run the code that the settings of the run name, if it was not trained here.
         """
-        chosen = best_run(Store.open(Path(run), trust=trust), run_seed)
-        self.settings, self.run_seed = chosen.settings, chosen.seed
-        super().__init__(chosen.world, chosen.state.actor, generator)
+        best = best_run(Store.open(Path(run), trust=trust), run_seed)
+        self.settings, self.run_seed = best.settings, best.seed
+        super().__init__(best.world, best.state.actor, generator)
 
 
 @eqx.filter_jit

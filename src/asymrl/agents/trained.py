@@ -86,10 +86,10 @@ def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] |
         RunError: if there are no runs, no checkpoint yet, or none that is sound.
     """
     store = store if isinstance(store, Store) else Store.open(Path(store))
-    wanted = list(range(len(store))) if numbers is None else list(numbers)
-    store.make_ready(wanted)
+    run_numbers = list(range(len(store))) if numbers is None else list(numbers)
+    store.make_ready(run_numbers)
     groups: dict[Settings, list[tuple[int, Any]]] = {}
-    for held, saved in store.saved(wanted):
+    for held, saved in store.saved(run_numbers):
         for row, number in enumerate(held):
             groups.setdefault(saved.runs[row].settings.shape(), []).append((number, saved.only([row])))
     if not groups:
@@ -102,12 +102,12 @@ def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] |
     loaded = []
     for shape, parts in groups.items():
         parts.sort(key=lambda part: part[0])
-        made, saved = program(shape), joined([each for _, each in parts])
+        run_program, saved = program(shape), joined([each for _, each in parts])
         try:
-            states = from_saved(made, saved, to_train=False)
+            states = from_saved(run_program, saved, to_train=False)
         except ValueError as error:
             raise RunError(f"{store.checkpoints.folder}: does not fit these settings: {error}") from error
-        loaded.append(TrainedRuns(tuple(number for number, _ in parts), saved.runs, states, made.world))
+        loaded.append(TrainedRuns(tuple(number for number, _ in parts), saved.runs, states, run_program.world))
     return loaded
 
 
@@ -124,13 +124,13 @@ def choose_runs(runs: Sequence[Run], where: Mapping[str, Any], seed: int | None 
     def is_wanted(run: Run) -> bool:
         return all(_same(_setting(run, name), value) for name, value in where.items())
 
-    chosen = [n for n, run in enumerate(runs) if (seed is None or run.seed == seed) and is_wanted(run)]
-    if not chosen:
+    matches = [n for n, run in enumerate(runs) if (seed is None or run.seed == seed) and is_wanted(run)]
+    if not matches:
         if seed is not None and not where:
-            known = ", ".join(map(str, sorted({run.seed for run in runs})))
-            raise RunError(f"there is no run with the seed {seed}; the seeds are {known}")
+            seeds = ", ".join(map(str, sorted({run.seed for run in runs})))
+            raise RunError(f"there is no run with the seed {seed}; the seeds are {seeds}")
         raise RunError(f"no run has {_asked(where, seed)}; {_present(runs, where)}")
-    return chosen
+    return matches
 
 
 def _setting(run: Run, name: str) -> Any:
@@ -154,16 +154,16 @@ def _present(runs: Sequence[Run], where: Mapping[str, Any]) -> str:
     )
 
 
-def _same(value: Any, wanted: Any) -> bool:
+def _same(value: Any, target: Any) -> bool:
     """Whether a setting has the wanted value, which may be text from a command line."""
-    if isinstance(value, float) and isinstance(wanted, str):
+    if isinstance(value, float) and isinstance(target, str):
         try:
-            return value == float(wanted)
+            return value == float(target)
         except ValueError:
             return False
-    if isinstance(value, tuple) and isinstance(wanted, str) and ":".join(map(str, value)) == wanted:
+    if isinstance(value, tuple) and isinstance(target, str) and ":".join(map(str, value)) == target:
         return True  # hidden=64:64, as `--set` takes it and tables show it
-    return value == wanted or str(value) == str(wanted)
+    return value == target or str(value) == str(target)
 
 
 def best_run(
@@ -175,15 +175,15 @@ def best_run(
         RunError: if there is none, or the runs are of several worlds, whose returns cannot be compared.
     """
     store = store if isinstance(store, Store) else Store.open(Path(store))
-    chosen = choose_runs(store.runs, where or {}, seed)
-    worlds = sorted({store.runs[number].settings.world for number in chosen})
+    numbers = choose_runs(store.runs, where or {}, seed)
+    worlds = sorted({store.runs[number].settings.world for number in numbers})
     if len(worlds) > 1:
         raise RunError(f"runs in {listed(worlds)}; choose a world with --where, such as --where world={worlds[0]}")
-    known = {n: store.results()[n].recent_return for n in chosen if n in store.results()}
-    known = {n: value for n, value in known.items() if np.isfinite(value)}
-    if len(known) == len(chosen):  # the tables say which it is, so that only one has to be loaded
-        return load_trained(store, [max(chosen, key=lambda n: (known[n], -n))])[0].one(0)
-    loaded = load_trained(store, chosen)
+    returns = {n: store.results()[n].recent_return for n in numbers if n in store.results()}
+    returns = {n: value for n, value in returns.items() if np.isfinite(value)}
+    if len(returns) == len(numbers):  # the tables say which it is, so that only one has to be loaded
+        return load_trained(store, [max(numbers, key=lambda n: (returns[n], -n))])[0].one(0)
+    loaded = load_trained(store, numbers)
     scored = [
         (score, -group.numbers[row], group, row)
         for group in loaded

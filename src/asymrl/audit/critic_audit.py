@@ -177,10 +177,10 @@ def audit_critic(
     graph, reads = analysis.graph, settings.how.reads
     if graph.stationary:
         raise ValueError(f"{world.name}: a critic is audited along histories, which needs a horizon")
-    told = PairSignals(world, graph, settings)
-    target = taught_values(analysis, critic_inputs(graph, reads, told), settings, drawn=told.drawn)
+    signals = PairSignals(world, graph, settings)
+    target = taught_values(analysis, critic_inputs(graph, reads, signals), settings, drawn=signals.drawn)
     truth = analysis.values.V_hs if settings.reads_state else analysis.values.V_h[graph.node]
     audited = graph.acting if depth is None else graph.acting & (graph.time[graph.node] <= depth)
     pair = np.flatnonzero(audited)
-    values = critic_values(critic, graph, told, batch=told.batch)
+    values = critic_values(critic, graph, signals, batch=signals.batch)
     return Audit(analysis, settings, pair, values[pair], target[pair], truth[pair])

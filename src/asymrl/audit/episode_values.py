@@ -144,11 +144,11 @@ def episode_values(world: FiniteWorld, playback: Playback, exact: ExactPolicy) -
     V_s = np.full(T, np.nan) if exact.state_values is None else exact.state_values[states]
     V_h, V_h_error, V_hs, V_hs_error = _exact_values(playback, states, exact.analysis)
     close = CLOSE * float(np.abs(world.pomdp().reward).max())
-    wanted = ~((V_h_error <= close) & (V_hs_error <= close))  # NaN is not close
-    if exact.simulated is None or not wanted.any():
+    uncertain_steps = ~((V_h_error <= close) & (V_hs_error <= close))  # NaN is not close
+    if exact.simulated is None or not uncertain_steps.any():
         return EpisodeValues(V_h, V_s, V_hs, V_h_error, V_hs_error, np.zeros(T, bool))
     beliefs = episode_beliefs(world, playback)
-    drawn = simulated_values(world.pomdp(), exact.simulated, playback, states, beliefs, exact.discount, wanted)
+    drawn = simulated_values(world.pomdp(), exact.simulated, playback, states, beliefs, exact.discount, uncertain_steps)
     there = np.isfinite(drawn.V_h)
     return EpisodeValues(
         V_h=np.where(there, drawn.V_h, V_h),

@@ -48,8 +48,8 @@ class PairSignals:
 
     def __call__(self, pairs: Int[np.ndarray, "n"]) -> Any:
         """What the critic is told at these pairs, `[n, ...]`, or by name if that is several; None if nothing."""
-        told = {name: self._part(name, pairs) for name in self.names}
-        return told if len(told) > 1 else next(iter(told.values()), None)
+        signals = {name: self._part(name, pairs) for name in self.names}
+        return signals if len(signals) > 1 else next(iter(signals.values()), None)
 
     def _part(self, name: str, pairs: Int[np.ndarray, "n"]) -> np.ndarray:
         graph = self.graph

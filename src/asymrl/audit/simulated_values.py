@@ -153,8 +153,8 @@ def simulate(
         action = _drawn(policy.act(memory), rng)
         row = state * pomdp.actions + action
         start, end = pomdp.first[row], pomdp.first[row + 1]
-        before = np.where(start > 0, upto[start - 1], 0.0)
-        drawn = np.searchsorted(upto, before + rng.random(alive.size) * (upto[end - 1] - before), "right")
+        offset = np.where(start > 0, upto[start - 1], 0.0)
+        drawn = np.searchsorted(upto, offset + rng.random(alive.size) * (upto[end - 1] - offset), "right")
         outcome = np.clip(drawn, start, end - 1)
         time = time + 1
         goes_on = ~pomdp.done[outcome] & (time < limit)

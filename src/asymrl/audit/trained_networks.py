@@ -129,9 +129,9 @@ def _advanced(
     """The memories and phi(h) of m longer histories: number j extends `rows[j]` by (a[j], o[j])."""
     parts = []
     for batch in _batches(np.stack([rows, a, o], 1), LARGEST):
-        row, before, observed = _padded(batch).T
+        row, action, observed = _padded(batch).T
         part = jax.tree.map(lambda leaf, row=row: leaf[row], carry)
-        after, n = _step(history, part, before.astype(np.int32), observed.astype(np.int32)), len(batch)
+        after, n = _step(history, part, action.astype(np.int32), observed.astype(np.int32)), len(batch)
         parts.append(jax.tree.map(lambda leaf, n=n: np.asarray(leaf)[:n], after))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
@@ -164,7 +164,7 @@ def _logits(actor: Actor, features: np.ndarray) -> Float[Array, "n A"]:
 
 @eqx.filter_jit
 def _read(critic: Critic, features: np.ndarray | None, signal: Any) -> Float[Array, "n"]:
-    told = jax.tree.map(jnp.asarray, signal)
+    signal_arrays = jax.tree.map(jnp.asarray, signal)
     with jax.default_matmul_precision("highest"):
         batch = jax.tree.leaves((features, signal))[0].shape[:1]
-        return critic.in_rewards(critic.read(None if features is None else jnp.asarray(features), told, batch))
+        return critic.in_rewards(critic.read(None if features is None else jnp.asarray(features), signal_arrays, batch))

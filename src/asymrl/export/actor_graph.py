@@ -110,9 +110,9 @@ def _previous_action(graph: OperatorGraph, phi: Any) -> str:
         return PREVIOUS_ACTION
     if isinstance(phi, MixedFeatures):
         first = len(phi.choices.parts)
-        chosen = graph.apply("Cast", graph.columns(PREVIOUS_ACTION, "actions/chosen", 0, first), to=INT64)
+        indices = graph.apply("Cast", graph.columns(PREVIOUS_ACTION, "actions/chosen", 0, first), to=INT64)
         numbers = graph.columns(PREVIOUS_ACTION, "actions/taken", first, phi.numbers)
-        return graph.apply("Concat", _indices_taken(graph, phi.choices, chosen), numbers, axis=-1)
+        return graph.apply("Concat", _indices_taken(graph, phi.choices, indices), numbers, axis=-1)
     if isinstance(phi, EntryFeatures):
         return _indices_taken(graph, phi, PREVIOUS_ACTION)
     return _index_taken(graph, phi, PREVIOUS_ACTION, "actions/table")

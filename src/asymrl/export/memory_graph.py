@@ -105,9 +105,9 @@ def _(memory: Feedforward, graph: OperatorGraph, name: str, carry: Carry, x: str
 def _(memory: Lstm, graph: OperatorGraph, name: str, carry: Carry, x: str) -> tuple[Carry, str]:
     h, c = carry
     i, f, g, o = graph.split(_recurrent(graph, name, memory, h, x), 4)
-    kept = graph.apply("Mul", graph.apply("Sigmoid", f), c)
+    memory_part = graph.apply("Mul", graph.apply("Sigmoid", f), c)
     new = graph.apply("Mul", graph.apply("Sigmoid", i), graph.apply("Tanh", g))
-    c = graph.apply("Add", kept, new)
+    c = graph.apply("Add", memory_part, new)
     h = graph.apply("Mul", graph.apply("Sigmoid", o), graph.apply("Tanh", c))
     return (h, c), h
 

@@ -92,16 +92,16 @@ class _Translation:
 
     def run(self, jaxpr: Any, consts: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
         """The results of a traced program."""
-        known: dict[Any, Value] = {}
+        environment: dict[Any, Value] = {}
 
         def read(variable: Any) -> Value:
-            return variable.val if hasattr(variable, "val") else known[variable]
+            return variable.val if hasattr(variable, "val") else environment[variable]
 
-        known.update(zip(jaxpr.constvars, consts, strict=True))
-        known.update(zip(jaxpr.invars, inputs, strict=True))
+        environment.update(zip(jaxpr.constvars, consts, strict=True))
+        environment.update(zip(jaxpr.invars, inputs, strict=True))
         for equation in jaxpr.eqns:
             results = self._results(equation, [read(variable) for variable in equation.invars])
-            known.update(zip(equation.outvars, results, strict=True))
+            environment.update(zip(equation.outvars, results, strict=True))
         return [read(variable) for variable in jaxpr.outvars]
 
     def weight(self, value: Any) -> str:
@@ -138,8 +138,8 @@ class _Translation:
             inner = next(parameters[name] for name in INNER if name in parameters)
             return self.run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), values)
         if not any(isinstance(value, str) for value in values):
-            given = equation.primitive.bind(*values, **parameters)
-            return list(given) if equation.primitive.multiple_results else [given]
+            result = equation.primitive.bind(*values, **parameters)
+            return list(result) if equation.primitive.multiple_results else [result]
         shapes = [variable.aval.shape for variable in equation.invars]
         if primitive == "split":
             ends, axis = np.cumsum(parameters["sizes"]), parameters["axis"] + 1

@@ -130,12 +130,12 @@ class NumpyPolicy:
             return self._draw_index(shown, generator)
         ends = np.cumsum(self.sizes or [0])
         entries = np.split(shown[: ends[-1]], ends[:-1]) if self.sizes else []
-        chosen = np.array([self._draw_index(shares, generator) for shares in entries], np.int64)
+        indices = np.array([self._draw_index(shares, generator) for shares in entries], np.int64)
         if not self.has_numbers:
-            return chosen
+            return indices
         mean, spread = np.split(shown[ends[-1] :], 2)
         noise = 0 if generator is None else generator.normal(size=mean.shape)
-        return np.concatenate([chosen, mean + spread * noise]).astype(np.float32)
+        return np.concatenate([indices, mean + spread * noise]).astype(np.float32)
 
     def _draw_index(self, shares, generator):
         if generator is None or self.is_greedy:

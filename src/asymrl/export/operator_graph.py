@@ -67,8 +67,8 @@ class OperatorGraph:
     def weight(self, name: str, numbers: ArrayLike) -> str:
         """A constant. A name that is used again must stand for the same numbers, which are stored once."""
         array = np.asarray(numbers)
-        kept = self.weights.setdefault(name, array)
-        assert np.array_equal(kept, array), f"two weights are called {name}"
+        stored_weight = self.weights.setdefault(name, array)
+        assert np.array_equal(stored_weight, array), f"two weights are called {name}"
         return name
 
     def part(self, path: tuple[str, ...], shape: tuple[int, ...], dtype: str) -> str:

@@ -77,9 +77,9 @@ class EpisodeSteps(abc.ABC):
         length, zero = self.window or 1, jnp.int32(0)
         start = []
         for e in self.episodes:
-            place, seen = self.first(e)
+            place, sight = self.first(e)
             none = (jnp.int32(NO_ACTION),) * length
-            start.append(_EpisodeState(none, (seen,) * length, place, active, zero, zero))
+            start.append(_EpisodeState(none, (sight,) * length, place, active, zero, zero))
 
         def any_alive(loop: tuple[Array, list[_EpisodeState]]) -> Array:
             return sum((state.alive for state in loop[1]), zero) > 0
@@ -123,21 +123,21 @@ class EpisodeSteps(abc.ABC):
                 hs = [self.tape.memory[e, :] for e in self.episodes]
                 of_memory = self.product(self.tape.memory, self.policy.hidden_weight, 3)
             inputs = [self.inputs(e, state, i) for e, state in enumerate(states)]
-            hs = [self.gates(*given) for given in zip(inputs, hs, of_memory, strict=True)]
+            hs = [self.gates(*arguments) for arguments in zip(inputs, hs, of_memory, strict=True)]
             self.publish(self.tape.memory, hs)
         return hs
 
     def inputs(self, e: int, state: _EpisodeState, i: int) -> list[Float[Array, "size"]]:
         """What the memory takes in of the action and the sight at a place of the window, for each gate."""
-        acted, before = state.before[i] != NO_ACTION, jnp.maximum(state.before[i], 0)
+        acted, action = state.before[i] != NO_ACTION, jnp.maximum(state.before[i], 0)
         # Something was seen before every action, and last.
         saw = state.before[i + 1] != NO_ACTION if i + 1 < len(state.before) else None
-        of_seen = self.seen_inputs(e, state.seen[i])
+        sight_parts = self.seen_inputs(e, state.seen[i])
         return [
-            jnp.where(acted, self.policy.taken[before, gate], 0.0)
+            jnp.where(acted, self.policy.taken[action, gate], 0.0)
             + (part if saw is None else jnp.where(saw, part, 0.0))
             + self.policy.bias[gate]
-            for gate, part in zip(self.parts(), of_seen, strict=True)
+            for gate, part in zip(self.parts(), sight_parts, strict=True)
         ]
 
     def parts(self) -> list[slice]:

@@ -78,11 +78,11 @@ class JudgedClaim(NamedTuple):
 
 def judged(evidence: Evidence) -> list[JudgedClaim]:
     """All claims with what these runs say; "no runs" where some are missing."""
-    found = []
+    claims = []
     for claim in CLAIMS:
         try:
             finding = claim.judge(evidence)
         except RunError as error:
             finding = Judgement("no runs", str(error), None, None)
-        found.append(JudgedClaim(claim, finding))
-    return found
+        claims.append(JudgedClaim(claim, finding))
+    return claims

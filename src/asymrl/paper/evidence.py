@@ -112,9 +112,9 @@ def with_earned(rows: pl.DataFrame) -> pl.DataFrame:
 
 def scale(world: str) -> float:
     """How much more the best known policy earns than random actions."""
-    known = scores(world)
-    assert known is not None, world
-    random, best = known.random_and_best
+    reference = scores(world)
+    assert reference is not None, world
+    random, best = reference.random_and_best
     return best - random
 
 
@@ -132,12 +132,12 @@ def read_evidence(
     Raises:
         RunError: if there are no runs of the paper in the folder.
     """
-    wanted = (list(worlds), list(PAPER_METHODS), seeds, steps)
-    metrics = with_tuned_settings(chosen(read_results(folder), *wanted))
+    selection = (list(worlds), list(PAPER_METHODS), seeds, steps)
+    metrics = with_tuned_settings(chosen(read_results(folder), *selection))
     probes = read_results(folder, "probes") if (folder / PROBES_FILE).is_file() else None
     if probes is not None:
         try:
-            probes = with_tuned_settings(chosen(probes, *wanted))
+            probes = with_tuned_settings(chosen(probes, *selection))
         except RunError:
             probes = None
     beside = folder.absolute().with_name(folder.absolute().name.replace("curves", "grid"))

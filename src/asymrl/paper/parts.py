@@ -58,20 +58,20 @@ def extent(
     """
     if part not in WHOLE:
         raise ValueError(f"{part}: the parts are {', '.join(WHOLE)}")
-    given = {"worlds": worlds, "methods": methods, "seeds": seeds, "steps": steps}
-    chosen = {name: tuple(v) if isinstance(v, Sequence) else v for name, v in given.items() if v is not None}
-    wanted = (QUICK if quick else WHOLE)[part]._replace(**chosen)
-    for world in wanted.worlds:
+    arguments = {"worlds": worlds, "methods": methods, "seeds": seeds, "steps": steps}
+    overrides = {name: tuple(v) if isinstance(v, Sequence) else v for name, v in arguments.items() if v is not None}
+    scope = (QUICK if quick else WHOLE)[part]._replace(**overrides)
+    for world in scope.worlds:
         if world not in PAPER_WORLDS:
             raise ValueError(f"{world}: the paper has {', '.join(PAPER_WORLDS)}")
-    for method in wanted.methods:
+    for method in scope.methods:
         if method not in PAPER_METHODS:
             raise ValueError(f"{method}: the paper has {', '.join(PAPER_METHODS)}")
-    if wanted.seeds < 1:
-        raise ValueError(f"{wanted.seeds} seeds: train at least one run")
-    if part == "critics" and wanted.worlds != (CRITIC_WORLD,):
-        raise ValueError(f"{wanted.worlds[0]}: the critics' values are those of four histories of {CRITIC_WORLD}")
-    return wanted
+    if scope.seeds < 1:
+        raise ValueError(f"{scope.seeds} seeds: train at least one run")
+    if part == "critics" and scope.worlds != (CRITIC_WORLD,):
+        raise ValueError(f"{scope.worlds[0]}: the critics' values are those of four histories of {CRITIC_WORLD}")
+    return scope
 
 
 def runs_of(part: Part, wanted: Extent) -> list[Run]:

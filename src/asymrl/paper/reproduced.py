@@ -71,8 +71,8 @@ def claims_reproduction(
         RunError: if there are no such runs in the store.
     """
     evidence = read_evidence(Path(folder), worlds or PAPER_WORLDS, seeds, steps)
-    found = [each for each in judged(evidence) if worlds is None or each.claim.where in worlds]
-    numbers = claims_table(found)
+    claims = [each for each in judged(evidence) if worlds is None or each.claim.where in worlds]
+    numbers = claims_table(claims)
     tables = pl.concat(world_tables(evidence).values(), how="diagonal")
     shown = numbers.filter(pl.col("verdict") != "no runs")
     judged_in, missing = set(shown["where"]), dict[str, None]()

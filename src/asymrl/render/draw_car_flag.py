@@ -54,13 +54,13 @@ def _draw(ax: Axes, numbers: np.ndarray) -> None:
     rows = [("position", f"{position:+.3f}"), ("velocity", f"{velocity:+.4f}"), ("good flag", SIDES[known_side])]
     for x, (name, value) in zip((-0.8, 0.0, 0.8), rows, strict=True):
         style.write(ax, (x, -0.6), name, colour=style.MUTED, size=style.SMALL)
-        known = value != SIDES[0]
+        is_known = value != SIDES[0]
         style.write(
             ax,
             (x, -0.82),
             value.replace("-", "−"),
-            bold=known,
-            colour=style.INK if known else style.MUTED,
+            bold=is_known,
+            colour=style.INK if is_known else style.MUTED,
             size=style.BODY,
         )
 

@@ -66,9 +66,9 @@ def _draw(ax: Axes, numbers: np.ndarray) -> None:
     if abs(spin) > 0.02:
         style.arrow(ax, tip, (tip[0] + 0.5 * _bounded(spin), tip[1]), style.BLUE, width=2.0)
     for x, (name, value) in zip((-2.1, -0.7, 0.7, 2.1), _values(numbers), strict=True):
-        known = value != "hidden"
+        is_known = value != "hidden"
         style.write(ax, (x, -1.15), name, colour=style.MUTED, size=style.SMALL)
-        style.write(ax, (x, -1.5), value, bold=known, colour=style.INK if known else style.MUTED, size=style.BODY)
+        style.write(ax, (x, -1.5), value, bold=is_known, colour=style.INK if is_known else style.MUTED, size=style.BODY)
 
 
 def _bounded(speed: float) -> float:
@@ -80,8 +80,8 @@ def _values(numbers: np.ndarray) -> list[tuple[str, str]]:
     """The name and the text of each number."""
     values = []
     for number, (name, text, unit) in zip(numbers, ROWS, strict=True):
-        known = text.format(unit * number).replace("-", "−")
-        values.append((name, known if np.isfinite(number) else "hidden"))
+        number_text = text.format(unit * number).replace("-", "−")
+        values.append((name, number_text if np.isfinite(number) else "hidden"))
     return values
 
 

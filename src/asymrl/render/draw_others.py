@@ -93,7 +93,7 @@ def _pixels_in(space: Space, value: Any) -> Any:
     if isinstance(space, Record):
         # An agent that sees some groups only has values of these.
         parts = ((part, value[name]) for name, part in space.items() if name in value)
-        return next((found for pair in parts if (found := _pixels_in(*pair)) is not None), None)
+        return next((pixels for pair in parts if (pixels := _pixels_in(*pair)) is not None), None)
     if not isinstance(space, Image):
         return None
     return value if space.shape[2] == 3 else value[..., -1]

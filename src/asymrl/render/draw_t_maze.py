@@ -42,19 +42,19 @@ def _draw_world(env: TMaze, state: Any, ax: Axes) -> None:
 
 @draw_view.register(TMaze)
 def _draw_view(env: TMaze, observation: Any, ax: Axes) -> None:
-    seen = int(observation)
+    symbol = int(observation)
     style.stage(ax, -2.4, 2.4, -2.1, 2.1)
-    around = {CORRIDOR: [(-1, 0), (1, 0)], JUNCTION: [(-1, 0), (0, 1), (0, -1)]}.get(seen, [(1, 0)])
+    around = {CORRIDOR: [(-1, 0), (1, 0)], JUNCTION: [(-1, 0), (0, 1), (0, -1)]}.get(symbol, [(1, 0)])
     cells = [(0, 0), *around]
     style.squares(ax, cells, style.INK, edge=style.INK, width=4)
     style.squares(ax, cells, style.FLOOR, edge=style.FAINT, width=1.0, order=1.5)
-    if seen == JUNCTION:
+    if symbol == JUNCTION:
         for place in around[1:]:
             style.squares(ax, [place], style.MUTED, edge=style.PAPER, width=1.0, order=1.7)
             style.write(ax, place, "?", colour=style.PAPER, size=style.LARGE, bold=True, order=2.0)
     style.agent(ax, (0, 0), 0.3)
-    if seen < len(SIDES):
-        style.speech(ax, (0, 1.35), (2.2, 0.6), (0, 0.42), f"goal {ARROWS[seen]} {SIDES[seen]}")
+    if symbol < len(SIDES):
+        style.speech(ax, (0, 1.35), (2.2, 0.6), (0, 0.42), f"goal {ARROWS[symbol]} {SIDES[symbol]}")
 
 
 @world_text.register(TMaze)
@@ -69,8 +69,8 @@ def _world_text(env: TMaze, state: Any) -> list[str]:
 
 @view_text.register(TMaze)
 def _view_text(env: TMaze, observation: Any) -> list[str]:
-    seen = int(observation)
-    return [f"goal {SIDES[seen]}" if seen < len(SIDES) else env.observation_names[seen]]
+    symbol = int(observation)
+    return [f"goal {SIDES[symbol]}" if symbol < len(SIDES) else env.observation_names[symbol]]
 
 
 def _side_and_cell(env: TMaze, state: Any) -> tuple[int, int]:

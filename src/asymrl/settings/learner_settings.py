@@ -220,9 +220,9 @@ def new_settings(**values: Any) -> Settings:
 
 def check_learner(name: str, given: Iterable[str]) -> None:
     """Raises ValueError if one of the given settings is none of the learner of the method with this name."""
-    known = {each.name for each in fields(settings_type(name))}
+    names = {each.name for each in fields(settings_type(name))}
     for setting in given:
-        if setting not in known:
+        if setting not in names:
             others = [learner for learner, kind in SETTINGS_TYPES.items() if setting in names_of(kind)]
             whose = f"a setting of {' and '.join(others)}" if others else "no setting"
             raise ValueError(f"{setting} is {whose}; {name} is trained by {method(name).learner}, so leave it out")
@@ -234,8 +234,8 @@ def own_values(name: str, methods: Sequence[str], values: Mapping[str, Any]) -> 
     Raises:
         ValueError: if a value is a setting of none of their learners.
     """
-    known = {setting for each in methods for setting in names_of(settings_type(each))}
-    check_learner(name, [setting for setting in values if setting in SETTINGS and setting not in known])
+    all_names = {setting for each in methods for setting in names_of(settings_type(each))}
+    check_learner(name, [setting for setting in values if setting in SETTINGS and setting not in all_names])
     own = names_of(settings_type(name))
     return {setting: value for setting, value in values.items() if setting in own or setting not in SETTINGS}
 

@@ -113,8 +113,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         if settings_type(self.method) is not type(self):
-            wanted = settings_type(self.method).__name__
-            raise ValueError(f"{self.method} is trained with {wanted}, not with {type(self).__name__}")
+            class_name = settings_type(self.method).__name__
+            raise ValueError(f"{self.method} is trained with {class_name}, not with {type(self).__name__}")
         if len(self.world) > LONGEST_NAME:
             raise ValueError(f"world {self.world[:30]}...: a name has at most {LONGEST_NAME} characters")
         for name in ("actor_sees", "critic_sees"):
@@ -238,8 +238,8 @@ class Settings:
     @functools.cached_property
     def _shape(self) -> Self:
         is_aside = ("number", "label")
-        kept = [f.name for f in fields(self) if not any(f.metadata.get(kind) for kind in is_aside)]
-        return type(self)(**{name: getattr(self, name) for name in kept})
+        names = [f.name for f in fields(self) if not any(f.metadata.get(kind) for kind in is_aside)]
+        return type(self)(**{name: getattr(self, name) for name in names})
 
     @functools.cached_property
     def _hash(self) -> int:

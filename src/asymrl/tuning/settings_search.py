@@ -115,8 +115,8 @@ class SettingsSearch:
             study = self._study()
             outcome = self._tell_what_is_over(study)
             while batch := self._batch(study):
-                left = None if end_at is None else (end_at - time.monotonic()) / 60
-                outcome = self._train(study, batch, listener(), pace, placement, left, keeps_networks)
+                remaining = None if end_at is None else (end_at - time.monotonic()) / 60
+                outcome = self._train(study, batch, listener(), pace, placement, remaining, keeps_networks)
                 if outcome.interrupted is not None or outcome.is_out_of_time:
                     return outcome
             return outcome
@@ -127,11 +127,11 @@ class SettingsSearch:
         """The trials so far, best first: complete ones, then pruned ones, then the others."""
         lock = self._hold()
         try:
-            found = [self._described(each) for each in self._study().get_trials(deepcopy=False)]
+            trials = [self._described(each) for each in self._study().get_trials(deepcopy=False)]
         finally:
             lock.release()
         order = {COMPLETE: 0, PRUNED: 1}
-        return sorted(found, key=lambda t: (order.get(t.state, 2), -(t.value if t.value is not None else -math.inf)))
+        return sorted(trials, key=lambda t: (order.get(t.state, 2), -(t.value if t.value is not None else -math.inf)))
 
     def _hold(self) -> Lock:
         """Takes the folder of the study, which keeps another process from searching in it."""
@@ -151,9 +151,9 @@ class SettingsSearch:
     def _described(self, trial: optuna.trial.FrozenTrial) -> Trial:
         states = {"COMPLETE": COMPLETE, "PRUNED": PRUNED, "FAIL": FAILED}
         value = trial.value if trial.state.name in ("COMPLETE", "PRUNED") else None
-        return Trial(trial.number, states.get(trial.state.name, RUNNING), value, self._chosen(trial))
+        return Trial(trial.number, states.get(trial.state.name, RUNNING), value, self._trial_settings(trial))
 
-    def _chosen(self, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
+    def _trial_settings(self, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
         return {name: unlisted(value, self.space[name]) for name, value in trial.params.items()}
 
     def _tell_what_is_over(self, study: optuna.Study) -> Outcome:
@@ -186,12 +186,14 @@ class SettingsSearch:
         minutes: float | None,
         keeps_networks: bool,
     ) -> Outcome:
-        runs = [run for trial in batch for run in self.runs(self._chosen(trial))]
+        runs = [run for trial in batch for run in self.runs(self._trial_settings(trial))]
         runs = list({run.key: run for run in runs}.values())  # two trials may have chosen the same
         store = Store.take_or_create(self.folder, runs, keeps_networks=keeps_networks)
         try:
             numbers = {run.key: number for number, run in enumerate(store.runs)}
-            of_trial = {trial.number: [numbers[run.key] for run in self.runs(self._chosen(trial))] for trial in batch}
+            of_trial = {
+                trial.number: [numbers[run.key] for run in self.runs(self._trial_settings(trial))] for trial in batch
+            }
             pruning = Pruning(study, batch, of_trial, self.settings({}).log_period)
             only = sorted({number for each in of_trial.values() for number in each})
             outcome = train_store(
@@ -210,7 +212,7 @@ class SettingsSearch:
         results = store.results()
         finals = _finals(store)
         for trial in batch:
-            own = [numbers.get(run.key) for run in self.runs(self._chosen(trial))]
+            own = [numbers.get(run.key) for run in self.runs(self._trial_settings(trial))]
             states = [results[number].status if number in results else "waiting" for number in own]
             if not all(state in ("complete", "solved", "stopped", "failed", "error") for state in states):
                 continue
@@ -251,8 +253,8 @@ class Pruning(Silent):
         self._curves[run] |= dict(zip(points, table["return"].to_list(), strict=True))
         for trial in [number for number, own in self._runs.items() if run in own]:
             self._report(trial)
-        wanted = {run for trial, own in self._runs.items() if trial not in self._pruned for run in own}
-        if unwanted := {run for trial in self._pruned for run in self._runs[trial]} - wanted:
+        active_runs = {run for trial, own in self._runs.items() if trial not in self._pruned for run in own}
+        if unwanted := {run for trial in self._pruned for run in self._runs[trial]} - active_runs:
             raise StopRuns(*unwanted)
 
     def _report(self, trial: int) -> None:

@@ -47,16 +47,16 @@ def open_study(folder: Path, description: Mapping[str, Any], points: int, seed: 
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         try:
             storage = optuna.storages.JournalStorage(_backend(file))
-            known = optuna.study.get_all_study_names(storage)
-            begun = len(optuna.load_study(study_name=known[0], storage=storage).trials) if known else 0
+            study_names = optuna.study.get_all_study_names(storage)
+            begun = len(optuna.load_study(study_name=study_names[0], storage=storage).trials) if study_names else 0
             sampler = optuna.samplers.TPESampler(
                 seed=seed + begun, n_startup_trials=STARTUP_TRIALS, multivariate=True, constant_liar=True
             )
             warmup = max(1, round(WARMUP_SHARE * points))
             pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=warmup)
             how = {"storage": storage, "sampler": sampler, "pruner": pruner}
-            if known:
-                study = optuna.load_study(study_name=known[0], **how)
+            if study_names:
+                study = optuna.load_study(study_name=study_names[0], **how)
             else:
                 study = optuna.create_study(study_name="asymrl", direction="maximize", **how)
         except (ValueError, KeyError, TypeError) as error:

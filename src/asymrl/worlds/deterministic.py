@@ -82,8 +82,8 @@ class ScalarRules(NamedTuple):
     def observation(self, numbers: Scalars) -> Float[Array, "size"]:
         """What is seen, as a vector."""
         tables = tuple(map(jnp.asarray, self.tables))
-        seen = [weight * jnp.asarray(self.basis)[row] for row, weight in self.sight(tables, numbers)]
-        return functools.reduce(jnp.add, seen)
+        terms = [weight * jnp.asarray(self.basis)[row] for row, weight in self.sight(tables, numbers)]
+        return functools.reduce(jnp.add, terms)
 
 
 @functools.singledispatch

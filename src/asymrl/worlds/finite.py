@@ -233,15 +233,15 @@ def table_of_finite_world(world: FiniteWorld) -> DeterministicTable | None:
     S, A = world.ends.shape
     # With jnp, since a world may be an argument of a compiled function.
     ends, next_state = jnp.asarray(world.ends), jnp.asarray(world.transitions.column).reshape(S, A)
-    seen_in = jnp.arange(A)[None] * (S + 1) + jnp.where(ends, S, next_state)
+    observation_row = jnp.arange(A)[None] * (S + 1) + jnp.where(ends, S, next_state)
     # After an end any of the observations will do: nobody acts on it.
-    entry = jnp.asarray(world.observations.first)[seen_in]
-    seen, rewards = jnp.asarray(world.observations.column)[entry], jnp.asarray(world.rewards, jnp.float32)
-    table = TransitionTable(next_state.ravel(), seen.ravel(), rewards.ravel(), ends.ravel().astype(jnp.int32))
+    entry = jnp.asarray(world.observations.first)[observation_row]
+    observation, rewards = jnp.asarray(world.observations.column)[entry], jnp.asarray(world.rewards, jnp.float32)
+    table = TransitionTable(next_state.ravel(), observation.ravel(), rewards.ravel(), ends.ravel().astype(jnp.int32))
     return DeterministicTable(
         table=lambda _: table,
         sights=lambda _: jnp.arange(world.observation_space.n),
-        first=lambda state, seen: (state, seen),
+        first=lambda state, observation: (state, observation),
         at=lambda _, place: place,
         shared=True,
     )

@@ -151,19 +151,19 @@ class OutcomeWorld(FiniteWorld):
         starts = ~ended[same] | (np.diff(row[same], prepend=-1) != 0) | (np.diff(reward[same], prepend=np.nan) != 0)
         together = np.empty(row.size, np.int64)
         together[same] = np.cumsum(starts) - 1
-        kept = np.zeros(row.size, bool)
-        kept[same[starts]] = True
+        mask = np.zeros(row.size, bool)
+        mask[same[starts]] = True
         summed = np.bincount(together, probability)[together]
-        alone = np.bincount(row[kept], minlength=S * A)[row] == 1
-        probability = np.where(ended, np.where(alone, 1.0, summed), probability)[kept]
+        alone = np.bincount(row[mask], minlength=S * A)[row] == 1
+        probability = np.where(ended, np.where(alone, 1.0, summed), probability)[mask]
         return Pomdp(
             name=self.name,
-            first=np.searchsorted(row[kept], np.arange(S * A + 1)),
-            next_state=self.outcome_state[number][kept],
-            observation=observation[kept],
+            first=np.searchsorted(row[mask], np.arange(S * A + 1)),
+            next_state=self.outcome_state[number][mask],
+            observation=observation[mask],
             probability=probability,
-            reward=reward[kept],
-            done=ended[kept],
+            reward=reward[mask],
+            done=ended[mask],
             start=self.start,
             first_observation=None,
             discount=self.discount,

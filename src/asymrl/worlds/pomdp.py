@@ -47,8 +47,8 @@ class Rows(eqx.Module):
         self.longest = int(lengths.max())
         self.uniform = bool(np.allclose(self.probability * np.repeat(lengths, lengths), 1.0, rtol=1e-12, atol=0))
         totals = np.cumsum(self.probability)
-        before = np.concatenate([[0.0], totals])[self.first[:-1]]
-        cumulative = (totals - np.repeat(before, lengths)).astype(np.float32)
+        offsets = np.concatenate([[0.0], totals])[self.first[:-1]]
+        cumulative = (totals - np.repeat(offsets, lengths)).astype(np.float32)
         cumulative[self.first[1:][lengths > 0] - 1] = 1.0
         self.cumulative = cumulative
 

@@ -255,14 +255,14 @@ def check_options(shown_as: str, build: Callable[..., World], options: dict[str,
         given: how many of the first parameters of `build` are no options, as the name already holds them.
     """
     parameters = list(inspect.signature(build).parameters)[given:]
-    known = sorted(set(parameters) - {"name"})
+    names = sorted(set(parameters) - {"name"})
     types = typing.get_type_hints(build if inspect.isfunction(build) else build.__init__)
     for option, value in options.items():
-        if option not in known:
-            raise ValueError(f"{shown_as} has no option {option!r}; its options are {', '.join(known)}")
+        if option not in names:
+            raise ValueError(f"{shown_as} has no option {option!r}; its options are {', '.join(names)}")
         # To Python a boolean is a whole number, and a whole number is no float although it can serve as one.
-        wanted = types[option] | int if types[option] is float else types[option]
-        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        option_type = types[option] | int if types[option] is float else types[option]
+        if not isinstance(value, option_type) or (isinstance(value, bool) and option_type is not bool):
             expected = getattr(types[option], "__name__", types[option])
             raise ValueError(f"{shown_as}: option {option} is {value!r}, expected {expected}")
 
@@ -278,5 +278,5 @@ def _family(base: str) -> tuple[Family, list[int]] | None:
 def _suggestion(name: str) -> str:
     close = difflib.get_close_matches(name.lower(), WORLDS, n=1, cutoff=0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
-    known = [entry.shown_as for entry in (*FAMILIES, *_SOURCES) if entry.shown_as]
-    return f"{hint}Known worlds: {', '.join(known)}."
+    names = [entry.shown_as for entry in (*FAMILIES, *_SOURCES) if entry.shown_as]
+    return f"{hint}Known worlds: {', '.join(names)}."

@@ -128,15 +128,15 @@ class RepeatedWorld(World):
             return after, self.world.observe(key, state, action, after.state)
 
         def again(held: tuple[Step, Observation], i: Array) -> tuple[tuple[Step, Observation], None]:
-            before, _ = held
-            after, observation = one(i, before.state)
-            added = Step(after.state, before.reward + after.reward, after.terminated)
-            goes_on = ~before.terminated & (i < steps)
+            previous, _ = held
+            after, observation = one(i, previous.state)
+            added = Step(after.state, previous.reward + after.reward, after.terminated)
+            goes_on = ~previous.terminated & (i < steps)
             return jax.tree.map(lambda new, old: jnp.where(goes_on, new, old), (added, observation), held), None
 
-        first, seen = one(0, state)
+        first, first_observation = one(0, state)
         first = Step(first.state, jnp.asarray(first.reward, jnp.float32), jnp.asarray(first.terminated, bool))
-        return jax.lax.scan(again, (first, seen), jnp.arange(1, self.times))[0]
+        return jax.lax.scan(again, (first, first_observation), jnp.arange(1, self.times))[0]
 
 
 class RepeatingStepper:
@@ -156,10 +156,10 @@ class RepeatingStepper:
         now: Any = None
         going = np.asarray(alive, bool)
         for _ in range(self.times):
-            seen, truth, rewards, terminated, truncated = self.stepper.step(actions, going)
+            observations, states, rewards, terminated, truncated = self.stepper.step(actions, going)
             total += np.where(going, rewards, 0)
             ends |= going & np.stack([terminated, truncated])
-            now = (seen, truth) if now is None else chosen_rows(going, (seen, truth), now)
+            now = (observations, states) if now is None else chosen_rows(going, (observations, states), now)
             self.taken += going
             going = going & ~ends.any(0) & (self.limit is None or self.taken < self.limit)
             if not going.any():

@@ -75,9 +75,9 @@ def pack(
         The cards of the new entries, by world.
     """
     cards = {}
-    for world, chosen in best_by_world(folders, method).items():
-        entry = _written(chosen, out / world)
-        cards[world] = _card(chosen, entry, episodes)
+    for world, finalist in best_by_world(folders, method).items():
+        entry = _written(finalist, out / world)
+        cards[world] = _card(finalist, entry, episodes)
         write_whole(out / world / CARD_FILE, card_json(cards[world]))
     return cards
 
@@ -98,11 +98,11 @@ def train_command(run: Run) -> str:
     return shlex.join([*words, "--seed-list", str(run.seed)])
 
 
-def _card(chosen: Finalist, entry: Store, episodes: int) -> Card:
+def _card(finalist: Finalist, entry: Store, episodes: int) -> Card:
     (trained,) = load_trained(entry)
     (evaluation,) = evaluate(trained, episodes=episodes, seed=SEED)
     (greedy,) = evaluate(trained, episodes=episodes, seed=SEED, greedy=True)
-    result, recorded = chosen.store.results()[chosen.number], sessions(chosen.store.path)
+    result, recorded = finalist.store.results()[finalist.number], sessions(finalist.store.path)
     return Card(
         returns=evaluation.returns.mean,
         error=evaluation.returns.error,
@@ -111,19 +111,19 @@ def _card(chosen: Finalist, entry: Store, episodes: int) -> Card:
         length=evaluation.length.mean,
         episodes=episodes,
         seed=SEED,
-        command=train_command(chosen.run),
+        command=train_command(finalist.run),
         seconds=round(result.seconds, 1),
         device=result.device or "unknown",
         versions=recorded[-1]["versions"] if recorded else {},
     )
 
 
-def _written(chosen: Finalist, folder: Path) -> Store:
-    (saved,) = (saved for _, saved in chosen.store.saved([chosen.number]))
-    result = chosen.store.results()[chosen.number]._replace(probe_timesteps=None, probe_values=None)
+def _written(finalist: Finalist, folder: Path) -> Store:
+    (saved,) = (saved for _, saved in finalist.store.saved([finalist.number]))
+    result = finalist.store.results()[finalist.number]._replace(probe_timesteps=None, probe_values=None)
     if folder.exists():
         shutil.rmtree(folder)
-    entry = Store.create(folder, [chosen.run])
+    entry = Store.create(folder, [finalist.run])
     try:
         entry.write_tables({0: result})
         entry.save(rounded_networks(without_training_state(saved)), "zoo")

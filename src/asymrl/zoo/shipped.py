@@ -89,8 +89,8 @@ def load(name: str) -> ShippedAgent:
     Raises:
         RunError: if there is none; the message lists those that exist.
     """
-    if name not in (known := names()):
-        raise RunError(f"there is no shipped agent {name!r}; there are {', '.join(known)}")
+    if name not in (agent_names := names()):
+        raise RunError(f"there is no shipped agent {name!r}; there are {', '.join(agent_names)}")
     return ShippedAgent(name, AGENTS / name)
 
 

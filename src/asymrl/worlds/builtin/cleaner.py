@@ -90,8 +90,8 @@ class Cleaner(World):
     def step(self, key: PRNGKeyArray, state: CleanerState, action: Action) -> Step:
         walls = jnp.asarray(self.walls).ravel()
         offsets = jnp.asarray(MOVES @ np.array([self.walls.shape[1], 1]), jnp.int32)
-        wanted = state.robots + offsets[jnp.stack([action // 4, action % 4])]
-        robots = jnp.where(walls[wanted], state.robots, wanted)
+        targets = state.robots + offsets[jnp.stack([action // 4, action % 4])]
+        robots = jnp.where(walls[targets], state.robots, targets)
         # With thousands of episodes, comparing all cells is faster than scattering.
         cleaned = jnp.any(jnp.arange(walls.size)[None, :] == robots[:, None], axis=0)
         dirty = state.dirty & ~cleaned

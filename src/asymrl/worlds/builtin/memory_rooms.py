@@ -150,9 +150,9 @@ class MemoryFourRooms(World):
         turn = jnp.where(action == TURN_LEFT, 3, jnp.where(action == TURN_RIGHT, 1, 0))
         heading = (state.heading + turn) % 4
         way = jnp.asarray(TURNS_OF_MOVE)[jnp.minimum(action, 3)]
-        wanted = state.position + jnp.asarray(DIRECTIONS, jnp.int32)[(state.heading + way) % 4]
-        moves = (action <= MOVE_RIGHT) & (state.kind[wanted[0], wanted[1]] != WALL)
-        position = jnp.where(moves, wanted, state.position)
+        target = state.position + jnp.asarray(DIRECTIONS, jnp.int32)[(state.heading + way) % 4]
+        moves = (action <= MOVE_RIGHT) & (state.kind[target[0], target[1]] != WALL)
+        position = jnp.where(moves, target, state.position)
 
         here = position[0], position[1]
         at_exit = state.kind[here] == EXIT

@@ -52,9 +52,9 @@ class Terrain(NamedTuple):
 
     def observation_names(self, position: bool) -> tuple[str, ...]:
         """`none`, `good` and `bad`, for each cell if the position is observed."""
-        seen = ("none", "good", "bad")
+        readings = ("none", "good", "bad")
         places = [divmod(cell, self.n) for cell in range(self.cells)]
-        return tuple(f"{x}_{y}_{word}" for x, y in places for word in seen) if position else seen
+        return tuple(f"{x}_{y}_{word}" for x, y in places for word in readings) if position else readings
 
     def moves(self) -> Int[np.ndarray, "cells 4"]:
         """The cell that each move leads to; off the grid it stays, also to the east, where the episode ends."""

@@ -58,8 +58,8 @@ class CheckReport:
     """The lowest and the highest."""
 
     def __str__(self) -> str:
-        done = "".join(f"\n  ok  {rule}" for rule in self.passed)
-        return f"{self.world}: {self.states} states, {self.pairs} state-action pairs examined{done}"
+        rules = "".join(f"\n  ok  {rule}" for rule in self.passed)
+        return f"{self.world}: {self.states} states, {self.pairs} state-action pairs examined{rules}"
 
 
 def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> CheckReport:
@@ -140,21 +140,21 @@ class _Checker:
             what = "actions" if isinstance(space, Discrete) else "entries of an action"
             self.fail(f"action_names has {names} names, but action_space has {count} {what}")
         shapes = trace_functions(env)
-        for what, space, given in (
+        for what, space, result in (
             ("first_observation", env.observation_space, shapes.first_observation),
             ("observe", env.observation_space, shapes.observation),
             ("latent", env.latent_space, shapes.latent),
         ):
-            if problem := shape_problem(space, given):
+            if problem := shape_problem(space, result):
                 self.fail(f"the result of {what} {problem}, as its space declares")
-        for what, expected, given in (
+        for what, expected, result in (
             ("reward", np.float32, shapes.step.reward),
             ("terminated", np.bool_, shapes.step.terminated),
         ):
-            if given.shape != () or given.dtype != expected:
-                self.fail(f"step returns a {what} {shape_text(given)}, expected {shape_text(np.zeros((), expected))}")
-        for what, given in (("step", shapes.step.state), ("from_latent", shapes.state_from_latent)):
-            if problem := state_problem(shapes.state, given):
+            if result.shape != () or result.dtype != expected:
+                self.fail(f"step returns a {what} {shape_text(result)}, expected {shape_text(np.zeros((), expected))}")
+        for what, result in (("step", shapes.step.state), ("from_latent", shapes.state_from_latent)):
+            if problem := state_problem(shapes.state, result):
                 self.fail(f"{what} returns a different kind of state than reset: {problem}")
 
     def check_spaces(self, samples: Samples) -> None:

@@ -135,9 +135,9 @@ def _play(env: SteppedWorld, stepper: Any, seed: int, act: Callable[[int], Any])
     for t in range(env.time_limit or 1000):
         action = act(t)
         batch = jax.tree.map(lambda leaf: np.asarray(leaf)[None], action)
-        seen, truth, reward, terminated, truncated = stepper.step(batch, alive)
+        next_observations, next_states, reward, terminated, truncated = stepper.step(batch, alive)
         actions.append(action)
-        observation, state = _first((seen, truth))
+        observation, state = _first((next_observations, next_states))
         observations.append(observation)
         states.append(state)
         rewards.append(float(reward[0]))
@@ -161,8 +161,8 @@ def _repeated(env: SteppedWorld, sampled: Sequence[SampledEpisode]) -> str | Non
                     again = _play(env, stepper, each.seed, lambda t, each=each: _nth(each.actions, t))
                 except IndexError:  # it goes on where the first one ended
                     return _different(len(each.actions), "end of the episode", where)
-                if (found := _difference(each, again)) is not None:
-                    return _different(*found, where)
+                if (difference := _difference(each, again)) is not None:
+                    return _different(*difference, where)
     except UserCodeError as error:
         return str(error)
     finally:
@@ -204,12 +204,14 @@ def _bytes(value: Any) -> bytes:
 def _steps(sampled: Sequence[SampledEpisode]) -> list[SampledStep]:
     steps = []
     for number, each in enumerate(sampled):
-        seen, states, actions = ([*map(_bytes, part)] for part in (each.observations, each.states, each.actions))
+        observations, states, actions = (
+            [*map(_bytes, part)] for part in (each.observations, each.states, each.actions)
+        )
         for t, action in enumerate(actions):
             is_end = each.terminated and t + 1 == len(actions)
-            outcome = (states[t + 1], each.rewards[t], is_end, None if is_end else seen[t + 1])
-            before = (actions[t - 1] if t else None, seen[t])
-            contexts = {"episode": number, "time": t, "before": before, "first": seen[0]}
+            outcome = (states[t + 1], each.rewards[t], is_end, None if is_end else observations[t + 1])
+            context = (actions[t - 1] if t else None, observations[t])
+            contexts = {"episode": number, "time": t, "before": context, "first": observations[0]}
             steps.append(SampledStep(states[t], action, outcome, contexts))
     return steps
 
@@ -233,10 +235,10 @@ def state_finding(steps: Sequence[SampledStep], generator: np.random.Generator) 
     if not various:
         return f"{said}, with the same outcome each time"
     evidence = {context: _dependence(various, context, generator) for context in CONTEXTS}
-    told = {context: each for context, each in evidence.items() if each.p_value * len(CONTEXTS) < SIGNIFICANT}
-    if told:
+    dependences = {context: each for context, each in evidence.items() if each.p_value * len(CONTEXTS) < SIGNIFICANT}
+    if dependences:
         # One cause shows in several contexts: what ends an episode after ten steps happens once in each episode, too.
-        what = CONTEXTS[max(told, key=lambda context: told[context].deviations)]
+        what = CONTEXTS[max(dependences, key=lambda context: dependences[context].deviations)]
         return (
             "the state does not seem to determine the future: outcomes of the same state and action depend on "
             f"{what}; put that into the state, if the critic is to know it"
@@ -262,20 +264,22 @@ def _dependence(groups: Sequence[Sequence[SampledStep]], context: str, generator
     coded = [pair for pair in coded if 0 < pair[1].max() < len(pair[1]) - 1]
     if not coded:
         return Dependence(1.0, 0.0)
-    found = sum(_association(outcomes, contexts) for outcomes, contexts in coded)
+    association = sum(_association(outcomes, contexts) for outcomes, contexts in coded)
     by_chance = np.array(
         [
             sum(_association(generator.permutation(outcomes), contexts) for outcomes, contexts in coded)
             for _ in range(PERMUTATIONS)
         ]
     )
-    as_large = int((by_chance >= found - 1e-9).sum())
-    return Dependence((1 + as_large) / (1 + PERMUTATIONS), float((found - by_chance.mean()) / (by_chance.std() + 1e-9)))
+    as_large = int((by_chance >= association - 1e-9).sum())
+    return Dependence(
+        (1 + as_large) / (1 + PERMUTATIONS), float((association - by_chance.mean()) / (by_chance.std() + 1e-9))
+    )
 
 
 def _codes(values: Sequence[Hashable]) -> np.ndarray:
-    known = {value: i for i, value in enumerate(dict.fromkeys(values))}
-    return np.array([known[value] for value in values])
+    code_of = {value: i for i, value in enumerate(dict.fromkeys(values))}
+    return np.array([code_of[value] for value in values])
 
 
 def _association(outcomes: np.ndarray, contexts: np.ndarray) -> float:

@@ -191,9 +191,9 @@ def walk_on_table(env: World, table: DeterministicTable, samples: Samples, steps
         return jax.lax.scan(step, (start, jnp.asarray(place, jnp.int32), True), actions)[1], seen(sight)
 
     actions = np.random.default_rng(seed).integers(len(env.action_names), size=(steps, len(samples.start_keys)))
-    given = (samples.start_keys, samples.starts, samples.first_observations, jnp.asarray(actions, jnp.int32))
-    found, first = to_numpy(quick_jit(jax.vmap(episode, (0, 0, 0, 1), (1, 0)))(*given))
-    latents, valid, by_world, by_table = found
+    inputs = (samples.start_keys, samples.starts, samples.first_observations, jnp.asarray(actions, jnp.int32))
+    walk, first = to_numpy(quick_jit(jax.vmap(episode, (0, 0, 0, 1), (1, 0)))(*inputs))
+    latents, valid, by_world, by_table = walk
     return TableComparison(latents, actions, valid, by_world, by_table, samples.first_observations, first)
 
 
@@ -249,8 +249,8 @@ def begin(env: World, key: Any) -> tuple[State, Any, Any]:
 
 def act(env: World, key: Any, state: State, action: Any) -> ActionOutcome:
     step = env.step(key, state, action)
-    seen = env.observe(key, state, action, step.state)
-    return ActionOutcome(*step, observation=seen, latent=env.latent(step.state))
+    observation = env.observe(key, state, action, step.state)
+    return ActionOutcome(*step, observation=observation, latent=env.latent(step.state))
 
 
 def _try_actions(
