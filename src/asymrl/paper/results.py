@@ -65,8 +65,8 @@ def _of_one_length(rows: pl.DataFrame) -> pl.DataFrame:
     """Of each world and method, the runs of one number of steps."""
     one, runs = ["world", "method"], run_columns(rows)
     counted = rows.select(runs).unique().group_by(*one, "steps").len()
-    kept = counted.sort("len", "steps").group_by(one).last().select(*one, "steps")
-    return rows.join(kept, on=[*one, "steps"], how="semi", maintain_order="left")
+    lengths = counted.sort("len", "steps").group_by(one).last().select(*one, "steps")
+    return rows.join(lengths, on=[*one, "steps"], how="semi", maintain_order="left")
 
 
 def up_to(table: pl.DataFrame, steps: int) -> tuple[pl.DataFrame, dict[tuple[str, str], int]]:

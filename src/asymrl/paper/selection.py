@@ -101,10 +101,10 @@ def ranking(table: pl.DataFrame) -> pl.DataFrame:
             rank = 1 + sum(other.final > each.final for other in candidates)
             by_paper = bool(theirs) and np.allclose(each.setting, theirs)
             choices = {(True, True): "both", (True, False): "us", (False, True): "the paper"}
-            chosen = choices.get((each is ours, by_paper))
+            chooser = choices.get((each is ours, by_paper))
             numbers = {name: value for name, value in each._asdict().items() if name != "setting"}
             settings = dict(zip(SEARCHED, each.setting, strict=True))
-            rows.append({"world": world, "method": method, "rank": rank, **settings, **numbers, "chosen_by": chosen})
+            rows.append({"world": world, "method": method, "rank": rank, **settings, **numbers, "chosen_by": chooser})
     return pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"chosen_by": pl.String})
 
 

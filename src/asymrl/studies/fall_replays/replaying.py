@@ -84,9 +84,9 @@ def replay(
     if variant.starts < -1:
         phases.append((-1 - variant.starts, variant.later))
     others_from = max(0, variant.starts + 1)
-    done, rows = 0, []
+    update_count, rows = 0, []
     for updates, changed in divided(phases, others_from):
-        if done == others_from:
+        if update_count == others_from:
             arrays = with_key(arrays, key)
         change = changed_from(usual, changed)
         for start in range(0, updates, CHUNK):
@@ -94,17 +94,17 @@ def replay(
             rows += measured
             if outcome(rows).fell:
                 return outcome(rows), rows
-        done += updates
+        update_count += updates
     return outcome(rows), rows
 
 
 def divided(phases: Sequence[tuple[int, Mapping[str, Any]]], at: int) -> list[tuple[int, Mapping[str, Any]]]:
     """The phases, the one that lasts beyond this number of updates divided there."""
-    parts, done = [], 0
+    parts, update_count = [], 0
     for updates, changed in phases:
-        inside = at - done
+        inside = at - update_count
         parts += [(inside, changed), (updates - inside, changed)] if 0 < inside < updates else [(updates, changed)]
-        done += updates
+        update_count += updates
     return parts
 
 
