@@ -92,11 +92,26 @@ def test_where_nothing_is_known_nothing_is_said():
 
 
 def test_the_summary_separates_settings_worlds_and_methods():
-    text = summary(runs(critic_rate=[0.001, 0.5]))
-    assert "                0.50  with critic_rate=0.001\n                0.70  with critic_rate=0.5\n" in text
-    text = summary(runs(world=["tiger", "cleaner"], method=["a2c", "a2c-asym-s"]))
-    assert "                0.70  with world=cleaner, method=a2c-asym-s\n" in text
-    assert "best known" not in text
+    """A mean over several kinds of runs would mean nothing, and one over worlds less than that."""
+    assert summary(runs(critic_rate=[0.001, 0.5])).splitlines() == [
+        "final return    over the last tenth of training (mean ± standard error)",
+        "heaven-hell-3",
+        "                0.50  a2c, critic_rate 0.001, 1 run",
+        "                0.70  a2c, critic_rate 0.5, 1 run",
+        "random policy   0",
+        "best known      1",
+        "reached         70% of the way from a random policy to the best known, by the best of these",
+        "trained         2 004 steps, 110 updates",
+    ]
+    two = pl.concat([runs(), runs("tiger", method="a2c-asym-s", critic_rate=0.5, final_return=[-20.0, -20.0])])
+    assert summary(two).splitlines() == [
+        "final return    over the last tenth of training (mean ± standard error)",
+        "heaven-hell-3",
+        "                0.60 ± 0.10  a2c, 2 runs",
+        "tiger",
+        "                -20.00 ± 0.00  a2c-asym-s, 2 runs",
+        "trained         4 008 steps, 220 updates",
+    ]
 
 
 def test_kinds_of_runs_are_ranked_within_their_world():

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from asymrl.report.curves import kind_label, kinds_in, line_colours, method_colours
+from asymrl.report.curves import line_colours, method_colours
+from asymrl.report.run_kinds import kind_label, kinds_in
 
 
 class RunGroup(NamedTuple):

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from asymrl.render import style
-from asymrl.settings import Settings
-from asymrl.settings.methods import PAPER_METHODS, PPO_METHODS, method as method_named
+from asymrl.report.run_kinds import kind_label, kinds_in
+from asymrl.settings.methods import PAPER_METHODS, PPO_METHODS
 from asymrl.stores.statistics import mean_and_error, run_columns
 from asymrl.stores.wording import plural
 from asymrl.worlds.reference_scores import Score
@@ -211,37 +211,8 @@ def finish(axes: Axes, title: str, end: float) -> None:
     axes.set_axisbelow(True)
 
 
-def kinds_in(table: pl.DataFrame) -> list[str]:
-    """The settings in which runs of one method differ, in a table of runs or of their metrics, of one world."""
-    end = table.columns.index("timestep" if "timestep" in table.columns else "status")
-    settings = [name for name in table.columns[:end] if name not in ("run", "world", "method", "seed")]
-    counts = table.group_by("method").agg(pl.col(settings).n_unique()).select(pl.col(settings).max())
-    return [name for name in settings if counts[name][0] > 1]
-
-
 def _label(rows: pl.DataFrame, kinds: Sequence[str], runs: int) -> str:
     return ", ".join([kind_label(rows, kinds), *([plural("run", runs)] if runs > 1 else [])])
-
-
-def kind_label(rows: pl.DataFrame, kinds: Sequence[str]) -> str:
-    """What runs of one kind have in common and others have not: their method, and the settings `kinds`.
-
-    What the critic sees is left out where it is the default and has no effect: "a2c, critic_sees state" would say that
-    V(h) reads the state.
-    """
-    label = rows["method"][0]
-    own = {name: rows[name][0] for name in kinds}
-    if own.get("critic_sees") == Settings.critic_sees and _is_blind(label):
-        del own["critic_sees"]
-    return ", ".join([label, *(f"{name} {value}" for name, value in own.items())])
-
-
-def _is_blind(name: str) -> bool:
-    """Whether a method's critic reads the history alone."""
-    try:
-        return "s" not in method_named(name).reads
-    except ValueError:
-        return False
 
 
 def _colours(groups: Sequence[pl.DataFrame]) -> list[str]:

@@ -67,7 +67,9 @@ def power_statement(numbers: pl.DataFrame) -> str | None:
     smallest = detectable_improvement(runs)
     if math.isnan(smallest):
         return f"{plural('run', runs)} of each method cannot show a difference; train at least 4"
+    all_better = "only 1: every run of one better than every run of the other"
+    shown = all_better if smallest == 1 else f"{smallest:.2f} and more"
     return (
         f"detectable: the difference of the means that these runs show with 80 % power at the 5 % level, given their "
-        f"spread; of probabilities of improvement, {runs} runs against {runs} show {smallest:.2f} and more"
+        f"spread; of probabilities of improvement, {runs} runs against {runs} show {shown}"
     )

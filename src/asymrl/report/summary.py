@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from asymrl.report.intervals import Interval, bootstrap
+from asymrl.report.run_kinds import kind_label, kinds_in
 from asymrl.settings import Settings
 from asymrl.stores.statistics import mean_and_error
 from asymrl.stores.wording import plural, plus_minus, thousands
@@ -38,14 +39,7 @@ def summary(runs: pl.DataFrame) -> str:
         of = "" if len(runs) == 1 else f" in {len(unended)} of {plural('run', len(runs))}"
         lines.append(f"no return yet   no episode was over{of}; {MORE_STEPS}")
     if len(sound):
-        finals = sound["final_return"].to_numpy()
-        over = f" (mean ± standard error of {plural('run', len(sound))})" if len(sound) > 1 else ""
-        lines.append(f"final return    {plus_minus(finals)}  over the last tenth of training{over}")
-        lines += _parts(runs, sound)
-        recent, length = (plus_minus(sound[f"recent_{what}"].to_numpy()) for what in ("return", "length"))
-        lines.append(f"last episodes   return {recent}, length {length}  over the last 100 episodes")
-        if comparable(runs) and runs["world"].n_unique() == 1:
-            lines += _references(runs["world"][0], float(mean_and_error(finals)[0]))
+        lines += _of_kinds(runs, sound) if _differing(runs) else _of_one_kind(sound)
     steps, updates = (thousands(int(runs[count].sum())) for count in ("timesteps", "updates"))
     lines.append(f"trained         {steps} steps, {updates} updates")
     return "\n".join([*lines, *_failures(runs)])
@@ -93,17 +87,33 @@ def ranking_of(runs: pl.DataFrame) -> pl.DataFrame:
     return table if table["failed"].sum() else table.drop("failed")
 
 
-def _parts(runs: pl.DataFrame, sound: pl.DataFrame) -> list[str]:
-    """The final return of each run if they are few, or of each kind of run if they differ in more than the seed."""
-    if own := _differing(runs):
-        return [
-            f"                {plus_minus(rows['final_return'].to_numpy())}  with "
-            + ", ".join(f"{name}={value}" for name, value in zip(own, kind, strict=True))
-            for kind, rows in sound.group_by(own, maintain_order=True)
-        ]
-    if 1 < len(runs) <= MOST_SEEDS_SHOWN:
-        return [f"each run        {'  '.join(f'{value:.2f}' for value in sound['final_return'])}"]
-    return []
+def _of_one_kind(sound: pl.DataFrame) -> list[str]:
+    """What runs have reached that differ in their seed only; each of them if they are few."""
+    finals = sound["final_return"].to_numpy()
+    over = f" (mean ± standard error of {plural('run', len(sound))})" if len(sound) > 1 else ""
+    lines = [f"final return    {plus_minus(finals)}  over the last tenth of training{over}"]
+    if 1 < len(sound) <= MOST_SEEDS_SHOWN:
+        lines.append(f"each run        {'  '.join(f'{value:.2f}' for value in finals)}")
+    recent, length = (plus_minus(sound[f"recent_{what}"].to_numpy()) for what in ("return", "length"))
+    lines.append(f"last episodes   return {recent}, length {length}  over the last 100 episodes")
+    if comparable(sound):
+        lines += _references(sound["world"][0], float(mean_and_error(finals)[0]))
+    return lines
+
+
+def _of_kinds(runs: pl.DataFrame, sound: pl.DataFrame) -> list[str]:
+    """The final return of each kind of run, world by world. A mean of all of them would mean nothing."""
+    lines, worlds, best = ["final return    over the last tenth of training (mean ± standard error)"], 0, -math.inf
+    for (world,), of_world in runs.group_by("world", maintain_order=True):
+        kinds, worlds = kinds_in(of_world), worlds + 1
+        lines.append(str(world))
+        for rows in sound.filter(pl.col("world") == world).partition_by("method", *kinds, maintain_order=True):
+            finals = rows["final_return"].to_numpy()
+            best = max(best, float(mean_and_error(finals)[0]))
+            lines.append(f"                {plus_minus(finals)}  {kind_label(rows, kinds)}, {plural('run', len(rows))}")
+    if worlds > 1 or not comparable(runs):
+        return lines
+    return [*lines, *_references(runs["world"][0], best, ", by the best of these")]
 
 
 def _failures(runs: pl.DataFrame) -> list[str]:
@@ -143,7 +153,7 @@ def reference_of(settings: Settings) -> ReferenceScores | None:
     return known_returns(settings.world) if is_usual else None
 
 
-def _references(world: str, reached: float) -> list[str]:
+def _references(world: str, reached: float, by: str = "") -> list[str]:
     """What random, uninformed and the best known policies get, and how far between the last two the runs are."""
     from asymrl.solvers.references import known_returns  # its solvers take a while to load
 
@@ -163,7 +173,7 @@ def _references(world: str, reached: float) -> list[str]:
     end = "the lower bound of the best" if best.low < best.high else "the best known"
     if round(share, 2) < 0:
         return [*lines, f"reached         less than {start}"]
-    return [*lines, f"reached         {share:z.0%} of the way from {start} to {end}"]
+    return [*lines, f"reached         {share:z.0%} of the way from {start} to {end}{by}"]
 
 
 def next_commands(

@@ -1,0 +1,39 @@
+"""Kinds of runs: those of one world that differ in their seed only, and what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from asymrl.settings import Settings
+from asymrl.settings.methods import method as method_named
+
+
+def kinds_in(table: pl.DataFrame) -> list[str]:
+    """The settings in which runs of one method differ, in a table of runs or of their metrics, of one world."""
+    end = table.columns.index("timestep" if "timestep" in table.columns else "status")
+    settings = [name for name in table.columns[:end] if name not in ("run", "world", "method", "seed")]
+    counts = table.group_by("method").agg(pl.col(settings).n_unique()).select(pl.col(settings).max())
+    return [name for name in settings if counts[name][0] > 1]
+
+
+def kind_label(rows: pl.DataFrame, kinds: Sequence[str]) -> str:
+    """What runs of one kind have in common and others have not: their method, and the settings `kinds`.
+
+    What the critic sees is left out where it is the default and has no effect: "a2c, critic_sees state" would say that
+    V(h) reads the state.
+    """
+    label = rows["method"][0]
+    own = {name: rows[name][0] for name in kinds}
+    if own.get("critic_sees") == Settings.critic_sees and _is_blind(label):
+        del own["critic_sees"]
+    return ", ".join([label, *(f"{name} {value}" for name, value in own.items())])
+
+
+def _is_blind(name: str) -> bool:
+    """Whether a method's critic reads the history alone."""
+    try:
+        return "s" not in method_named(name).reads
+    except ValueError:
+        return False
