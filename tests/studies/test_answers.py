@@ -48,6 +48,7 @@ def test_the_numbers_of_an_arm(folder: Path):
     assert made.numbers["standard_error"].to_list() == [0.5] * 4
     # A return of 1 is the best, so that V(h, s) solves both runs from the first point on, and V(h) one of them.
     assert made.numbers["solved"].to_list() == [0.5, 1.0] * 2
+    assert made.numbers["solved_once"].to_list() == [0.5, 1.0] * 2
     assert made.numbers["steps_to_solve"].to_list() == [None, 0] * 2
     # The exact analysis of the same world and arm.
     assert made.numbers["variance"].to_list() == [13.0, 2.0] * 2

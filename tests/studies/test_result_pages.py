@@ -115,3 +115,12 @@ def test_who_solves_shopping_sooner_and_who_loses_it_again() -> None:
         for lambda_ in lambdas:
             solved_ever = first_solved("bootstrap", pl.col("method") == method, pl.col("td_lambda") == lambda_)
             assert np.isfinite(solved_ever).all(), (method, lambda_)
+
+
+@pytest.mark.parametrize(("critic", "method"), [("h", "a2c"), ("s", "a2c-asym-s"), ("hs", "a2c-asym-hs")])
+def test_runs_that_solved_a_world_once_may_have_lost_it(critic: str, method: str) -> None:
+    arms, _ = tables("bootstrap", "shopping-5")
+    for lambda_ in LAMBDAS:
+        first = first_solved("bootstrap", pl.col("method") == method, pl.col("td_lambda") == lambda_)
+        row = arms[label(critic, lambda_)]
+        assert row["solved_once"] == np.isfinite(first).mean() >= row["solved"]

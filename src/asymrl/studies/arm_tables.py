@@ -21,9 +21,9 @@ def arm_table(study: Study, curves: pl.DataFrame, finals: pl.DataFrame, choices:
     """A row for each setup and arm.
 
     `mean` with its `standard_error` and `iqm` (interquartile mean, with bounds) are of final returns; `solved` is the
-    share of runs whose final score is above the setup's threshold, and `steps_to_solve` the median of the timesteps at
-    which they first were, if at least half of them ever were. What the search chose stands in front, what the study
-    measures besides and its exact analysis behind.
+    share of runs whose final score is above the setup's threshold, `solved_once` the share that was above it at any
+    point, and `steps_to_solve` the median of the timesteps at which they first were, if at least half of them ever
+    were. What the search chose stands in front, what the study measures besides and its exact analysis behind.
 
     Args:
         study: whose setups and arms these are.
@@ -62,11 +62,12 @@ def _solved(
         share = float((normalised(scores, setup.world) > setup.threshold).mean())
         score = normalised(curves[arm.metric].cast(pl.Float64).fill_null(np.nan).to_numpy(), setup.world)
     except ValueError:
-        return {"solved": None, "steps_to_solve": None}
+        return {"solved": None, "solved_once": None, "steps_to_solve": None}
     first = pl.col("timestep").filter(pl.col("score") > setup.threshold).min().cast(pl.Float64).fill_null(np.inf)
     runs = curves.with_columns(score=pl.Series(score)).group_by(run_columns(curves)).agg(first)
-    median = float(np.median(runs["timestep"].to_numpy()))
-    return {"solved": share, "steps_to_solve": round(median) if np.isfinite(median) else None}
+    steps = runs["timestep"].to_numpy()
+    ever, median = float(np.isfinite(steps).mean()), float(np.median(steps))
+    return {"solved": share, "solved_once": ever, "steps_to_solve": round(median) if np.isfinite(median) else None}
 
 
 def comparison_table(study: Study, finals: pl.DataFrame) -> pl.DataFrame:
