@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ import asymrl
 from asymrl.adapters.gym import Environment
 from asymrl.agents.policy import ActorPolicy
 from asymrl.agents.trained import best_run, choose_runs, load_trained
+from asymrl.settings import A2CSettings
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run
+from asymrl.stores.store import Store
 from tests.engine.stores import small, store_with_networks
 
 
@@ -70,3 +73,14 @@ def test_a_policy_acts_as_its_actor_does(folder: Path):
             assert action == twin.act(observation)
             observation, _, terminated, truncated, _ = game.step(action)
             over = terminated or truncated
+
+
+def test_runs_of_several_worlds_need_a_choice_unless_no_network_was_kept(tmp_path: Path):
+    runs = [Run(A2CSettings(world), 0) for world in ("tiger", "heaven-hell-3")]
+    for keeps, message in (
+        (True, 'choose a world with --where, such as --where world=heaven-hell-3, in Python where={"world": "heaven-'),
+        (False, "the networks of its runs were not kept"),
+    ):
+        Store.create(tmp_path / str(keeps), runs, keeps_networks=keeps).release()
+        with pytest.raises(RunError, match=re.escape(message)):
+            best_run(tmp_path / str(keeps))

@@ -94,10 +94,7 @@ def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] |
             groups.setdefault(saved.runs[row].settings.shape(), []).append((number, saved.only([row])))
     if not groups:
         if not store.keeps_networks:
-            raise RunError(
-                f"{store.path}: the networks of its runs were not kept, only their learning curves; train with "
-                "--keep-networks to keep them"
-            )
+            raise _not_kept(store)
         raise RunError(f"{store.path}: no checkpoint yet; begin with `asymrl resume {store.path}`")
     loaded = []
     for shape, parts in groups.items():
@@ -109,6 +106,13 @@ def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] |
             raise RunError(f"{store.checkpoints.folder}: does not fit these settings: {error}") from error
         loaded.append(TrainedRuns(tuple(number for number, _ in parts), saved.runs, states, run_program.world))
     return loaded
+
+
+def _not_kept(store: Store) -> RunError:
+    return RunError(
+        f"{store.path}: the networks of its runs were not kept, only their learning curves; train with "
+        "--keep-networks to keep them"
+    )
 
 
 def choose_runs(runs: Sequence[Run], where: Mapping[str, Any], seed: int | None = None) -> list[int]:
@@ -178,7 +182,12 @@ def best_run(
     numbers = choose_runs(store.runs, where or {}, seed)
     worlds = sorted({store.runs[number].settings.world for number in numbers})
     if len(worlds) > 1:
-        raise RunError(f"runs in {listed(worlds)}; choose a world with --where, such as --where world={worlds[0]}")
+        if not store.keeps_networks and not any(store.checkpoints.folder.glob("*.json")):
+            raise _not_kept(store)  # to choose a world would not help
+        raise RunError(
+            f"runs in {listed(worlds)}; choose a world with --where, such as --where world={worlds[0]}, "
+            f'in Python where={{"world": "{worlds[0]}"}}'
+        )
     returns = {n: store.results()[n].recent_return for n in numbers if n in store.results()}
     returns = {n: value for n, value in returns.items() if np.isfinite(value)}
     if len(returns) == len(numbers):  # the tables say which it is, so that only one has to be loaded
