@@ -59,7 +59,7 @@ class Surroundings(NamedTuple):
             file.set_up()
         for name, data in self.worlds:
             if not is_registered(name):
-                register(name, cloudpickle.loads(data))
+                register(name, cloudpickle.loads(data))  # from the process that trains, never from a file
 
 
 def surroundings_of(worlds: Collection[str]) -> Surroundings:

@@ -12,6 +12,7 @@ from asymrl.pages.page import Section
 from asymrl.pages.run_groups import RunGroup
 from asymrl.reading import read_json
 from asymrl.report.markup import details_html, escape, facts_html, setting_text, table_html
+from asymrl.report.run_kinds import reads_state
 from asymrl.report.summary import ranking_of
 from asymrl.settings import Settings
 from asymrl.stores.description import SETTINGS_FILE
@@ -74,7 +75,7 @@ def settings_section(store: Store, groups: Mapping[str, Sequence[RunGroup]], tab
 
 
 def _own_text(settings: Settings, name: str) -> str:
-    has_effect = name != "critic_sees" or "s" in settings.how.reads
+    has_effect = name != "critic_sees" or reads_state(settings.method)
     return setting_text(getattr(settings, name, None) if has_effect else None)
 
 

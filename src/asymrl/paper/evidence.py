@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.paper.results import chosen, read_results, up_to, with_tuned_settings
+from asymrl.paper.results import chosen, read_results, up_to, with_paper_settings
 from asymrl.report.curves import curves
 from asymrl.report.intervals import Interval, bootstrap, difference_interval, mean, normalised
 from asymrl.settings.hyperparameters import PAPER_WORLDS
@@ -133,11 +133,11 @@ def read_evidence(
         RunError: if there are no runs of the paper in the folder.
     """
     selection = (list(worlds), list(PAPER_METHODS), seeds, steps)
-    metrics = with_tuned_settings(chosen(read_results(folder), *selection))
+    metrics = with_paper_settings(chosen(read_results(folder), *selection))
     probes = read_results(folder, "probes") if (folder / PROBES_FILE).is_file() else None
     if probes is not None:
         try:
-            probes = with_tuned_settings(chosen(probes, *selection))
+            probes = with_paper_settings(chosen(probes, *selection))
         except RunError:
             probes = None
     beside = folder.absolute().with_name(folder.absolute().name.replace("curves", "grid"))

@@ -19,7 +19,7 @@ from asymrl.paper.results import (
     final_values,
     read_results,
     up_to,
-    with_tuned_settings,
+    with_paper_settings,
 )
 from asymrl.paper.selection import leaders, ranking, searched
 from asymrl.paper.world_tables import world_tables
@@ -84,7 +84,7 @@ def claims_reproduction(
 
 
 def _curves(metrics: pl.DataFrame, until: int | None) -> Findings:
-    metrics, notes = with_tuned_settings(metrics), []
+    metrics, notes = with_paper_settings(metrics), []
     if until is not None:
         metrics, short = up_to(metrics, until)
         for (world, method), steps in short.items():
@@ -97,7 +97,7 @@ def _curves(metrics: pl.DataFrame, until: int | None) -> Findings:
 
 
 def _critics(probes: pl.DataFrame) -> Findings:
-    probes = with_tuned_settings(probes)
+    probes = with_paper_settings(probes)
     numbers = final_values(probes)
     return Findings("critics", numbers, numbers, {"critics": figures.critic_values(probes)}, [])
 

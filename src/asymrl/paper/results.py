@@ -12,17 +12,17 @@ from jaxtyping import Float
 from asymrl.paper.fork import PAIRS, exact_values
 from asymrl.report.intervals import bootstrap, mean, normalised
 from asymrl.report.score_rows import improvement_row, score_row
-from asymrl.settings import A2CSettings
+from asymrl.settings import A2CSettings, names_of
 from asymrl.settings.hyperparameters import PAPER_WORLDS, tuned
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.files import RunError
 from asymrl.stores.result_files import METRICS_FILE, PROBES_FILE, read_table
+from asymrl.stores.runs import MAY_GROW
 from asymrl.stores.statistics import final_points, final_returns, run_columns
 from asymrl.stores.wording import thousands
 
-# Settings that studies vary. The paper has one value of each, our default; runs with others say nothing about it.
-NEVER_CHANGED = ("critic_sees", "actor_sees", "estimator", "adam_eps", "adam_beta2", "clip_norm", "target",
-                 "target_period", "entropy_end", "entropy_steps")  # fmt: skip
+# What may differ between runs that learn the same: their length, and what is measured of them.
+FREE = {*MAY_GROW, "precision", "preset", "evaluation_episodes", "evaluation_greedy"}
 
 
 def read_results(folder: Path, name: str = "metrics") -> pl.DataFrame:
@@ -85,20 +85,21 @@ def up_to(table: pl.DataFrame, steps: int) -> tuple[pl.DataFrame, dict[tuple[str
     return rows, {(world, method): count for world, method, count in short.rows()}
 
 
-def with_tuned_settings(table: pl.DataFrame) -> pl.DataFrame:
-    """Only the runs with the paper's settings: those that it tuned, where it did, and those that it never changed.
+def with_paper_settings(table: pl.DataFrame) -> pl.DataFrame:
+    """Only the runs with the paper's settings: those that it tuned, where it did, and our defaults for all others.
 
     Raises:
         RunError: if there are none.
     """
     usual, keep = A2CSettings(), pl.lit(False)
-    for name in NEVER_CHANGED:
-        if name in table.columns:
-            table = table.filter(pl.col(name).eq_missing(pl.lit(getattr(usual, name))))
+    fixed = [name for name in names_of(A2CSettings) if name not in FREE]
     for world, method in table.select("world", "method").unique(maintain_order=True).rows():
-        here = (pl.col("world") == world) & (pl.col("method") == method)
-        for name, value in (tuned(world, method) or {}).items():
-            here = here & ((pl.col(name) - value).abs() < 1e-9)
+        here, own = pl.lit(True), {"world": world, "method": method, **(tuned(world, method) or {})}
+        for name in fixed:
+            default = getattr(usual, name)
+            value, column = own.get(name, default), pl.col(name) if name in table.columns else pl.lit(default)
+            is_number = isinstance(value, float)
+            here = here & ((column - value).abs() < 1e-9 if is_number else column.eq_missing(pl.lit(value)))
         keep = keep | here
     rows = table.filter(keep)
     if rows.is_empty():

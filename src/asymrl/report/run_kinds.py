@@ -26,14 +26,14 @@ def kind_label(rows: pl.DataFrame, kinds: Sequence[str]) -> str:
     """
     label = rows["method"][0]
     own = {name: rows[name][0] for name in kinds}
-    if own.get("critic_sees") == Settings.critic_sees and _is_blind(label):
+    if own.get("critic_sees") == Settings.critic_sees and not reads_state(label):
         del own["critic_sees"]
     return ", ".join([label, *(f"{name} {value}" for name, value in own.items())])
 
 
-def _is_blind(name: str) -> bool:
-    """Whether a method's critic reads the history alone."""
+def reads_state(method: str) -> bool:
+    """Whether a method's critic reads the state, or what `critic_sees` puts in its place; also of an unknown method."""
     try:
-        return "s" not in method_named(name).reads
+        return "s" in method_named(method).reads
     except ValueError:
-        return False
+        return True
