@@ -10,6 +10,8 @@ Everything here has a plain version elsewhere that it must agree with, and that 
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +23,12 @@ ROWS, COLUMNS = 128, 64  # what one program of the product takes in at once, and
 PRODUCT_WARPS = 8
 MOST_EPISODES = 4  # beyond this many rows the usual products are efficient
 WARPS = 8  # with 4 or 16 the recurrences take two to ten times as long
+
+
+@functools.cache
+def has_kernels() -> bool:
+    """Whether this JAX can compile the kernels. Since version 0.11 it announces that a later one will not."""
+    return importlib.util.find_spec("jax.experimental.pallas.triton") is not None
 
 
 def triton_call(
@@ -38,7 +46,7 @@ def triton_call(
 def suits_recurrence(episodes: int, size: int) -> bool:
     """Whether the matrix of a recurrence of this size fits into the registers of one program."""
     # The sizes of what a kernel holds must be powers of two.
-    return episodes in (1, 2, MOST_EPISODES) and size in (32, 64, 128)
+    return has_kernels() and episodes in (1, 2, MOST_EPISODES) and size in (32, 64, 128)
 
 
 def gru_forward(
@@ -161,7 +169,7 @@ def gru_backward(
 
 def suits_product(rows: int, inputs: int, outputs: int) -> bool:
     """Whether a product is one of few rows with a matrix that divides into blocks."""
-    return rows in (1, 2, MOST_EPISODES) and inputs % ROWS == 0 and outputs % COLUMNS == 0
+    return has_kernels() and rows in (1, 2, MOST_EPISODES) and inputs % ROWS == 0 and outputs % COLUMNS == 0
 
 
 def thin_product(

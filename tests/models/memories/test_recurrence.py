@@ -119,6 +119,14 @@ def test_the_kernels_of_the_unit_stop_where_nothing_matters_any_more():
     np.testing.assert_allclose(gradient, pull(above)[0], rtol=1e-5, atol=1e-5)
 
 
+def test_without_kernels_everything_takes_the_plain_version(monkeypatch: pytest.MonkeyPatch):
+    assert kernels.has_kernels()
+    assert kernels.suits_product(2, kernels.ROWS, kernels.COLUMNS)
+    monkeypatch.setattr(kernels, "has_kernels", lambda: False)
+    assert not kernels.suits_recurrence(2, 32)
+    assert not kernels.suits_product(2, kernels.ROWS, kernels.COLUMNS)
+
+
 @pytest.mark.parametrize(("episodes", "size"), [(3, 32), (8, 128), (2, 48), (2, 256)])
 def test_other_sizes_take_the_plain_version(episodes: int, size: int):
     assert not kernels.suits_recurrence(episodes, size)
