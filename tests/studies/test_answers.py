@@ -61,6 +61,8 @@ def test_comparisons_and_the_search_are_tables_of_their_own(folder: Path):
     assert compared.select("setup", "arm", "than", "improvement").rows() == [
         (world, "V(h, s)", "V(h)", 0.875) for world in ("heaven-hell-3", "heaven-hell-4")
     ]
+    # Both of V(h, s) and one of V(h) solve the world at the first point, the other one never: two wins and two ties.
+    assert compared["sooner"].to_list() == [0.75, 0.75]
     search = tables["tiny-search"]
     assert (
         search.select("entropy_weight", "mean", "chosen").rows()

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+import polars as pl
 from matplotlib.figure import Figure
 
 from asymrl.report.findings import Findings
@@ -20,6 +21,10 @@ from asymrl.studies.choosing import choose, final_scores, placed_curves, places_
 from asymrl.studies.study import Choices, PlannedRun, Study
 
 NOT_SHOWN = ("normalised", "normalised_low", "normalised_high", "steps")  # but written
+SOONER = (
+    "sooner: the probability that a run of arm first solves the world before one of than; a run that never does comes "
+    "last, and a tie counts half"
+)
 
 
 def answer(study: Study, folder: str | os.PathLike[str]) -> Findings:
@@ -40,7 +45,7 @@ def answer(study: Study, folder: str | os.PathLike[str]) -> Findings:
         raise RunError(f"{folder}: no runs of the study {study.name} that are over; {how}")
     curves = placed_curves(store, places)
     finals = final_scores(curves, places)
-    numbers, compared = arm_table(study, curves, finals, choices), comparison_table(study, finals)
+    numbers, compared = arm_table(study, curves, finals, choices), comparison_table(study, curves, finals)
     exact = [name for name in exact_table(study).columns if name not in ("setup", "arm")]
     comparisons = f"{study.name}-comparisons"
     tables = {comparisons: compared, f"{study.name}-search": search_table(study, store)}
@@ -55,10 +60,15 @@ def answer(study: Study, folder: str | os.PathLike[str]) -> Findings:
         numbers.drop(*NOT_SHOWN, *(name for name in exact if name != study.exact_score), strict=False),
         {**figures, **more_figures},
         _missing(study, places.values(), choices),
-        power_statement(compared) if len(compared) else None,
+        _reading(compared) if len(compared) else None,
         {name: table for name, table in {**tables, **more_tables}.items() if len(table)},
         (*shown, *more_tables),
     )
+
+
+def _reading(compared: pl.DataFrame) -> str:
+    """How to read the comparisons."""
+    return "\n".join(filter(None, (power_statement(compared), SOONER if compared["sooner"].count() else None)))
 
 
 def _missing(study: Study, places: Iterable[PlannedRun], choices: Choices) -> list[str]:

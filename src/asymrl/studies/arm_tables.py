@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from asymrl.report.intervals import normalised
+from asymrl.report.intervals import improvement_interval, normalised
 from asymrl.report.score_rows import improvement_row, score_row
 from asymrl.stores.statistics import run_columns
 from asymrl.studies.study import Arm, Choices, Setup, Study
@@ -39,8 +39,7 @@ def arm_table(study: Study, curves: pl.DataFrame, finals: pl.DataFrame, choices:
                 continue
             labels = {"setup": setup.name, "arm": arm.label, **(study.choice(setup, arm, choices) or {})}
             steps = study.settings(setup, arm, {}).steps
-            own = curves.filter(pl.col("setup") == setup.name, pl.col("arm") == arm.label)
-            solved = _solved(own, scores, setup, arm)
+            solved = _solved(curves, scores, setup, arm)
             rows.append({**labels, "steps": steps, **score_row(scores, setup.world), **solved})
     table = pl.DataFrame(rows, infer_schema_length=None).fill_nan(None)
     if study.measure is not None:
@@ -60,27 +59,58 @@ def _solved(
     """How many runs solved the world, and after how many steps; None if nobody knows what solving it means."""
     try:
         share = float((normalised(scores, setup.world) > setup.threshold).mean())
-        score = normalised(curves[arm.metric].cast(pl.Float64).fill_null(np.nan).to_numpy(), setup.world)
+        steps = steps_to_solve(curves, setup, arm)
     except ValueError:
         return {"solved": None, "solved_once": None, "steps_to_solve": None}
-    first = pl.col("timestep").filter(pl.col("score") > setup.threshold).min().cast(pl.Float64).fill_null(np.inf)
-    runs = curves.with_columns(score=pl.Series(score)).group_by(run_columns(curves)).agg(first)
-    steps = runs["timestep"].to_numpy()
     ever, median = float(np.isfinite(steps).mean()), float(np.median(steps))
     return {"solved": share, "solved_once": ever, "steps_to_solve": round(median) if np.isfinite(median) else None}
 
 
-def comparison_table(study: Study, finals: pl.DataFrame) -> pl.DataFrame:
-    """The study's comparisons: the probability that a run of `arm` does better than one of `than`, with its bounds."""
+def steps_to_solve(curves: pl.DataFrame, setup: Setup, arm: Arm) -> Float[np.ndarray, "run"]:
+    """The timestep at which each run of an arm first solved the world; infinite if it never did.
+
+    Args:
+        curves: as `placed_curves` gives them.
+        setup: with the world, and the score above which it is solved.
+        arm: whose runs count, by its own metric.
+
+    Raises:
+        ValueError: if no reference returns of the world are known.
+    """
+    own = curves.filter(pl.col("setup") == setup.name, pl.col("arm") == arm.label)
+    score = normalised(own[arm.metric].cast(pl.Float64).fill_null(np.nan).to_numpy(), setup.world)
+    first = pl.col("timestep").filter(pl.col("score") > setup.threshold).min().cast(pl.Float64).fill_null(np.inf)
+    runs = own.with_columns(score=pl.Series(score)).group_by(run_columns(own), maintain_order=True).agg(first)
+    return runs["timestep"].to_numpy()
+
+
+def comparison_table(study: Study, curves: pl.DataFrame, finals: pl.DataFrame) -> pl.DataFrame:
+    """The study's comparisons, with bounds: how probable it is that a run of `arm` does better than one of `than`.
+
+    `improvement` is by final returns, `sooner` by the steps until a run first solved the world. Args as for
+    `arm_table`.
+    """
     rows = []
     for setup in study.setups:
+        arms = {arm.label: arm for arm in study.arms_in(setup)}
         for arm, than in study.comparisons:
             mine, theirs = scores_of_arm(finals, setup, arm), scores_of_arm(finals, setup, than)
             if len(mine) and len(theirs):
                 runs = min(len(mine), len(theirs))
                 labels = {"setup": setup.name, "arm": arm, "than": than, "runs": runs}
-                rows.append({**labels, **improvement_row(mine, theirs)})
+                sooner = _sooner(curves, setup, arms[arm], arms[than])
+                rows.append({**labels, **improvement_row(mine, theirs), **sooner})
     return pl.DataFrame(rows, infer_schema_length=None).fill_nan(None)
+
+
+def _sooner(curves: pl.DataFrame, setup: Setup, arm: Arm, than: Arm) -> dict[str, float | None]:
+    """The probability that a run of an arm solves the world before one of another; None where `_solved` says None."""
+    try:
+        mine, theirs = (-steps_to_solve(curves, setup, each)[:, None] for each in (arm, than))
+    except ValueError:
+        return {"sooner": None, "sooner_low": None, "sooner_high": None}
+    chance = improvement_interval(mine, theirs)
+    return {"sooner": chance.estimate, "sooner_low": chance.low, "sooner_high": chance.high}
 
 
 def exact_table(study: Study) -> pl.DataFrame:

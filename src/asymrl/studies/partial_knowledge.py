@@ -71,6 +71,8 @@ STUDY = Study(
         ("V(h, s)", "V(h)"),
         ("V(h, heaven-side)", "V(h, s)"),
         ("V(h, item)", "V(h, s)"),
+        ("V(h, heaven-side)", "V(h)"),
+        ("V(h, item)", "V(h)"),
         ("V(h, position)", "V(h)"),
         ("V(h, at-priest)", "V(h)"),
     ),
