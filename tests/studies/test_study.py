@@ -8,6 +8,7 @@ import pytest
 
 from asymrl.settings.hyperparameters import tuned
 from asymrl.stores.store import Store
+from asymrl.studies.arm_tables import exact_parts, exact_table
 from asymrl.studies.catalogue import STUDIES, study_named
 from asymrl.studies.choosing import choose, search_table, undecided
 from asymrl.studies.study import FIRST_SEARCH_SEED, Arm, PlannedRun, Setup, Study
@@ -114,6 +115,13 @@ def test_a_part_of_a_study_has_the_arms_whose_labels_begin_so():
     learners = STUDIES["learners"].narrowed(["cleaner"], arms=["ppo"])
     assert learners.labels() == ["ppo V(h)", "ppo V(s)", "ppo V(h, s)"]
     assert all(label.startswith("ppo") for pair in learners.comparisons for label in pair)
+
+
+def test_the_exact_analysis_of_a_part_has_the_rows_of_its_arms():
+    part = TINY.narrowed(arms=["V(h,"])
+    assert exact_table(part)["arm"].to_list() == ["V(h, s)"] * len(part.setups)
+    (table,) = exact_parts(part, part.setups[0]).values()
+    assert table.rows() == [("V(h, s)", 2.0)]
 
 
 def test_the_quick_version_has_one_world_and_no_search():

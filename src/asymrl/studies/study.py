@@ -252,7 +252,8 @@ class Study:
         arms = (lambda setup: kept(all_arms(setup))) if callable(all_arms) else kept(all_arms)
         pairs = tuple(pair for pair in self.comparisons if all(label.startswith(beginnings) for label in pair))
         setups = tuple(setup for setup in self.setups if kept(self.arms_in(setup)))
-        return replace(self, setups=setups, search_setups=self.searched_setups(), arms=arms, comparisons=pairs)
+        narrow = replace(self, setups=setups, search_setups=self.searched_setups(), arms=arms, comparisons=pairs)
+        return narrow if self.exact is None else replace(narrow, exact=_rows_of(self.exact, beginnings))
 
     def _with_steps(self, steps: int) -> Study:
         def shortened(arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
@@ -269,3 +270,13 @@ class Study:
         return replace(self, setups=(first,), seeds=QUICK_SEEDS, search=None, search_setups=None)._with_steps(
             self.quick_steps
         )
+
+
+def _rows_of(exact: Callable[[str], pl.DataFrame], beginnings: tuple[str, ...]) -> Callable[[str], pl.DataFrame]:
+    """An exact analysis with the rows of those arms only whose labels begin so."""
+
+    def some(world: str) -> pl.DataFrame:
+        table = exact(world)
+        return table.filter([label.startswith(beginnings) for label in table["arm"]])
+
+    return some
