@@ -29,6 +29,7 @@ from tests.engine.conftest import (
     final_states,
     tiny,
 )
+from tests.engine.stores import store_with_curves
 
 
 def test_the_store_holds_settings_metrics_networks_and_a_picture(uninterrupted: Uninterrupted):
@@ -99,12 +100,39 @@ def test_tensorboard_gets_the_same_points(uninterrupted: Uninterrupted):
 
 def test_a_complete_store_has_nothing_left_to_do(asymrl: Commands, uninterrupted: Uninterrupted, tmp_path: Path):
     copy = shutil.copytree(uninterrupted.folder, tmp_path / "copy")
+    for name in (".lock", "curve.png"):  # as in a folder that was copied without them
+        (copy / name).unlink()
+    before = contents(copy)
     status, out, err = asymrl("resume", str(copy))
     assert (status, err) == (0, "")
     assert out.startswith(f"{copy}: already complete\n")
     assert "compiling" not in out
     assert "final return" in out
-    assert_same_result(copy, uninterrupted.folder)
+    api.resume(copy, listener=Recorder())
+    assert contents(copy) == before
+
+
+@pytest.mark.parametrize("arguments", [[], ["--steps", "1000"], ["--json", "--quiet"]])
+def test_resume_leaves_the_folder_of_complete_runs_without_networks_as_it_is(tmp_path: Path, arguments: list[str]):
+    folder = store_with_curves(tmp_path / "runs", [Run(tiny(steps=1000), seed) for seed in (0, 1)])
+    (folder / ".lock").unlink()
+    before = contents(folder)
+    page = tmp_path / "page.html"
+    assert cli.main(["resume", str(folder), *arguments, "--report", str(page)]) == 0
+    assert page.is_file()
+    assert contents(folder) == before
+
+
+def test_resume_clears_checkpoints_away_that_complete_runs_do_not_need(tmp_path: Path):
+    folder = store_with_curves(tmp_path / "runs", [Run(tiny(steps=1000), 0)])
+    (left := folder / "checkpoint" / "000001.json").write_text("{}")
+    assert cli.main(["resume", str(folder), "--no-report"]) == 0
+    assert not left.exists()
+
+
+def contents(folder: Path) -> dict[Path, bytes | None]:
+    """All files and folders below a folder, and what the files hold."""
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 def test_damaged_tables_are_written_anew(uninterrupted: Uninterrupted, tmp_path: Path):
@@ -229,7 +257,7 @@ def test_a_folder_that_cannot_be_written_is_named(asymrl: Commands, tmp_path: Pa
 
 def test_a_store_in_use_is_refused_by_the_command(uninterrupted: Uninterrupted, capsys: pytest.CaptureFixture[str]):
     taken = Store.take(uninterrupted.folder)
-    assert cli.main(["resume", str(uninterrupted.folder)]) == 2
+    assert cli.main(["resume", str(uninterrupted.folder), "--steps", "24000"]) == 2
     taken.release()
     out, err = capsys.readouterr()
     assert out == ""

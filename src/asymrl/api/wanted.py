@@ -224,6 +224,7 @@ def take_store(
 
     `current_code`: with the files of worlds as they are now, not as they were when the runs began.
 
+    A store in which nothing is left to do is only opened, so that its folder stays as it is; it may be read-only.
     Everything is checked before anything is written: a store that cannot go on stays as it was.
 
     Raises:
@@ -236,6 +237,8 @@ def take_store(
     if steps is not None:
         runs = opened.extended_runs(steps)
         unfinished |= {number for number, run in enumerate(runs) if run != opened.runs[number]}
+    if not unfinished and not current_code and opened.is_finished():
+        return opened
     opened.make_ready(sorted(unfinished))
     unfinished_runs = {number: runs[number] for number in unfinished}
     check_trainable(list(unfinished_runs.values()), placement)

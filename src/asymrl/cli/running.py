@@ -81,8 +81,12 @@ class Running(Placement):
         return [*kinds]
 
     def print_results(self, store: Store) -> None:
-        """What the runs have reached, what to do next, and the page about them."""
-        print_results(store, lambda: self.write_page(store.path))
+        """What the runs have reached, what to do next, and the page about them.
+
+        Nothing is written into the folder of a store that was only opened: no page but one that was asked for by name.
+        """
+        wants_page = store.was_taken or self.report is not None
+        print_results(store, (lambda: self.write_page(store.path)) if wants_page else None)
 
     def show_findings(self, made: Findings, out: Path, folder: Path) -> None:
         """Prints and writes tables and figures of the runs in a folder, and the page about them."""
@@ -226,7 +230,7 @@ def _say_how_to_try_again(store: Store, again: str) -> None:
         print(f"Once this is fixed: {again}{option}", file=sys.stderr)
 
 
-def print_results(store: Store, write_page: Callable[[], None]) -> None:
+def print_results(store: Store, write_page: Callable[[], None] | None) -> None:
     """What the runs have reached, where that is written, and what to do next."""
     from asymrl.api import Runs
     from asymrl.report.summary import next_commands
@@ -244,10 +248,11 @@ def print_results(store: Store, write_page: Callable[[], None]) -> None:
         # Defaults that learners do not share are no columns: the method says enough.
         best = {name: ranking[name][0] for name in names if name in ranking.columns}
         where = {name: value for name, value in best.items() if value is not None}
-    if runs.metrics["return"].count():
+    if store.was_taken and runs.metrics["return"].count():
         print(f"learning curve  {runs.plot()}")
     print(f"metrics         {store.path / 'metrics.parquet'}")
-    write_page()
+    if write_page is not None:
+        write_page()
     print("\nnext:")
     settings = [run.settings for run in store.runs]
     least = next((each for each in settings if getattr(each, "anneal", False)), settings[0])  # longer, all or none are

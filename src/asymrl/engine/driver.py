@@ -62,7 +62,7 @@ def train_store(
     probes: Mapping[str, Probe] | None = None,
     only: Sequence[int] | None = None,
 ) -> Outcome:
-    """Trains those runs of a store that are not over. The store must have been taken.
+    """Trains those runs of a store that are not over. The store must have been taken, unless all of them are.
 
     SIGINT and SIGTERM end the training early, with a checkpoint.
 

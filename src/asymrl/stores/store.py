@@ -229,6 +229,15 @@ class Store:
             self._results = read_results(self.path, self.runs)
         return self._results
 
+    @property
+    def was_taken(self) -> bool:
+        """Whether this process took the store, so that it may write into the folder."""
+        return self._lock is not None
+
+    def is_finished(self) -> bool:
+        """Whether nothing is left to do: all runs are over, and there are checkpoints exactly if networks are kept."""
+        return not self.unfinished_or_all() and self.keeps_networks == bool(manifests(self.checkpoints.folder))
+
     def forget_lost_networks(self) -> None:
         """Lets all runs begin again if their networks should be there, but no checkpoint is."""
         if self.keeps_networks and not manifests(self.checkpoints.folder):
