@@ -98,6 +98,22 @@ def test_every_run_has_the_points_of_the_table(store: Store):
     assert seen == len(store)
 
 
+def test_runs_of_a_search_have_a_section_of_their_own(tmp_path: Path):
+    store, search = made_store(tmp_path, world=HOSTILE), {6, 7, 8}  # the third kind
+    page = report_page(store, search=search)
+    found = Elements(page)
+    (world,) = found.data["data-curves"]["worlds"]
+    assert [(line["label"], line["runs"]) for line in world["lines"]] == [
+        ("a2c", [0, 1, 2]), ("a2c-asym-hs", [3, 4, 5]),
+    ]  # fmt: skip
+    assert "6 runs" in found.text
+    assert "3 search runs apart" in found.text
+    assert "3 runs that only served to choose settings" in found.text
+    assert "<h2>Search for settings</h2>" in page
+    assert "&amp;lt;" not in page, "a name is escaped twice"
+    assert "Search for settings" not in report_page(store)
+
+
 def test_the_mean_of_a_line_is_that_of_the_figures(store: Store):
     (world,) = curve_data(store)["worlds"]
     line = world["lines"][1]

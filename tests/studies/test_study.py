@@ -10,7 +10,7 @@ from asymrl.settings.hyperparameters import tuned
 from asymrl.stores.store import Store
 from asymrl.studies.arm_tables import exact_parts, exact_table
 from asymrl.studies.catalogue import STUDIES, study_named
-from asymrl.studies.choosing import choose, search_table, undecided
+from asymrl.studies.choosing import choose, search_numbers, search_table, undecided
 from asymrl.studies.study import FIRST_SEARCH_SEED, Arm, PlannedRun, Setup, Study
 from tests.studies.tiny import TINY, fill
 
@@ -78,6 +78,18 @@ def test_the_choice_is_the_highest_mean_and_among_equals_the_first(tmp_path: Pat
     assert choose(TINY, store) == CHOICES
     table = search_table(TINY, store)
     assert table["mean"].to_list() == pytest.approx([0.5, 1.0, 1.0, 0.9, 0.1, 0.75])
+
+
+def test_runs_of_a_search_are_told_from_final_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(STUDIES, "tiny", TINY)
+    store = fill(tmp_path / "both", TINY.search_runs(), lambda planned: 0.0)
+    assert search_numbers(store) == frozenset(), "nothing else is there to report"
+    own = TINY.final_runs(CHOICES)[0]
+    # Not of the search, although its seed is as large.
+    others = [own, own._replace(run=own.run._replace(seed=FIRST_SEARCH_SEED + 50))]
+    store = fill(tmp_path / "both", others, lambda planned: 0.0)
+    assert search_numbers(store) == set(range(12))
+    assert search_numbers(fill(tmp_path / "own", others, lambda planned: 0.0)) == frozenset()
 
 
 def test_a_search_decides_only_when_all_its_runs_are_over(tmp_path: Path):

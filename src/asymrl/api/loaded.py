@@ -160,8 +160,10 @@ class Runs:
         likely actions in them, instead of sampled ones.
         """
         from asymrl.pages import save_report
+        from asymrl.studies.choosing import search_numbers
 
-        return save_report(self._store, path, episodes=episodes, starts=starts, greedy=greedy)
+        search = search_numbers(self._store)
+        return save_report(self._store, path, search=search, episodes=episodes, starts=starts, greedy=greedy)
 
     def render(
         self,

@@ -8,7 +8,7 @@ of all runs. Values have `DIGITS` significant digits.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,15 +41,16 @@ class Axis(NamedTuple):
     timesteps: Float[np.ndarray, "point"]
 
 
-def curve_data(store: Store) -> dict[str, Any]:
+def curve_data(store: Store, search: Collection[int] = ()) -> dict[str, Any]:
     """The learning curves of a store for `startCurves` in curves.js.
 
     `palette`: colours for many lines. `metrics`: their names and labels. `worlds`: each with a `name`, `references`,
     `axes` (lists of timesteps) and `lines`, which are groups of runs that differ in the seed only: `label`, `colour`,
     number of its `axis`, the numbers and `seeds` of its `runs`, and by metric the `mean` over runs, its standard
-    `error`, and the `values` of each run.
+    `error`, and the `values` of each run. Runs of a `search` are left out.
     """
     metrics, table = store.metrics(), read_table(store.path, RUNS_FILE)
+    metrics = metrics.filter(~pl.col("run").is_in(list(search)))
     groups = groups_of(table.filter(pl.col("run").is_in(metrics["run"].unique().implode())))
     colours = group_colours([group for each in groups.values() for group in each])
     names, stride = _plan(metrics)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +28,8 @@ class PlayerAgent(NamedTuple):
     """Its method, its seed and what else tells it apart."""
 
 
-def choose_agents(store: Store, most: int) -> list[PlayerAgent]:
-    """At most so many runs of a store: of each world and method the best and the worst seed.
+def choose_agents(store: Store, most: int, search: Collection[int] = ()) -> list[PlayerAgent]:
+    """At most so many runs of a store, none of its search: of each world and method the best and the worst seed.
 
     Of a method with several settings, those with the best mean return are taken. The best runs come first, and each
     world gets its turn.
@@ -37,7 +37,7 @@ def choose_agents(store: Store, most: int) -> list[PlayerAgent]:
     Raises:
         RunError: if no networks were kept, or there is no checkpoint yet.
     """
-    returns = _recent_returns(store)
+    returns = {number: score for number, score in _recent_returns(store).items() if number not in search}
     by_method: dict[str, dict[str, list[int]]] = {}
     for number in returns:
         settings = store.runs[number].settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from asymrl.audit.episode_values import ExactPolicy, exact_policy
@@ -24,6 +24,7 @@ def ignore(part: str) -> None:
 def player_section(
     store: Store,
     *,
+    search: Collection[int] = (),
     agents: int = AGENTS,
     episodes: int = EPISODES,
     seeds: Sequence[int] | None = None,
@@ -34,6 +35,7 @@ def player_section(
 
     Args:
         store: with networks.
+        search: numbers of runs that are not shown.
         agents: at most so many; see `choose_agents`.
         episodes: about so many in all; each agent of a world has the same starts, and at least two.
         seeds: of the starts, instead of a choice of good, bad and other ones.
@@ -44,7 +46,7 @@ def player_section(
         RunError: if no networks were kept, or there is no checkpoint yet.
     """
     tell("loading networks")
-    data = player_data(choose_agents(store, agents), episodes=episodes, seeds=seeds, greedy=greedy, tell=tell)
+    data = player_data(choose_agents(store, agents, search), episodes=episodes, seeds=seeds, greedy=greedy, tell=tell)
     actions = "The agents take their most likely actions." if greedy else "Actions are sampled, as in training."
     html = (
         f'<p class="hint">Step with the arrow keys, Home and End; space plays. {actions} Episodes with the same start '

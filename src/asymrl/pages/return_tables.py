@@ -17,7 +17,7 @@ from asymrl.report.intervals import Interval, improvement_interval
 from asymrl.report.markup import details_html, escape, rows_html, table_html
 from asymrl.report.score_rows import improvement_row, power_statement, score_row
 from asymrl.report.summary import comparable
-from asymrl.stores.wording import listed
+from asymrl.stores.wording import listed, plural
 
 MOST_PAIRED = 8  # groups of a world that are compared in pairs
 MOST_ROWS = 60  # of a table; the rest is to be unfolded
@@ -53,6 +53,15 @@ def returns_section(groups: Mapping[str, Sequence[RunGroup]]) -> Section:
     )
     parts += ['<div class="tables returns">', *of_worlds, "</div>"]
     return Section("Final returns", "returns", "\n".join(parts))
+
+
+def search_section(groups: Mapping[str, Sequence[RunGroup]]) -> Section:
+    """The final returns of runs that were a search for settings, to be unfolded."""
+    count = sum(len(group.runs) for each in groups.values() for group in each)
+    which = "Curves, final returns, settings and episodes on this page are those of the other runs."
+    html = f'<p class="note">{plural("run", count)} that only served to choose settings. {which}</p>\n'
+    html += "\n".join(details_html(world, table_html(returns_table(each))) for world, each in groups.items())
+    return Section("Search for settings", "search", html)
 
 
 def returns_table(groups: Sequence[RunGroup]) -> pl.DataFrame:

@@ -53,9 +53,9 @@ def subtitle(table: pl.DataFrame) -> str:
 
 
 def settings_section(store: Store, groups: Mapping[str, Sequence[RunGroup]], table: pl.DataFrame) -> Section:
-    """What the runs share, what differs between them, and a row for each."""
-    by_number = dict(enumerate(store.runs))
-    names = [name for name in differing_by_choice(store.runs) if name not in ("world", "method")]
+    """What the runs share, what differs between those of the groups and the table, and a row for each of these."""
+    by_number = {number: store.runs[number] for number in table["run"]}
+    names = [name for name in differing_by_choice(by_number.values()) if name not in ("world", "method")]
     rows = [
         {"world": world, "method": group.method}
         | {name: _own_text(by_number[group.runs["run"][0]].settings, name) for name in names}

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+
+import polars as pl
 
 from asymrl.pages.curve_data import curve_data
 from asymrl.pages.page import LIBRARY, Section, page_of
 from asymrl.pages.player_data import EPISODES, ignore, player_section
-from asymrl.pages.return_tables import returns_section
+from asymrl.pages.return_tables import returns_section, search_section
 from asymrl.pages.run_facts import settings_section, subtitle, training_section
 from asymrl.pages.run_groups import groups_of
 from asymrl.report.markup import escape
 from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.result_files import RUNS_FILE, read_table
 from asymrl.stores.store import Store
+from asymrl.stores.wording import plural
 
 CONTROLS = """<p class="hint">Move over a chart for values; drag to zoom, double-click to go back.</p>
 <div class="controls"></div>
@@ -28,6 +31,7 @@ def report_page(
     store: Store,
     more: Sequence[Section] = (),
     *,
+    search: Collection[int] = (),
     episodes: int = EPISODES,
     starts: Sequence[int] | None = None,
     greedy: bool = False,
@@ -38,6 +42,7 @@ def report_page(
     Args:
         store: to read.
         more: sections for after the learning curves.
+        search: numbers of runs that were a search for settings; they have a section of their own.
         episodes: about so many to step through, where networks were kept; 0 for none. They are played now, which takes
             some seconds for each agent.
         starts: seeds of these episodes, instead of a choice of good, bad and other ones.
@@ -49,38 +54,52 @@ def report_page(
     """
     with contextlib.suppress(RunError):  # then there are no episodes, and the page says why
         store.make_ready()
-    sections = report_sections(store, [*more, *_player(store, episodes, starts, greedy, tell)])
-    return page_of(store.path.resolve().name, sections, report_subtitle(store))
+    sections = report_sections(store, [*more, *_player(store, search, episodes, starts, greedy, tell)], search)
+    return page_of(store.path.resolve().name, sections, report_subtitle(store, search))
 
 
 def _player(
-    store: Store, episodes: int, starts: Sequence[int] | None, greedy: bool, tell: Callable[[str], None]
+    store: Store,
+    search: Collection[int],
+    episodes: int,
+    starts: Sequence[int] | None,
+    greedy: bool,
+    tell: Callable[[str], None],
 ) -> list[Section]:
     """The player, or why there is none; nothing for runs whose networks were not to be kept."""
     if not store.keeps_networks or episodes < 1:
         return []
     try:
-        return [player_section(store, episodes=episodes, seeds=starts, greedy=greedy, tell=tell)]
+        return [player_section(store, search=search, episodes=episodes, seeds=starts, greedy=greedy, tell=tell)]
     except ValueError as error:  # no checkpoint yet, or a world that cannot be made here
         return [Section("Episodes", "player", f'<p class="note">No episodes: {escape(error)}</p>')]
 
 
-def report_sections(store: Store, more: Sequence[Section] = ()) -> list[Section]:
+def report_sections(store: Store, more: Sequence[Section] = (), search: Collection[int] = ()) -> list[Section]:
     """The sections of the report; see `report_page`."""
     table = read_table(store.path, RUNS_FILE)
-    groups = groups_of(table)
+    own, searched = _parts(table, search)
+    groups = groups_of(own)
     return [
-        curves_section(store),
+        curves_section(store, search),
         *more,
         returns_section(groups),
-        settings_section(store, groups, table),
+        *([search_section(groups_of(searched))] if len(searched) else []),
+        settings_section(store, groups, own),
         training_section(store, table),
     ]
 
 
-def report_subtitle(store: Store) -> str:
+def report_subtitle(store: Store, search: Collection[int] = ()) -> str:
     """The runs of a store in a line."""
-    return subtitle(read_table(store.path, RUNS_FILE))
+    own, searched = _parts(read_table(store.path, RUNS_FILE), search)
+    return " · ".join([subtitle(own), *([f"{plural('search run', len(searched))} apart"] if len(searched) else [])])
+
+
+def _parts(table: pl.DataFrame, search: Collection[int]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of the other runs, and those of a search."""
+    is_search = pl.col("run").is_in(list(search))
+    return table.filter(~is_search), table.filter(is_search)
 
 
 def save_report(
@@ -88,6 +107,7 @@ def save_report(
     path: str | os.PathLike[str],
     more: Sequence[Section] = (),
     *,
+    search: Collection[int] = (),
     episodes: int = EPISODES,
     starts: Sequence[int] | None = None,
     greedy: bool = False,
@@ -95,13 +115,12 @@ def save_report(
 ) -> Path:
     """Writes the report into a file; see `report_page`. Raises StorageError if that is not possible."""
     path = Path(path)
-    page = report_page(store, more, episodes=episodes, starts=starts, greedy=greedy, tell=tell)
+    page = report_page(store, more, search=search, episodes=episodes, starts=starts, greedy=greedy, tell=tell)
     write_whole(path, page.encode())
     return path
 
 
-def curves_section(store: Store) -> Section:
-    """Learning curves to look into."""
-    return Section(
-        "Learning curves", "curves", CONTROLS, curve_data(store), "startCurves", (*LIBRARY, "curves.css", "curves.js")
-    )
+def curves_section(store: Store, search: Collection[int] = ()) -> Section:
+    """Learning curves to look into, but not those of a search."""
+    data = curve_data(store, search)
+    return Section("Learning curves", "curves", CONTROLS, data, "startCurves", (*LIBRARY, "curves.css", "curves.js"))

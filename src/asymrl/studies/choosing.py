@@ -9,7 +9,7 @@ import polars as pl
 
 from asymrl.stores.statistics import final_returns
 from asymrl.stores.store import Store
-from asymrl.studies.study import Choices, PlannedRun, Study
+from asymrl.studies.study import FIRST_SEARCH_SEED, Choices, PlannedRun, Study
 
 
 def places_in(store: Store, planned: Iterable[PlannedRun]) -> dict[int, PlannedRun]:
@@ -17,6 +17,20 @@ def places_in(store: Store, planned: Iterable[PlannedRun]) -> dict[int, PlannedR
     places = {each.run.key: each for each in planned}
     there = ((number, run.settings.steps, places.get(run.key)) for number, run in enumerate(store.runs))
     return {number: place for number, steps, place in there if place is not None and place.run.settings.steps == steps}
+
+
+def search_numbers(store: Store) -> frozenset[int]:
+    """The numbers of the runs of a store by which a study searched for settings, to be reported apart from the others.
+
+    None of them if no other run has begun: then there is nothing else to report.
+    """
+    from asymrl.studies.catalogue import STUDIES  # which imports the studies and their theory
+
+    if all(run.seed < FIRST_SEARCH_SEED for run in store.runs):
+        return frozenset()
+    planned = {each.run.key for study in STUDIES.values() for each in study.search_runs()}
+    numbers = frozenset(number for number, run in enumerate(store.runs) if run.key in planned)
+    return numbers if store.results().keys() - numbers else frozenset()
 
 
 def placed_curves(store: Store, places: Mapping[int, PlannedRun]) -> pl.DataFrame:

@@ -110,10 +110,12 @@ def save_page(
     from asymrl.pages import save_report
     from asymrl.stores.store import Store
     from asymrl.stores.wording import plural, size_text
+    from asymrl.studies.choosing import search_numbers
 
     with user_errors(folder), busy("writing the page about the runs") as tell:
         store = Store.open(folder, trust=trust)
         path.parent.mkdir(parents=True, exist_ok=True)
         options = {} if episodes is None else {"episodes": episodes}
-        save_report(store, path, more, **options, starts=starts or None, greedy=greedy, tell=tell)
+        how = {"search": search_numbers(store), "starts": starts or None, "greedy": greedy, "tell": tell}
+        save_report(store, path, more, **options, **how)
     print(f"report          {path} ({plural('run', len(store))}, {size_text(path.stat().st_size)})")
