@@ -1,4 +1,4 @@
-"""Processes that this one starts: Ctrl-C is for their parent, and none of them outlives it."""
+"""Processes that this one starts: what they are sent, Ctrl-C, which is for their parent, and that none outlives it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,24 @@ def start_child(process: Any) -> None:
         process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
+
+
+def packed(value: Any) -> bytes:
+    """A Python object, such as a function, for a process of ours. Files never hold such bytes: see `unpacked`.
+
+    Raises:
+        Exception: of any kind, if it cannot be sent.
+    """
+    import cloudpickle
+
+    return cloudpickle.dumps(value)
+
+
+def unpacked(data: bytes) -> Any:
+    """What another process of ours has packed. This runs code, so the bytes come through a pipe, never from a file."""
+    import cloudpickle
+
+    return cloudpickle.loads(data)
 
 
 def become_child() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from asymrl.adapters.child_processes import packed, unpacked
 from asymrl.adapters.sources import is_registered, pomdp_path, register, registered
 from asymrl.adapters.user_code import Location, import_folders, locate, locations
 from asymrl.reading import UnreadableError, read_regular
@@ -51,15 +52,13 @@ class Surroundings(NamedTuple):
 
     def set_up(self) -> None:
         """Makes all of it known in this process."""
-        import cloudpickle
-
         allow(*self.allowed)
         sys.path[:0] = [folder for folder in self.folders if folder not in sys.path]
         for file in self.files:
             file.set_up()
         for name, data in self.worlds:
             if not is_registered(name):
-                register(name, cloudpickle.loads(data))  # from the process that trains, never from a file
+                register(name, unpacked(data))
 
 
 def surroundings_of(worlds: Collection[str]) -> Surroundings:
@@ -68,12 +67,10 @@ def surroundings_of(worlds: Collection[str]) -> Surroundings:
     Raises:
         ValueError: if a world was made in Python and cannot be sent.
     """
-    import cloudpickle
-
     sent = {}
     for name in {split_options(world)[0] for world in worlds if is_registered(world)}:
         try:
-            sent[name] = cloudpickle.dumps(registered(name))
+            sent[name] = packed(registered(name))
         except Exception as error:
             raise ValueError(
                 f"{name} was made in Python and cannot be sent to other processes ({type(error).__name__}: {error}); "

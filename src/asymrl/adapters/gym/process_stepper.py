@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.adapters.child_processes import become_child, how_it_ended, start_child
+from asymrl.adapters.child_processes import become_child, how_it_ended, packed, start_child, unpacked
 from asymrl.adapters.gym.checked_environment import (
     CheckedEnvironment,
     Interface,
@@ -36,8 +36,6 @@ class ProcessStepper:
 
     def __init__(self, interface: Interface, count: int, timeout: float | None):
         """`timeout`: seconds that making an environment, `reset` and `step` may take. None: any."""
-        from gymnasium.vector.utils import CloudpickleWrapper
-
         self.title, self.timeout, self.rows = interface.title, timeout, RowBuffers(interface, count)
         self.positions = [Position()] * count
         self._children: list[tuple[Any, Connection]] = []
@@ -45,9 +43,9 @@ class ProcessStepper:
         context = multiprocessing.get_context("forkserver")
         try:
             with user_path():
+                make = packed(lambda: CheckedEnvironment(interface))
                 for i in range(count):
                     here, there = context.Pipe()
-                    make: Any = CloudpickleWrapper(lambda: CheckedEnvironment(interface))  # pyright: ignore
                     arguments = (there, make)
                     process = context.Process(target=serve_environment, args=arguments, daemon=True, name=f"env {i}")
                     start_child(process)
@@ -126,10 +124,8 @@ def try_environment(title: str, make: Callable[[], Any], timeout: float | None) 
         UserCodeError: if it dies, hangs or fails there; here it would take the whole command with it.
         ValueError: if it cannot be sent to another process.
     """
-    import cloudpickle
-
     try:
-        sent = cloudpickle.dumps(make)
+        sent = packed(make)
     except Exception as error:
         cause = " ".join(f"{type(error).__name__}: {error}".split())
         raise ValueError(
@@ -160,13 +156,10 @@ def try_environment(title: str, make: Callable[[], Any], timeout: float | None) 
 
 
 def _make_and_reset(connection: Connection, title: str, sent: bytes) -> None:
-    import pickle
-
     become_child()
     first = Position().reset(0)
     try:
-        # From our own parent, through a pipe: never from a file.
-        env = make_environment(title, lambda: pickle.loads(sent)())
+        env = make_environment(title, lambda: unpacked(sent)())
         connection.send(None)
         with mistakes_named(title, first, "reset"):
             env.reset(seed=first.seed)
@@ -181,11 +174,11 @@ def _failed(title: str, position: Position, method: str, cause: str) -> UserCode
     return position.mistake(title, method, cause) if is_made else UserCodeError(f"{title} cannot be made: {cause}")
 
 
-def serve_environment(connection: Connection, make: Any) -> None:
+def serve_environment(connection: Connection, make: bytes) -> None:
     """What the process of an environment does: it answers requests until it is told to close, or its parent is gone."""
     become_child()
     try:
-        env: CheckedEnvironment = make()
+        env: CheckedEnvironment = unpacked(make)()
         connection.send(None)
     except UserCodeError as mistake:
         connection.send(mistake)
