@@ -12,6 +12,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import jax
 import tyro
@@ -29,13 +30,15 @@ class Options:
     method: str = "a2c-asym-hs"
     time_limit: int = 100
     runs: int = 20
+    precision: Literal["float32", "tf32"] = "float32"
     updates: int = 20
     shown: int = 20
     """Kernels of each stream, the slowest first."""
 
 
 def main(options: Options) -> None:
-    settings = A2CSettings(world=options.world, method=options.method, time_limit=options.time_limit, steps=10**9)
+    how = {"time_limit": options.time_limit, "precision": options.precision}
+    settings = A2CSettings(world=options.world, method=options.method, steps=10**9, **how)
     program, numbers = CompiledProgram(settings), stack_numbers([settings] * options.runs)
     runs = jax.block_until_ready(program.train(program.start(range(options.runs)), numbers, options.updates))
     begin = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.kernels import network_kernels as kernels
+from asymrl.kernels import gru_on_tensor_cores, network_kernels as kernels
 from asymrl.models.memories.memory import Memory
 from asymrl.models.memories.recurrence import FEW, Stream, gru_gates, gru_sequence
 from tests.models.memories.test_memory import INPUTS, MEMORIES
@@ -153,17 +154,18 @@ def test_the_gradient_of_a_stream_is_that_of_automatic_differentiation(steps: in
             np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize(("unit", "exactness"), [(kernels, 1e-5), (gru_on_tensor_cores, 2e-3)])
 @pytest.mark.parametrize("episodes", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_the_kernels_follow_streams(episodes: int):
+def test_the_kernels_follow_streams(unit: ModuleType, exactness: float, episodes: int):
     """Interpreted, so that any machine can run them."""
     size = 32
     projected, weight, bias, pieces = stream(5, episodes, size, jnp.float32)
     hs, pull = jax.vjp(lambda *given: gru_sequence(*given, None, pieces), projected, weight, bias)
-    by_kernel = kernels.gru_forward(projected, weight, bias, pieces, interpret=True)
-    np.testing.assert_allclose(by_kernel, hs, rtol=1e-5, atol=1e-6)
+    by_kernel = unit.gru_forward(projected, weight, bias, pieces, interpret=True)
+    np.testing.assert_allclose(by_kernel, hs, rtol=exactness, atol=exactness / 10)
 
     before = jnp.concatenate([pieces.start[None], hs[:-1]]) * pieces.keep[..., None]
     gates = gru_gates(projected, before, weight, bias)[1]
     above = jnp.asarray(np.random.default_rng(3).normal(size=hs.shape), jnp.float32)
-    gradient = kernels.gru_backward(above, *gates, before, weight, pieces.keep, interpret=True)
+    gradient = unit.gru_backward(above, *gates, before, weight, pieces.keep, interpret=True)
     np.testing.assert_allclose(gradient, pull(above)[0], rtol=1e-5, atol=1e-5)

@@ -16,8 +16,8 @@ from jaxtyping import Array, Bool
 
 from asymrl.collection.episodes import RUN_AXIS, Episodes, RolloutStart, tape_length
 from asymrl.kernels.episode_kernel import EpisodeTape, PolicyArrays, episode_kernel
-from asymrl.kernels.episode_steps import power_of_two
 from asymrl.kernels.network_kernels import suits_recurrence
+from asymrl.kernels.policy_products import power_of_two
 from asymrl.models.agent import ReadyActor
 from asymrl.models.distributions import Categorical
 from asymrl.models.features import Flat

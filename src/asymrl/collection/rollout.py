@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.collection.episodes import STEPS_PER_QUESTION, Episodes, RolloutStart, tape_length
 from asymrl.collection.kernel_rollout import kernel_world, roll_out_in_kernel, suits_kernel
+from asymrl.kernels.tensor_cores import in_tf32
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.models.distributions import Distribution, Greedy
 from asymrl.models.memories.recurrent import Gru
@@ -88,7 +89,7 @@ def with_product_precision(actors: ReadyActor) -> ReadyActor:
     A product in tf32 uses ten bits of each factor, and a float16 has them in half the memory, which is what acting
     waits for.
     """
-    if jax.config.jax_default_matmul_precision != "tensorfloat32":  # pyright: ignore[reportAttributeAccessIssue]
+    if not in_tf32():
         return actors
 
     def matrices(actors: ReadyActor) -> list[Array]:

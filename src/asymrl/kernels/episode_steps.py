@@ -10,16 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from asymrl.kernels.policy_products import Parts, PlainProducts, TensorProducts
+from asymrl.kernels.tensor_cores import use_tensor_cores
 from asymrl.worlds.deterministic import ScalarRules
 
 NO_ACTION = -1  # the zero vector stands for it, before the first action
-TILE = 4096  # numbers of a matrix that are read together
-TILES = 4  # read before the first is used, so that several reads are under way at once
-
-
-def power_of_two(n: int) -> int:
-    """The smallest power of two that is at least n."""
-    return 1 << (n - 1).bit_length()
 
 
 class _EpisodeState(NamedTuple):
@@ -28,6 +23,7 @@ class _EpisodeState(NamedTuple):
     before: tuple[Array, ...]  # the last actions, as many as the window has
     seen: tuple[Any, ...]  # likewise; before the first action anything
     place: Any
+    memory: Array
     alive: Array  # 0 or 1, as all truth values here
     length: Array
     truncated: Array
@@ -55,6 +51,8 @@ class EpisodeSteps(abc.ABC):
         self.episodes = range(tape.memory.shape[0])
         self.size = tape.memory.shape[1]
         self.actions = policy.taken.shape[0]
+        plain = PlainProducts(policy, tape, window, interpret)
+        self.products = TensorProducts(policy) if use_tensor_cores() else plain
 
     @abc.abstractmethod
     def first(self, e: int) -> tuple[Any, Any]:
@@ -75,11 +73,11 @@ class EpisodeSteps(abc.ABC):
     def play(self, active: Array) -> None:
         """Plays all episodes until the last has ended."""
         length, zero = self.window or 1, jnp.int32(0)
-        start = []
+        empty, start = jnp.zeros(self.size, jnp.float32), []
         for e in self.episodes:
             place, sight = self.first(e)
             none = (jnp.int32(NO_ACTION),) * length
-            start.append(_EpisodeState(none, (sight,) * length, place, active, zero, zero))
+            start.append(_EpisodeState(none, (sight,) * length, place, empty, active, zero, zero))
 
         def any_alive(loop: tuple[Array, list[_EpisodeState]]) -> Array:
             return sum((state.alive for state in loop[1]), zero) > 0
@@ -92,12 +90,14 @@ class EpisodeSteps(abc.ABC):
     def step(self, loop: tuple[Array, list[_EpisodeState]]) -> tuple[Array, list[_EpisodeState]]:
         """One step of every episode, also of those that have ended: others may be waiting."""
         t, states = loop
-        for e, features in enumerate(self.remember(states)):
+        self.products.begin_step()
+        memories = self.remember(states)
+        for e, features in enumerate(memories):
             self.tape.features[t, e, :] = features
-        pairs = enumerate(zip(states, self.choose(t), strict=True))
-        return t + 1, [self.act(t, e, state, action) for e, (state, action) in pairs]
+        pairs = enumerate(zip(states, memories, self.choose(t, memories), strict=True))
+        return t + 1, [self.act(t, e, *pair) for e, pair in pairs]
 
-    def act(self, t: Array, e: int, state: _EpisodeState, action: Array) -> _EpisodeState:
+    def act(self, t: Array, e: int, state: _EpisodeState, memory: Array, action: Array) -> _EpisodeState:
         """The state of one episode after an action, which is recorded on the tape."""
         consequence = self.consequence_of(e, state.place, action)
         self.tape.actions[t, e] = action
@@ -108,6 +108,7 @@ class EpisodeSteps(abc.ABC):
             before=(*state.before[1:], action),
             seen=(*state.seen[1:], consequence.seen),
             place=consequence.place,
+            memory=memory,
             alive=state.alive * (1 - consequence.ended) * (1 - truncated),
             length=state.length + state.alive,
             truncated=jnp.where(state.alive > 0, truncated, state.truncated),
@@ -115,16 +116,14 @@ class EpisodeSteps(abc.ABC):
 
     def remember(self, states: list[_EpisodeState]) -> list[Float[Array, "size"]]:
         """The features of the histories: one more input, or all of the window."""
-        nothing, hs = jnp.zeros(self.size, jnp.float32), []
+        nothing, hs = jnp.zeros(self.size, jnp.float32), [state.memory for state in states]
         for i in range(self.window or 1):
             if self.window is not None and i == 0:
                 hs, of_memory = [nothing for _ in states], [[nothing] * 3 for _ in states]
             else:
-                hs = [self.tape.memory[e, :] for e in self.episodes]
-                of_memory = self.product(self.tape.memory, self.policy.hidden_weight, 3)
+                of_memory = self.products.product([[h] for h in hs], 0)
             inputs = [self.inputs(e, state, i) for e, state in enumerate(states)]
             hs = [self.gates(*arguments) for arguments in zip(inputs, hs, of_memory, strict=True)]
-            self.publish(self.tape.memory, hs)
         return hs
 
     def inputs(self, e: int, state: _EpisodeState, i: int) -> list[Float[Array, "size"]]:
@@ -152,59 +151,27 @@ class EpisodeSteps(abc.ABC):
         n = jnp.tanh(i_n + r * h_n)
         return (1 - z) * n + z * h
 
-    def choose(self, t: Array) -> list[Int[Array, ""]]:
+    def choose(self, t: Array, memories: list[Float[Array, "size"]]) -> list[Int[Array, ""]]:
         """An action for each episode."""
-        inputs = self.tape.memory
-        for (weight, bias), hidden in zip(self.policy.layers, self.tape.hidden, strict=True):
-            outputs = self.product(inputs, weight)
-            self.publish(hidden, [jnp.maximum(each + bias[:], 0.0) for (each,) in outputs])
-            inputs = hidden
-        return [self.draw(inputs[e, :], self.chance[t, e]) for e in self.episodes]
+        vectors = [[h] for h in memories]
+        for i, (_, bias) in enumerate(self.policy.layers):
+            outputs = self.products.product(vectors, 1 + i)
+            vectors = [
+                [jnp.maximum(part + bias[place], 0.0) for part, place in zip(parts, _places(parts), strict=True)]
+                for parts in outputs
+            ]
+        return [self.draw(parts, self.chance[t, e]) for e, parts in enumerate(vectors)]
 
-    def draw(self, x: Float[Array, "inputs"], u: Float[Array, ""]) -> Int[Array, ""]:
+    def draw(self, x: Parts, u: Float[Array, ""]) -> Int[Array, ""]:
         """An action drawn by inversion, as in `distributions.Categorical.choose`."""
-        logits = jnp.sum(self.policy.last[:, :] * x[None], axis=1) + self.policy.last_bias[:]
+        products = [self.policy.last[:, place] * part[None] for part, place in zip(x, _places(x), strict=True)]
+        # Summed up over threads only once.
+        logits = jnp.sum(functools.reduce(jnp.add, products), axis=1) + self.policy.last_bias[:]
         shares = jnp.exp(logits - jnp.max(logits))
         shares = shares / jnp.sum(shares)
         n = jnp.arange(logits.shape[0])
         up_to = jnp.sum(jnp.where(n[None, :] <= n[:, None], shares[None, :], 0.0), axis=1)
         return jnp.sum(((up_to <= u) & (n < self.actions - 1)).astype(jnp.int32))
-
-    def product(self, xs: Any, weight: Any, parts: int = 1) -> list[list[Float[Array, "outputs"]]]:
-        """`x @ weight` for each row of a reference, the columns cut into parts of equal size."""
-        K, N = weight.shape[0], weight.shape[1] // parts
-        rows = max(1, min(K, TILE // weight.shape[1]))
-        rows = rows if K % rows == 0 else power_of_two(rows) // 2
-        tiles = min(TILES, K // rows)
-        columns = [slice(i * N, (i + 1) * N) for i in range(parts)]
-
-        def add_tiles(i: Array, sums: list[list[Array]]) -> list[list[Array]]:
-            blocks = [_slice((i * tiles + k) * rows, rows) for k in range(tiles)]
-            read = [([xs[e, k] for e in self.episodes], [weight[k, part] for part in columns]) for k in blocks]
-            for vectors, matrices in read:
-                matrices = [matrix.astype(jnp.float32) for matrix in matrices]
-                sums = [
-                    [total + x[:, None] * w for total, w in zip(totals, matrices, strict=True)]
-                    for totals, x in zip(sums, vectors, strict=True)
-                ]
-            return sums
-
-        zeros = [[jnp.zeros((rows, N), jnp.float32)] * parts for _ in self.episodes]
-        sums = jax.lax.fori_loop(0, K // (rows * tiles), add_tiles, zeros)
-        return [[jnp.sum(total, axis=0) for total in totals] for totals in sums]
-
-    def publish(self, where: Any, values: list[Array]) -> None:
-        """Writes vectors that all threads read next, once all have read the previous ones."""
-        self.wait()
-        for e, value in enumerate(values):
-            where[e, :] = value
-        self.wait()
-
-    def wait(self) -> None:
-        if not self.interpret:
-            from jax.experimental.pallas import triton
-
-            triton.debug_barrier()
 
 
 class TableSteps(EpisodeSteps):
@@ -262,7 +229,7 @@ class RuleSteps(EpisodeSteps):
         ]
 
 
-def _slice(start: Array, size: int) -> Any:
-    from jax.experimental import pallas as pl
-
-    return pl.ds(start, size)
+def _places(parts: Parts) -> list[slice]:
+    """Where in the whole vector each part is."""
+    size = parts[0].shape[0]
+    return [slice(i * size, (i + 1) * size) for i in range(len(parts))]

@@ -95,11 +95,11 @@ def gru_forward(
         jax.lax.fori_loop(inputs[0], T, write_zeros, zeros)
 
     shape = jax.ShapeDtypeStruct((T, E, H), jnp.float32)
-    arguments = (_input_count(inputs, T), projected, weight, bias, *(stream or ()))
+    arguments = (input_count(inputs, T), projected, weight, bias, *(stream or ()))
     return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
 
 
-def _input_count(inputs: Int[Array, ""] | None, time: int) -> Int[Array, "1"]:
+def input_count(inputs: Int[Array, ""] | None, time: int) -> Int[Array, "1"]:
     """How many inputs a kernel goes through, as an array that it can read."""
     return jnp.full(1, time, jnp.int32) if inputs is None else jnp.minimum(inputs, time).astype(jnp.int32)[None]
 
@@ -163,7 +163,7 @@ def gru_backward(
 
     shape = jax.ShapeDtypeStruct((T, E, 3 * H), jnp.float32)
     # Transposed, so that sums run over rows, which are spread over warps; along columns they take three times as long.
-    arguments = (_input_count(inputs, T), gradient, reset, update, new, hidden_new, before, weight.T, *keeps)
+    arguments = (input_count(inputs, T), gradient, reset, update, new, hidden_new, before, weight.T, *keeps)
     return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
 
 

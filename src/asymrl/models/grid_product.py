@@ -21,7 +21,7 @@ from asymrl.models.grid_windows import Convolutions, Windows, agent_changes, age
 from asymrl.models.lane_blocks import BLOCK, Blocks, over_lanes
 
 USUAL = 0.55  # share of all cells that is visited by the run that visits most, among some hundreds
-MANY = 16  # runs
+MANY = 48  # runs
 
 
 class Visits(NamedTuple):
@@ -133,7 +133,7 @@ def _features(convolutions: Convolutions, grids: Array, visits: Visits) -> tuple
         features = jnp.where(window.near[..., None], window.paste(jax.nn.relu(last + changes)), everywhere)
         return blocks.write(packed, features, i)
 
-    packed = jax.lax.fori_loop(0, blocks.chunks, compute, blocks.room(BLOCK, *without[-1].shape[2:]))
+    packed = blocks.over_chunks(compute, blocks.room(BLOCK, *without[-1].shape[2:]))
     return packed.reshape(lanes, -1, *packed.shape[1:]), without
 
 
@@ -173,7 +173,7 @@ def _features_gradient(
         parts = [of_stamp, *of_kernels], of_episodes
         return jax.tree.map(lambda room, part: blocks.write(room, part, i), gradients, parts)
 
-    gradients = jax.lax.fori_loop(0, blocks.chunks, compute, room)
+    gradients = blocks.over_chunks(compute, room)
     (of_stamps, *of_changes), of_without = jax.tree.map(blocks.sums, gradients)
     _, back = jax.vjp(jax.vmap(without_agent), convolutions, grids)
     of_convolutions, of_grids = back(of_without)

@@ -8,15 +8,18 @@ is called `lane` here, as it is there in each array.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+T = TypeVar("T")
+
 BLOCK = 8  # rows of one run that are computed together
 SEVERAL = 4  # lanes that only a pool on an accelerator has; on a core there is one
 ENOUGH = 64  # blocks that keep an accelerator busy: with fewer, starting a chunk takes longer than computing it
+AT_ONCE = 320  # blocks that it computes sooner than the host has learned how many chunks there are
 
 
 def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,6 +49,8 @@ def chunk_size(lanes: int, most: int) -> int:
     nothing to do. It divides the number of blocks that there is room for.
     """
     room, half = lanes * most, -(-lanes // 2)
+    if lanes >= SEVERAL and room <= AT_ONCE:
+        return room
     target = min(max(half, ENOUGH), room) if lanes >= SEVERAL else half
     return next(size for size in range(target, room + 1) if room % size == 0)
 
@@ -68,6 +73,12 @@ class Blocks(NamedTuple):
     @property
     def chunks(self) -> Int[Array, ""]:
         return -(-self.end[-1] // self.chunk)
+
+    def over_chunks(self, compute: Callable[[Int[Array, ""], T], T], start: T) -> T:
+        """`compute(i, result)` for each chunk in turn."""
+        if self.chunk == self.first.shape[0] * self.most:
+            return compute(jnp.int32(0), start)
+        return jax.lax.fori_loop(0, self.chunks, compute, start)
 
     def lanes_and_rows(self, i: Int[Array, ""]) -> tuple[Int[Array, "block"], Int[Array, "block row"]]:
         """Whose the blocks of a chunk are, and which of its rows they have. Of blocks that nobody needs, anything."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from asymrl.kernels import network_kernels as kernels
+from asymrl.kernels import gru_on_tensor_cores, network_kernels as kernels
 from asymrl.models.layers import look_up
 from asymrl.models.memories.recurrence import FEW, gru_gates, gru_sequence
 from tests.oracles.networks import gru_forward
@@ -84,38 +86,44 @@ def test_the_gradient_of_a_look_up_adds_up_where_an_index_repeats(shape: tuple[i
     np.testing.assert_array_equal(gradient[3], 0.0)  # an index that never occurs
 
 
+UNITS = pytest.mark.parametrize(("unit", "exactness"), [(kernels, 1e-5), (gru_on_tensor_cores, 2e-3)])
+
+
+@UNITS
 @pytest.mark.parametrize("episodes", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
-def test_the_kernels_of_the_unit_agree_with_the_plain_version(episodes: int):
-    """Interpreted, so that any machine can run them."""
+def test_the_kernels_of_the_unit_agree_with_the_plain_version(unit: ModuleType, exactness: float, episodes: int):
+    """Interpreted, so that any machine can run them. On tensor cores memories have the ten bits of a float16."""
     size = 32
     assert kernels.suits_recurrence(episodes, size)
     projected, weight, bias = draw(0, T, episodes, 3 * size), draw(1, size, 3 * size) / size**0.5, draw(2, 3 * size)
     projected, weight, bias = given = [jnp.asarray(x, jnp.float32) for x in (projected, weight, bias)]
     hs, pull = jax.vjp(lambda *given: gru_sequence(*given, None), *given)
-    np.testing.assert_allclose(kernels.gru_forward(projected, weight, bias, interpret=True), hs, rtol=1e-5, atol=1e-6)
+    by_kernel = unit.gru_forward(projected, weight, bias, interpret=True)
+    np.testing.assert_allclose(by_kernel, hs, rtol=exactness, atol=exactness / 10)
 
     before = jnp.concatenate([jnp.zeros_like(hs[:1]), hs[:-1]])
     gates = gru_gates(projected, before, weight, bias)[1]
     above = jnp.asarray(draw(3, T, episodes, size), jnp.float32)
-    gradient = kernels.gru_backward(above, *gates, before, weight, interpret=True)
+    gradient = unit.gru_backward(above, *gates, before, weight, interpret=True)
     np.testing.assert_allclose(gradient, pull(above)[0], rtol=1e-5, atol=1e-5)
 
 
-def test_the_kernels_of_the_unit_stop_where_nothing_matters_any_more():
+@UNITS
+def test_the_kernels_of_the_unit_stop_where_nothing_matters_any_more(unit: ModuleType, exactness: float):
     size, inputs = 32, jnp.int32(T - 3)
     given = [
         jnp.asarray(x, jnp.float32) for x in (draw(0, T, 2, 3 * size), draw(1, size, 3 * size) / 5, draw(2, 3 * size))
     ]
     projected, weight, bias = given
     hs, pull = jax.vjp(lambda *given: gru_sequence(*given, None), *given)
-    stopped = kernels.gru_forward(projected, weight, bias, None, inputs, interpret=True)
-    np.testing.assert_allclose(stopped[: T - 3], hs[: T - 3], rtol=1e-5, atol=1e-6)
+    stopped = unit.gru_forward(projected, weight, bias, None, inputs, interpret=True)
+    np.testing.assert_allclose(stopped[: T - 3], hs[: T - 3], rtol=exactness, atol=exactness / 10)
     np.testing.assert_array_equal(stopped[T - 3 :], 0.0)
 
     before = jnp.concatenate([jnp.zeros_like(hs[:1]), hs[:-1]])
     gates = gru_gates(projected, before, weight, bias)[1]
     above = jnp.asarray(draw(3, T, 2, size), jnp.float32).at[T - 3 :].set(0.0)
-    gradient = kernels.gru_backward(above, *gates, before, weight, None, inputs, interpret=True)
+    gradient = unit.gru_backward(above, *gates, before, weight, None, inputs, interpret=True)
     np.testing.assert_allclose(gradient, pull(above)[0], rtol=1e-5, atol=1e-5)
 
 

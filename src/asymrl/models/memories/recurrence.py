@@ -14,9 +14,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from asymrl.kernels import network_kernels as kernels
+from asymrl.kernels import gru_on_tensor_cores, network_kernels
+from asymrl.kernels.network_kernels import suits_recurrence
+from asymrl.kernels.tensor_cores import use_tensor_cores
 
 FEW = 8  # inputs of a sequence, as in the window of a reactive agent, whose steps are written out one by one
+
+
+def gru_kernels() -> Any:
+    """The module with the kernels for the precision of products."""
+    return gru_on_tensor_cores if use_tensor_cores() else network_kernels
 
 
 class Gates(NamedTuple):
@@ -73,7 +80,7 @@ def gru_sequence(
     """
     if known is not None:
         return known
-    if not kernels.suits_recurrence(projected.shape[1], weight.shape[0]):
+    if not suits_recurrence(projected.shape[1], weight.shape[0]):
         return _forward_steps(projected, weight, bias, stream)[0]
     return jax.lax.platform_dependent(
         projected,
@@ -81,7 +88,7 @@ def gru_sequence(
         bias,
         stream,
         inputs,
-        cuda=kernels.gru_forward,
+        cuda=gru_kernels().gru_forward,
         default=lambda *arguments: _forward_steps(*arguments)[0],
     )
 
@@ -156,9 +163,9 @@ def _forward(
     arguments = (projected, weight, bias, stream, inputs)
     if known is not None:
         hs, gates = gates_of(known)
-    elif kernels.suits_recurrence(projected.shape[1], weight.shape[0]):
+    elif suits_recurrence(projected.shape[1], weight.shape[0]):
         hs, gates = jax.lax.platform_dependent(
-            *arguments, cuda=lambda *arguments: gates_of(kernels.gru_forward(*arguments)), default=_forward_steps
+            *arguments, cuda=lambda *arguments: gates_of(gru_kernels().gru_forward(*arguments)), default=_forward_steps
         )
     else:
         hs, gates = _forward_steps(*arguments)
@@ -201,8 +208,8 @@ def _backward_steps(
 def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array | None, Stream | None, None]:
     gates, previous, weight, known, stream, inputs = saved
     arguments = (gradient, *gates, previous, weight, None if stream is None else stream.keep, inputs)
-    if kernels.suits_recurrence(gradient.shape[1], weight.shape[0]):
-        d_projected = jax.lax.platform_dependent(*arguments, cuda=kernels.gru_backward, default=_backward_steps)
+    if suits_recurrence(gradient.shape[1], weight.shape[0]):
+        d_projected = jax.lax.platform_dependent(*arguments, cuda=gru_kernels().gru_backward, default=_backward_steps)
     else:
         d_projected = _backward_steps(gradient, *gates, *arguments[5:])
     d_reset, d_update, d_new = jnp.split(d_projected, 3, axis=-1)
