@@ -11,7 +11,9 @@ import pytest
 from scripts import reproduction_page
 
 import asymrl
-from asymrl.paper.evidence import read_evidence
+from asymrl.paper.claims import judged
+from asymrl.paper.evidence import Evidence, read_evidence
+from asymrl.paper.markdown_tables import claims_table
 from asymrl.paper.results import comparison, read_results
 from asymrl.paper.world_tables import world_table
 from asymrl.report.intervals import detectable_difference, detectable_improvement
@@ -109,14 +111,22 @@ def test_the_tables_of_the_reproduction_are_those_of_the_shipped_runs():
     assert not means
 
 
+def earned_at_exits(evidence: Evidence, runs: int) -> dict[str, str]:
+    rows = world_table(evidence, "memory-four-rooms-7x7").to_dicts()
+    assert sum(row["runs"] for row in rows) == runs
+    return {row["method"]: f"{row['earned']:.2f} [{row['earned_low']:.2f}, {row['earned_high']:.2f}]" for row in rows}
+
+
 def test_what_longer_runs_of_the_memory_rooms_earn_at_the_exits():
-    rows = world_table(read_evidence(ROOT / "results" / "rooms-longer"), "memory-four-rooms-7x7").to_dicts()
-    assert {(row["runs"], row["steps"]) for row in rows} == {(20, 3_150_000)}
-    by_method = {
-        row["method"]: f"{row['earned']:.2f} [{row['earned_low']:.2f}, {row['earned_high']:.2f}]" for row in rows
-    }
     page = (ROOT / "docs" / "reproduction.md").read_text().replace("\n", " ")
-    assert f"V(h, s) earns {by_method['a2c-asym-hs']} there, V(h) {by_method['a2c']};" in page
+    long, longer = (read_evidence(ROOT / "results" / "rooms-longer", steps=n) for n in (6_300_000, 10_000_000))
+    V_h, V_hs, V_s = (earned_at_exits(long, 80)[method] for method in ("a2c", "a2c-asym-hs", "a2c-asym-s"))
+    assert f"V(h) earns {V_h} there, V(h, s) {V_hs} and V(s) {V_s};" in page
+    claim = {"where": "memory-four-rooms-7x7", "claim": "V(h, s) as good as V(h)"}
+    (row,) = claims_table(judged(long)).filter(**claim).to_dicts()
+    assert f"is then {row['number']:.3f} [{row['number_low']:.3f}, {row['number_high']:.3f}]. After 10 million" in page
+    (solved,) = world_table(longer, "memory-four-rooms-7x7").filter(method="a2c")["solved"]
+    assert f"V(h) earns {earned_at_exits(longer, 60)['a2c']}, with {solved} of 20 runs solved." in page
 
 
 def test_sections_of_the_reproduction_are_short():
