@@ -75,6 +75,17 @@ def test_the_page_follows_the_store(store: Store):
     assert live.data().etag != first.etag
 
 
+def test_runs_of_a_search_are_shown_apart_once_others_have_begun(store: Store):
+    last = len(store) - 1
+    live = LivePage(store.path, Clock(0.0), search=lambda store: {last} if len(store.results()) > 1 else ())
+    store.write_tables({last: made_result(store.runs[last])})
+    assert len(points_of(live)) == 1
+    grow(store, 5)
+    assert points_of(live) == [5] * last
+    sections = {each["name"]: each["html"] for each in json.loads(live.data().body)["sections"]}
+    assert "1 run that only served to choose settings" in sections["search"]
+
+
 def test_the_page_may_ask_its_own_server_only(store: Store):
     page = LivePage(store.path).page().body.decode()
     assert "default-src 'none'" in page

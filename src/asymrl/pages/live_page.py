@@ -9,7 +9,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,8 +36,14 @@ class LiveReport(NamedTuple):
 class LivePage:
     """The report of the runs in a folder, made again when they have changed. Safe to use from several threads."""
 
-    def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic):
-        self.folder, self._clock = folder, clock
+    def __init__(
+        self,
+        folder: Path,
+        clock: Callable[[], float] = time.monotonic,
+        search: Callable[[Store], Collection[int]] = lambda store: (),
+    ):
+        """`search` finds the numbers of runs that were a search for settings; they have a section of their own."""
+        self.folder, self._clock, self._search = folder, clock, search
         self._lock = threading.Lock()
         self._report: LiveReport | None = None
         self._seen: tuple[object, ...] = ()
@@ -64,7 +70,8 @@ class LivePage:
         try:
             _refuse_links(self.folder)
             store = Store.open(self.folder)
-            return _report(title, report_subtitle(store), report_sections(store))
+            search = self._search(store)
+            return _report(title, report_subtitle(store, search), report_sections(store, search=search))
         except RunError as error:
             return self._report or _report(title, str(error), [])  # damaged or gone: what was there is shown
 

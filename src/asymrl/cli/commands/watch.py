@@ -33,8 +33,9 @@ class Watch:
 
         from asymrl.pages.live_page import LivePage
         from asymrl.pages.page_server import PageServer
+        from asymrl.studies.choosing import search_numbers
 
-        live = LivePage(run_folder(self.folder))
+        live = LivePage(run_folder(self.folder), search=search_numbers)
         try:
             server = PageServer({"/": live.page, "/data.json": live.data}, self.port or 0)
         except OSError as error:
