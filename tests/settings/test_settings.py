@@ -29,6 +29,7 @@ OTHER_NUMBERS: dict[str, Any] = {
     "discount": 0.75,
     "td_lambda": 0.0625,
     "target_period": 32,
+    "critic_first": 64,
     "polyak": 0.375,
 }
 OTHER_SHAPES: dict[str, Any] = {
@@ -65,7 +66,9 @@ OTHER_SHAPES: dict[str, Any] = {
 
 
 def test_every_setting_is_a_number_or_a_shape_or_a_label():
-    assert sorted([*OTHER_NUMBERS, *OTHER_SHAPES, "preset"]) == sorted(field.name for field in fields(A2CSettings))
+    assert sorted([*OTHER_NUMBERS, *OTHER_SHAPES, "preset", "start_from"]) == sorted(
+        field.name for field in fields(A2CSettings)
+    )
 
 
 @pytest.mark.parametrize("name", OTHER_NUMBERS)

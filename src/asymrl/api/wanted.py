@@ -149,6 +149,17 @@ def check_possible(runs: Sequence[Run], placement: Placement | None = None) -> N
     for name in {name for run in runs for name in run.settings.user_code}:
         locate_class(name)
     check_trainable(runs, placement)
+    _check_starts(runs)
+
+
+def _check_starts(runs: Sequence[Run]) -> None:
+    """Raises RunError if the networks that runs shall begin with are not there, or do not fit."""
+    from asymrl.learning.programs.factory import program
+    from asymrl.stores.checkpoints.starting import starting_networks
+
+    for name, shape in {(run.settings.start_from, run.settings.shape()) for run in runs}:
+        if name is not None:
+            starting_networks(name, program(shape))
 
 
 def check_trainable(runs: Sequence[Run], placement: Placement | None = None) -> None:

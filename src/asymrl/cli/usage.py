@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from asymrl.settings.run_settings import ZOO
+
 if TYPE_CHECKING:
     from asymrl.agents.trained import TrainedRun, TrainedRuns
     from asymrl.api import Runs
@@ -54,7 +56,6 @@ RunSeed = Annotated[
     ),
 ]
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
-ZOO = "zoo:"  # in front of the name of an agent that ships with asymrl, in place of a folder
 Quiet = Annotated[Flag, tyro.conf.arg(help="Print errors only.")]
 Trust = Annotated[
     Flag,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +29,8 @@ class Assignment(NamedTuple):
     run: Run
     saved: SavedRuns | None = None
     probe: Probe | None = None
+    networks: Mapping[str, np.ndarray] | None = None
+    """Arrays to begin with, by their names in the state of a run. None: all of them are new."""
 
 
 class Snapshot(NamedTuple):

@@ -19,7 +19,7 @@ from asymrl.learning.programs.program import LaneError, Program, Trainer
 from asymrl.learning.state import RunState
 from asymrl.settings import Settings
 from asymrl.stores.checkpoints.saved_runs import SavedRuns, joined
-from asymrl.stores.checkpoints.states import from_saved, key_kind, saved_problem, to_arrays
+from asymrl.stores.checkpoints.states import from_saved, key_kind, saved_problem, to_arrays, with_arrays
 from asymrl.stores.tables import STOPPED, TRAINING, RunResult
 
 FIRST_UPDATES = 4  # in the first call, before anything is known about the speed
@@ -74,7 +74,8 @@ class Pool:
             if new:
                 seeds = [each.run.seed for each in new]
                 padded = np.asarray(seeds + seeds[:1] * (together - len(seeds)), np.uint32)
-                self._put(self.program.start(padded), new, free[: len(new)])
+                states = with_arrays(self.program.start(padded), [each.networks or {} for each in new])
+                self._put(states, new, free[: len(new)])
             if old:
                 saved = joined([each.saved for each in old if each.saved is not None])
                 rows = [*range(len(old)), *[0] * (together - len(old))]

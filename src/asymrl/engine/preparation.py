@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING
 
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.training_record import TrainingRecord
+from asymrl.learning.programs.factory import program
 from asymrl.learning.state import training_world
 from asymrl.settings import Settings
+from asymrl.stores.checkpoints.starting import starting_networks
+from asymrl.stores.files import RunError
 from asymrl.stores.tables import RunResult
-from asymrl.stores.wording import plural, size_text
+from asymrl.stores.wording import listed, plural, size_text
 from asymrl.worlds.stepped_world import UserCodeError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from asymrl.engine.memory_plan import MemoryPlan
     from asymrl.engine.scheduler import LanesOf
     from asymrl.stores.checkpoints.saved_runs import DeviceLayout
@@ -61,8 +66,31 @@ def assignments_of(record: TrainingRecord, numbers: Sequence[int]) -> list[Assig
         if number not in record.steps_before:
             record.points_reported[number] = 0
     _say_what_differs(record, layouts)
-    _begin_again(record, [number for number in numbers if number not in record.steps_before])
-    return list(assignments.values())
+    new = [number for number in numbers if number not in record.steps_before]
+    _begin_again(record, new)
+    for number, networks in _networks_to_begin_with(record, new).items():
+        assignments[number] = assignments[number]._replace(networks=networks)
+    return [each for number, each in assignments.items() if number not in record.broken]
+
+
+def _networks_to_begin_with(record: TrainingRecord, numbers: Sequence[int]) -> dict[int, dict[str, np.ndarray]]:
+    """For the new runs that start from trained ones; those that cannot are recorded as broken."""
+    groups: dict[tuple[str, Settings], list[int]] = {}
+    for number in numbers:
+        settings = record.store.runs[number].settings
+        if settings.start_from is not None:
+            groups.setdefault((settings.start_from, settings.shape()), []).append(number)
+    found = {}
+    for (name, shape), members in groups.items():
+        try:
+            networks = starting_networks(name, program(shape))
+        except RunError as error:
+            record.break_runs(members, str(error))
+            continue
+        found |= dict.fromkeys(members, networks.arrays)
+        said = f"{record.labels(members)} begin{'s' * (len(members) == 1)} with the networks of {name}"
+        record.listener.say(said + (f", except {listed(networks.new)}" if networks.new else ""))
+    return found
 
 
 def say_what_fits(record: TrainingRecord, numbers: Sequence[int], plan: MemoryPlan | None, lanes_of: LanesOf) -> None:

@@ -151,8 +151,9 @@ def learn(
 
     (policy_loss, negentropy), gradient = mean_over(along_policy, (runs.actor, critic), numbers, weights)
     sound = sound & jnp.isfinite(policy_loss + negentropy)
+    actor_rates = jnp.where(runs.timesteps > numbers.critic_first, numbers.actor_rate, 0.0)
     actor, actor_adam, actor_norm, sound = eqx.filter_vmap(descend)(
-        runs.actor, gradient, runs.actor_adam, numbers.actor_rate, sound, numbers
+        runs.actor, gradient, runs.actor_adam, actor_rates, sound, numbers
     )
     runs = eqx.tree_at(
         lambda r: (r.actor, r.critic, r.actor_adam, r.critic_adam, r.updates, r.failed),

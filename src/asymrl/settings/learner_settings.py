@@ -28,6 +28,9 @@ class A2CSettings(Settings, learner="a2c"):
     """Learning rate of the actor."""
     critic_rate: float = number(1e-3)
     """Learning rate of the critic."""
+    critic_first: int = number(0)
+    """Steps in which the critic alone learns. A policy that starts from a trained one is spoilt by a critic that knows
+    nothing yet."""
 
     entropy_weight: float = number(0.1)
     """Weight lambda of the negative entropy at the start."""
@@ -65,9 +68,9 @@ class A2CSettings(Settings, learner="a2c"):
         if self.update_steps is not None:
             self.check_positive("update_steps")
             self.check_sizes("update_steps")
-        self.check_counts("target_period")
+        self.check_counts("target_period", "critic_first")
         self.check_share("td_lambda", "polyak")
-        self.check_not_negative("entropy_weight", "entropy_end")
+        self.check_not_negative("entropy_weight", "entropy_end", "critic_first")
 
     @property
     def targets(self) -> tuple[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from asymrl.settings.methods import Method, method
@@ -17,6 +18,7 @@ LARGEST_COUNT = 2**31 - 1  # steps are counted in 32 bits
 MOST_STEPS = LARGEST_COUNT - 2**20  # the last episodes may go beyond the limit
 LARGEST_SIZE = 2**20  # of an axis of an array; nobody needs more, and products of such sizes overflow
 LONGEST_NAME = 4000  # characters of a world with its arguments; Python reads no number with more digits
+ZOO = "zoo:"  # in front of the name of an agent that ships with asymrl, in place of a folder
 LARGEST_FLOAT = 3.4e38  # numbers of a program have 32 bits
 
 
@@ -41,6 +43,9 @@ class Settings:
     preset: str | None = label(None)
     """Settings that work for a kind of problem, such as ppo-small; asymrl presets lists them. Explicit settings
     override it."""
+    start_from: str | None = label(None)
+    """A trained run whose networks to begin with, as far as they fit: a folder, of whose runs the best counts, or
+    zoo:NAME."""
     steps: int = number(2_000_000)
     """Environment steps to train for."""
     stop_return: float | None = number(None)
@@ -115,6 +120,8 @@ class Settings:
         if settings_type(self.method) is not type(self):
             class_name = settings_type(self.method).__name__
             raise ValueError(f"{self.method} is trained with {class_name}, not with {type(self).__name__}")
+        if self.start_from is not None and not self.start_from.startswith(ZOO):
+            object.__setattr__(self, "start_from", str(Path(self.start_from).absolute()))  # wherever it is resumed
         if len(self.world) > LONGEST_NAME:
             raise ValueError(f"world {self.world[:30]}...: a name has at most {LONGEST_NAME} characters")
         for name in ("actor_sees", "critic_sees"):

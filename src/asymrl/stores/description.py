@@ -15,6 +15,7 @@ from asymrl.stores.runs import Run
 from asymrl.stores.world_sources import POMDP, WorldSource, is_path_text
 
 FORMAT, READABLE = 2, (1, 2)
+AGENTS = Path(__file__).parents[1] / "zoo" / "agents"  # stores with one run each, which ship with the package
 SETTINGS_FILE = "settings.json"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from asymrl.api.loaded import Runs
 from asymrl.reading import read_json
-from asymrl.stores.description import is_store
+from asymrl.stores.description import AGENTS, is_store
 from asymrl.stores.files import RunError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from asymrl.engine.monitoring.listeners import Listener
     from asymrl.engine.placement import Pace, Placement
 
-AGENTS = Path(__file__).parent / "agents"
 CARD_FILE = "card.json"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -63,6 +64,23 @@ def from_saved(program: Program, saved: SavedRuns, *, to_train: bool = True) -> 
     return eqx.combine(jax.tree.unflatten(jax.tree.structure(shapes), leaves), static)
 
 
+def array_shapes(program: Program) -> dict[str, jax.ShapeDtypeStruct]:
+    """The shapes of everything in a run, by name, in the order of its leaves."""
+    shapes = eqx.filter(program.template(), lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
+    return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(shapes)}
+
+
+def with_arrays(states: RunState, given: Sequence[Mapping[str, np.ndarray]]) -> RunState:
+    """States `[run, ...]` with other arrays for the first runs, by their names; each of them is without that axis."""
+    arrays, static = eqx.partition(states, eqx.is_array)
+
+    def replaced(path: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
+        rows = [row for row, each in enumerate(given) if _name(path) in each]
+        return leaf.at[np.asarray(rows)].set(np.stack([given[row][_name(path)] for row in rows])) if rows else leaf
+
+    return eqx.combine(jax.tree_util.tree_map_with_path(replaced, arrays), static)
+
+
 def saved_problem(program: Program, saved: SavedRuns) -> str | None:
     """Why runs cannot go on from where they were saved, or None if they can."""
     try:
@@ -74,9 +92,7 @@ def saved_problem(program: Program, saved: SavedRuns) -> str | None:
 
 def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> dict[str, Any]:
     """The saved arrays by name, in the order of the leaves of a run; a shape for each that was left out."""
-    shapes = eqx.filter(program.template(), lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
-    expected = {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(shapes)}
-    arrays = saved.states()
+    expected, arrays = array_shapes(program), saved.states()
     training_names = {name for name in expected if _is_for_training(name)}
     if training_names and not training_names & set(arrays):
         if to_train:
