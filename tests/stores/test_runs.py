@@ -17,7 +17,7 @@ from asymrl.stores import runs as run_lists
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import (
     Run,
-    check_prefills,
+    check_beginnings,
     check_runs,
     differing,
     from_json,
@@ -70,13 +70,16 @@ def test_lists_of_runs_that_make_no_sense_are_refused(runs: list[Run], message: 
 
 def test_a_prefill_fits_into_the_replay_and_ends_before_the_run():
     for name in ("a2c", "ppo"):
-        check_prefills([Run(new_settings(method=name, steps=500), 0)])
-    check_prefills([Run(new_settings(method="adqn", steps=501, prefill=500), 0)])
+        check_beginnings([Run(new_settings(method=name, steps=500), 0)])
+    check_beginnings([Run(new_settings(method="adqn", steps=501, prefill=500), 0)])
     with pytest.raises(ValueError, match="prefill is 500 and steps is 500, so adqn would end before it learns"):
-        check_prefills([Run(new_settings(method="adqn", steps=500, prefill=500), 0)])
-    check_prefills([Run(new_settings(method="adqn", prefill=500, replay_steps=500), 0)])
+        check_beginnings([Run(new_settings(method="adqn", steps=500, prefill=500), 0)])
+    check_beginnings([Run(new_settings(method="adqn", prefill=500, replay_steps=500), 0)])
     with pytest.raises(ValueError, match=r"prefill is 501, more than the replay holds \(replay_steps is 500\)"):
-        check_prefills([Run(new_settings(method="adqn", prefill=501, replay_steps=500), 0)])
+        check_beginnings([Run(new_settings(method="adqn", prefill=501, replay_steps=500), 0)])
+    check_beginnings([Run(new_settings(steps=501, critic_first=500), 0)])
+    with pytest.raises(ValueError, match="critic_first is 500 and steps is 500, so the actor would never learn"):
+        check_beginnings([Run(new_settings(steps=500, critic_first=500), 0)])
 
 
 SETTINGS = {

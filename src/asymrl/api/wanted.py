@@ -135,6 +135,7 @@ def keeps_networks(runs: Sequence[Run], wanted: bool | None) -> bool:
 def new_store(runs: Sequence[Run], out: str | PathLike[str] | None, placement: Placement | None = None) -> Store:
     """A store for these runs, whose worlds are known to exist, and which fit where they will be trained."""
     check_possible(runs, placement)
+    _check_starts(runs)
     first = runs[0].settings
     return Store.create(Path(out) if out is not None else free_folder(first.world, first.method), runs)
 
@@ -149,7 +150,6 @@ def check_possible(runs: Sequence[Run], placement: Placement | None = None) -> N
     for name in {name for run in runs for name in run.settings.user_code}:
         locate_class(name)
     check_trainable(runs, placement)
-    _check_starts(runs)
 
 
 def _check_starts(runs: Sequence[Run]) -> None:
@@ -213,6 +213,8 @@ def check_saved(store: Store, runs: Mapping[int, Run]) -> None:
 
 def grown_store(folder: Path, runs: Sequence[Run], **how: Any) -> Store:
     """`Store.take_or_create` for runs that are to be trained. Raises RunError, too, if saved ones cannot go on."""
+    begun = {run.key for run in Store.open(folder).runs} if is_store(folder) else set()
+    _check_starts([run for run in runs if run.key not in begun])
     if is_store(folder):
         store, runs_by_key = Store.open(folder), {run.key: run for run in runs}
         unfinished = set(store.unfinished_or_all())

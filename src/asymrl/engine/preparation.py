@@ -88,7 +88,7 @@ def _networks_to_begin_with(record: TrainingRecord, numbers: Sequence[int]) -> d
             record.break_runs(members, str(error))
             continue
         found |= dict.fromkeys(members, networks.arrays)
-        said = f"{record.labels(members)} begin{'s' * (len(members) == 1)} with the networks of {name}"
+        said = f"{record.labels(members)} begin{'s' * (len(members) == 1)} with the networks of {networks.described}"
         record.listener.say(said + (f", except {listed(networks.new)}" if networks.new else ""))
     return found
 

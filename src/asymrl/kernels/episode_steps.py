@@ -41,8 +41,7 @@ class Consequence(NamedTuple):
 class EpisodeSteps(abc.ABC):
     """The inside of the kernel. The policy, what the world is made of and the tape are references.
 
-    Episodes are a list everywhere: a matrix that is multiplied with several vectors in turn stays where it was read to,
-    while one that meets a matrix of vectors would be moved between threads.
+    Episodes are a list everywhere, and their products with a matrix are computed together (`policy_products`).
     """
 
     def __init__(self, policy: Any, chance: Any, tape: Any, window: int | None, horizon: int, interpret: bool):

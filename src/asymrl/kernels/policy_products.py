@@ -21,7 +21,9 @@ Parts = list[Float[Array, "part"]]
 TILE = 4096  # numbers of a matrix that are read together
 TILES = 4  # read before the first is used, so that several reads are under way at once
 PART = 128  # of a hidden layer, for tensor cores
-RESIDENT = 4  # tiles of PART x PART that stay in shared memory
+# Tiles of PART x PART that stay in shared memory: the three of the memory, which a window needs often, and one.
+RESIDENT = 4
+LARGEST = 65504.0  # number in float16
 AHEAD = 1  # tiles that are read before they are needed
 
 
@@ -43,12 +45,16 @@ class PolicyProducts(abc.ABC):
 
 
 class PlainProducts(PolicyProducts):
-    """In float32. Vectors are handed on through memory, and matrices read in tiles that all threads share."""
+    """In float32. Vectors are handed on through memory, and matrices read in tiles that all threads share.
+
+    A matrix that is multiplied with several vectors in turn stays where it was read to; one that meets a matrix of
+    vectors would be moved between threads.
+    """
 
     def __init__(self, policy: Any, tape: Any, window: int | None, interpret: bool):
         self.matrices = [policy.hidden_weight, *(weight for weight, _ in policy.layers)]
         self.inputs = [tape.memory, tape.memory, *tape.hidden[:-1]]
-        # The first layer has had the memory in the step before; the tape begins with an empty one.
+        # The first layer's product has written this memory in the step before; the tape begins with an empty one.
         self.has_memory = window is None and len(policy.layers) > 0
         self.interpret = interpret
 
@@ -137,6 +143,8 @@ class TensorProducts(PolicyProducts):
 
     def product(self, vectors: list[Parts], i: int) -> list[Parts]:
         dtype = self.tiles[i][0].weight.dtype
+        if i > 1 and dtype == jnp.float16:  # memories are at most one; what layers compute may be anything
+            vectors = [[jnp.minimum(part, LARGEST) for part in parts] for parts in vectors]
         tables = [as_columns(parts, dtype) for parts in zip(*vectors, strict=True)]
         before = sum(len(tiles) for tiles in self.tiles[:i])
         sums: dict[int, Array] = {}

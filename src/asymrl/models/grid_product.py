@@ -21,7 +21,7 @@ from asymrl.models.grid_windows import Convolutions, Windows, agent_changes, age
 from asymrl.models.lane_blocks import BLOCK, Blocks, over_lanes
 
 USUAL = 0.55  # share of all cells that is visited by the run that visits most, among some hundreds
-MANY = 48  # runs
+MANY = 48  # runs, from which the large products are compiled for that share, too
 
 
 class Visits(NamedTuple):

@@ -28,7 +28,7 @@ def number(default: Any) -> Any:
 
 
 def label(default: Any) -> Any:
-    """A setting that is recorded with a run and changes nothing by itself."""
+    """A setting that is recorded with a run and does not change its program."""
     return field(default=default, metadata={"label": True})
 
 
@@ -120,6 +120,10 @@ class Settings:
         if settings_type(self.method) is not type(self):
             class_name = settings_type(self.method).__name__
             raise ValueError(f"{self.method} is trained with {class_name}, not with {type(self).__name__}")
+        if self.start_from == "":
+            raise ValueError("start_from is empty; name a folder of runs, zoo:NAME, or none")
+        if self.start_from == "none":  # as the command line and sweeps say it
+            object.__setattr__(self, "start_from", None)
         if self.start_from is not None and not self.start_from.startswith(ZOO):
             object.__setattr__(self, "start_from", str(Path(self.start_from).absolute()))  # wherever it is resumed
         if len(self.world) > LONGEST_NAME:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from asymrl.settings import SETTINGS, DQNSettings, Settings, names_of, new_settings, own_values
+from asymrl.settings import SETTINGS, A2CSettings, DQNSettings, Settings, names_of, new_settings, own_values
 from asymrl.stores.files import RunError
 from asymrl.stores.options import checked_values, preset_settings
 from asymrl.stores.wording import thousands
@@ -22,7 +22,7 @@ Base = Callable[[str, str], Mapping[str, Any]]
 
 
 class Run(NamedTuple):
-    """One training. Two runs with equal settings and seeds have equal results."""
+    """One training. Two runs with equal settings and seeds have equal results, if they start from equal networks."""
 
     settings: Settings
     seed: int
@@ -82,9 +82,14 @@ def _check_kinds(count: int) -> None:
         )
 
 
-def check_prefills(runs: Sequence[Run]) -> None:
-    """Raises ValueError if a run would fill its replay beyond its size, or end before it learns anything."""
+def check_beginnings(runs: Sequence[Run]) -> None:
+    """Raises ValueError if a run would fill its replay beyond its size, or end before its policy learns anything."""
     for settings in (run.settings for run in runs):
+        if isinstance(settings, A2CSettings) and settings.critic_first >= settings.steps:
+            raise ValueError(
+                f"critic_first is {settings.critic_first} and steps is {settings.steps}, so the actor would never "
+                "learn; give a smaller critic_first or more steps"
+            )
         if not isinstance(settings, DQNSettings):
             continue
         if settings.prefill > settings.replay_steps:

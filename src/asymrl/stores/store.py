@@ -70,7 +70,7 @@ class Store:
             StorageError: if there is no room.
         """
         run_lists.check_runs(runs)
-        run_lists.check_prefills(runs)
+        run_lists.check_beginnings(runs)
         sources, copies = sources_of(_code_names(runs))
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -184,7 +184,7 @@ class Store:
         if tuple(runs) == self.runs:
             return
         run_lists.check_runs(runs)
-        run_lists.check_prefills(runs)
+        run_lists.check_beginnings(runs)
         results, old_runs = self.results(), self.runs
         new, copies = sources_of(_code_names(runs).keys() - _code_names(self.runs))
         for source, each in new.items():

@@ -107,7 +107,7 @@ def checked_space(data: Mapping[str, Any], method: str, where: str = "space") ->
 
 
 def _axis(name: str, value: Any, method: str, where: str) -> SearchAxis:
-    if name in ("world", "method", "preset", "steps"):
+    if name in ("world", "method", "preset", "start_from", "steps"):
         raise RunError(f"{where} is not searched; give it to the command")
     if isinstance(value, SearchAxis):
         value = value.to_json()

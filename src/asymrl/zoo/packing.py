@@ -12,6 +12,7 @@ from asymrl.agents.evaluation import evaluate
 from asymrl.agents.trained import load_trained
 from asymrl.api.wanted import settings_for
 from asymrl.settings import names_of
+from asymrl.settings.run_settings import ZOO
 from asymrl.stores.checkpoints.rounded_networks import rounded_networks
 from asymrl.stores.checkpoints.states import without_training_state
 from asymrl.stores.files import RunError, write_whole
@@ -49,6 +50,8 @@ def best_by_world(folders: Sequence[Path], method: str) -> dict[str, Finalist]:
             settings = store.runs[number].settings
             if result.status not in (COMPLETE, SOLVED) or settings.method != method:
                 continue
+            if settings.start_from is not None and not settings.start_from.startswith(ZOO):
+                continue  # it could not be trained again elsewhere
             finalist = Finalist(store, number, (result.recent_return, -result.recent_length))
             if settings.world not in best or finalist.score > best[settings.world].score:
                 best[settings.world] = finalist

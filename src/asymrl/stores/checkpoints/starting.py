@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from asymrl.learning.programs.program import Program
+from asymrl.settings import Settings
 from asymrl.settings.run_settings import ZOO
 from asymrl.stores.checkpoints.rounded_networks import restored
 from asymrl.stores.checkpoints.states import array_shapes
-from asymrl.stores.description import AGENTS
+from asymrl.stores.description import AGENTS, is_store
 from asymrl.stores.files import RunError
+from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
-from asymrl.stores.wording import listed
+from asymrl.stores.wording import listed, thousands
 
-NEEDED, WELCOME = ("actor.", "statistics."), ("critic.",)  # arrays that must fit, and those that may begin anew
+ACTOR, CRITIC = "actor.", "critic."
+OF_ACTOR, OF_CRITIC = "statistics.observations.", "statistics.signal."  # by which their inputs are normalised
 
 # What a learner has a second time, as the target of its estimates.
 COPIES = {
-    "a2c": {"target.": "critic."},
-    "dqn": {"target.history.": "actor.", "target.privileged.": "critic."},
+    "a2c": {"target.": CRITIC},
+    "dqn": {"target.history.": ACTOR, "target.privileged.": CRITIC},
 }
+
+
+class TrainedNetworks(NamedTuple):
+    """The best run of a folder."""
+
+    run: Run
+    arrays: dict[str, np.ndarray]
+    """Everything in it, by name."""
+    described: str
+    """Which run it is, for people."""
 
 
 class StartingNetworks(NamedTuple):
@@ -31,11 +44,13 @@ class StartingNetworks(NamedTuple):
     arrays: dict[str, np.ndarray]
     """By their names in the state of a run."""
     new: tuple[str, ...]
-    """Arrays of the critic that are not among them, since those of the trained run have other shapes."""
+    """Arrays of the critic that are not among them, since the trained run has none, or of another shape."""
+    described: str
+    """Whose they are, for people."""
 
 
 def starting_networks(name: str, program: Program) -> StartingNetworks:
-    """The networks of a trained run, as far as they fit runs of a program.
+    """The networks of a trained run for runs of a program: its whole actor, and what fits of its critic.
 
     Args:
         name: the folder of some runs, of which that with the best recent return counts; or `zoo:NAME`, an agent that
@@ -45,46 +60,86 @@ def starting_networks(name: str, program: Program) -> StartingNetworks:
     Raises:
         RunError: if there are no networks, or they cannot act in the world of the program.
     """
-    expected, found = array_shapes(program), _networks(name)
-    arrays: dict[str, np.ndarray] = {}
-    new = []
-    for array, leaf in expected.items():
-        if not array.startswith((*NEEDED, *WELCOME)):
-            continue
-        there = found.get(array)
-        if there is not None and there.shape == leaf.shape and there.dtype == leaf.dtype:
-            arrays[array] = there
-        elif array.startswith(WELCOME):
-            new.append(array)
-        else:
-            shape = "missing there" if there is None else f"{list(there.shape)} there"
-            raise RunError(
-                f"start_from {name}: its actor does not fit: {array} is {shape}, {list(leaf.shape)} here; choose runs "
-                "of a world with the same actions and observations, and the same memory and hidden layers"
-            )
+    expected, found = array_shapes(program), trained_networks(name)
+    _check_policy(name, found.run.settings, program.settings)
+    odd = [array for array in found.arrays if array.startswith(ACTOR) and array not in expected]
+    fits = {
+        array: value
+        for array, value in found.arrays.items()
+        if array in expected and value.shape == expected[array].shape and value.dtype == expected[array].dtype
+    }
+    odd += [array for array in expected if array.startswith((ACTOR, OF_ACTOR)) and array not in fits]
+    if odd:
+        shapes = [_shape(arrays.get(odd[0])) for arrays in (found.arrays, expected)]
+        raise RunError(
+            f"start_from {name}: its actor does not fit: {odd[0]} is {shapes[0]} there, {shapes[1]} here; choose runs "
+            "of a world with the same actions and observations, and the same memory and hidden layers"
+        )
+    new = tuple(array for array in expected if array.startswith(CRITIC) and array not in fits)
+    kept = (ACTOR, OF_ACTOR, CRITIC) if new else (ACTOR, OF_ACTOR, CRITIC, OF_CRITIC)
+    arrays = {array: value for array, value in fits.items() if array.startswith(kept)}
     for copy, original in COPIES.get(program.settings.how.learner, {}).items():
         for array in expected:
             if array.startswith(copy) and (value := arrays.get(original + array.removeprefix(copy))) is not None:
                 arrays[array] = value
-    return StartingNetworks(arrays, tuple(new))
+    return StartingNetworks(arrays, new, found.described)
 
 
-def _networks(name: str) -> dict[str, np.ndarray]:
-    """All arrays of the best run, each without the axis of runs."""
+def trained_networks(name: str) -> TrainedNetworks:
+    """The run with the best recent return in a folder, or a shipped agent. Raises RunError if there is none."""
+    folder = Path(name)
     if name.startswith(ZOO):
-        there = sorted(folder.name for folder in AGENTS.iterdir() if folder.is_dir())
+        there = sorted(each.name for each in AGENTS.iterdir() if is_store(each))
         if (agent := name.removeprefix(ZOO)) not in there:
             raise RunError(f"start_from {name}: there is no such agent; there are {listed(there)}")
         folder = AGENTS / agent
-    else:
-        folder = Path(name)
-    store = Store.open(folder)
+    try:
+        store = Store.open(folder)
+        results = store.results()
+    except (OSError, ValueError) as error:
+        raise RunError(f"start_from {name}: {error}") from error
     worlds = sorted({run.settings.world for run in store.runs})
     if len(worlds) > 1:
         raise RunError(f"start_from {name}: it has runs in {listed(worlds)}, whose returns cannot be compared")
-    results = store.results()
-    numbers = sorted(results, key=lambda number: -np.nan_to_num(results[number].recent_return, nan=-np.inf))
-    for number in numbers:
-        for _, saved in store.saved([number], say=lambda text: None):
-            return {array: value[0] for array, value in restored(saved.states()).items()}
-    raise RunError(f"start_from {name}: the networks of its runs were not kept, or there is no checkpoint yet")
+    returns = {number: result.recent_return for number, result in results.items() if np.isfinite(result.recent_return)}
+    if not returns:
+        raise RunError(f"start_from {name}: no episode of its runs is over; train them first")
+    best = max(returns, key=lambda number: (returns[number], -number))
+    run, steps = store.runs[best], thousands(results[best].timesteps)
+    described = f"seed {run.seed} of {name}, {run.settings.method} with return {returns[best]:.3g} after {steps} steps"
+    try:
+        for _, saved in store.saved([best], say=lambda text: None):
+            arrays = {array: value[0] for array, value in restored(saved.states()).items()}
+            return TrainedNetworks(run, arrays, described)
+    except ValueError as error:
+        problem = str(error).partition(". There is no other")[0]
+        raise RunError(f"start_from {name}: {problem}; restore that file, or choose other runs") from error
+    raise RunError(
+        f"start_from {name}: the networks of its best run, seed {run.seed}, are not there; choose other runs"
+    )
+
+
+def _check_policy(name: str, there: Settings, here: Settings) -> None:
+    """Raises RunError if arrays of the same shapes would be another policy."""
+    for setting, value in _policy(there).items():
+        if value != (own := _policy(here)[setting]):
+            raise RunError(f"start_from {name}: {setting} is {value} there, {own} here; both must be the same")
+
+
+def _policy(settings: Settings) -> dict[str, Any]:
+    """What decides how an actor acts, besides its arrays."""
+    architecture = settings.architecture
+    return {
+        "what the actor computes": "values of actions" if settings.how.learner == "dqn" else "a policy",
+        "memory": architecture.actor_memory or architecture.memory,
+        "memory_size": architecture.memory_size,
+        "attention_heads": architecture.attention_heads,
+        "window": architecture.window,
+        "actor_sees": settings.actor_sees,
+        "observation_features": settings.observation_features,
+        "normalise_observations": settings.normalise_observations,
+    }
+
+
+def _shape(array: Any) -> str:
+    return "missing" if array is None else str(list(array.shape))
