@@ -14,6 +14,7 @@ import asymrl
 from asymrl.agents.trained import load_trained
 from asymrl.api.wanted import settings_for
 from asymrl.learning.programs.factory import program
+from asymrl.learning.state import METRICS
 from asymrl.stores.checkpoints.saved_runs import SavedRuns
 from asymrl.stores.checkpoints.states import from_saved, key_kind, to_arrays, without_training_state
 from asymrl.stores.files import RunError
@@ -70,6 +71,18 @@ def test_of_equal_returns_the_shorter_episodes_win(tmp_path: Path):
     assert best_by_world([store], "a2c-asym-hs")[SETTINGS.world].number == 1
     with pytest.raises(RunError, match="no finished run of a2c-asym-s"):
         best_by_world([store], "a2c-asym-s")
+
+
+def test_the_last_tenth_of_training_decides_and_not_the_last_100_episodes(tmp_path: Path):
+    store = store_with_curves(tmp_path / "s", [Run(SETTINGS, 0), Run(SETTINGS, 1)])
+    taken = Store.take(store)
+    results = taken.results()
+    assert results[0].curve is not None
+    better = results[0].curve.copy()
+    better[:, METRICS.index("return")] += 1.0
+    taken.write_tables({0: results[0]._replace(curve=better), 1: results[1]._replace(recent_return=100.0)})
+    taken.release()
+    assert best_by_world([store], "a2c-asym-hs")[SETTINGS.world].number == 0
 
 
 def test_a_run_without_its_training_state_can_be_looked_at_but_not_trained():

@@ -16,6 +16,7 @@ from asymrl.settings.run_settings import ZOO
 from asymrl.stores.checkpoints.rounded_networks import rounded_networks
 from asymrl.stores.checkpoints.states import without_training_state
 from asymrl.stores.files import RunError, write_whole
+from asymrl.stores.result_files import RUNS_FILE, read_table
 from asymrl.stores.runs import Run
 from asymrl.stores.sessions import sessions
 from asymrl.stores.store import Store
@@ -31,7 +32,7 @@ class Finalist(NamedTuple):
     store: Store
     number: int
     score: tuple[float, float]
-    """The return of its last 100 episodes, and minus their length: of equal returns, the sooner one is better."""
+    """Its final return, and minus the length of its last episodes: of equal returns, the sooner one is better."""
 
     @property
     def run(self) -> Run:
@@ -46,13 +47,16 @@ def best_by_world(folders: Sequence[Path], method: str) -> dict[str, Finalist]:
     """
     best: dict[str, Finalist] = {}
     for store in map(Store.open, folders):
+        finals = dict(read_table(store.path, RUNS_FILE).select("run", "final_return").rows())
         for number, result in store.results().items():
             settings = store.runs[number].settings
             if result.status not in (COMPLETE, SOLVED) or settings.method != method:
                 continue
             if settings.start_from is not None and not settings.start_from.startswith(ZOO):
                 continue  # it could not be trained again elsewhere
-            finalist = Finalist(store, number, (result.recent_return, -result.recent_length))
+            # 100 episodes say too little where an exit gives 5 or -5.
+            final = result.recent_return if (mean := finals.get(number)) is None else mean
+            finalist = Finalist(store, number, (final, -result.recent_length))
             if settings.world not in best or finalist.score > best[settings.world].score:
                 best[settings.world] = finalist
     if not best:
