@@ -151,12 +151,12 @@ def _print_agents() -> int:
     from rich.table import Table
 
     from asymrl.engine.monitoring.display import plain_console
-    from asymrl.stores.wording import estimate, thousands
+    from asymrl.stores.wording import estimate
     from asymrl.worlds.reference_scores import scores
     from asymrl.zoo import load, names
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for column in ("agent", "method", "return", "sampled", "best known", "steps"):
+    for column in ("agent", "method", "return", "sampled", "best", "steps"):
         table.add_column(column, justify="left" if column in ("agent", "method") else "right", no_wrap=True)
     for name in names():
         agent = load(name)
@@ -164,13 +164,14 @@ def _print_agents() -> int:
         reference = scores(settings.world)
         best = f"{reference.undiscounted['best'].low:.4g}" if reference else ""
         means = estimate(card.greedy_returns, card.greedy_error), estimate(card.returns, card.error)
-        table.add_row(name, settings.method, *means, best, thousands(settings.steps))
+        table.add_row(name, settings.method, *means, best, f"{settings.steps / 1e6:g} M")
     console = plain_console()
     console.width = max(console.width, 80)
     console.print(table)
     notes = (
         "return: mean of 1000 episodes ± standard error, with the most likely actions.",
-        "sampled: the same with sampled actions. `asymrl play NAME` shows an episode.",
+        "sampled: the same with sampled actions. best: of the best known policy.",
+        "`asymrl play NAME` shows an episode.",
     )
     console.print("\n" + "\n".join(notes), style="dim")
     return 0
