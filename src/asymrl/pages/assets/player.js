@@ -260,7 +260,7 @@ function playerChart(place, episode, go) {
   };
   const options = {
     width: Math.max(place.clientWidth, 200), height: 150, scales: { x: { time: false } },
-    axes: [{ ...axis, size: 26 }, { ...axis, size: 44 }], cursor: { drag: { x: false, y: false } },
+    axes: [{ ...axis, size: 26, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }, { ...axis, size: 44 }], cursor: { drag: { x: false, y: false } },
     legend: { live: false }, hooks: { draw: [drawMark] },
     series: [{ label: "step" }, ...shown.map((series) => [playerLabel(episode, series), series[2], series[3]]).map(([label, name, width]) =>
       ({ label, stroke: () => colour(name), width, points: { show: false }, spanGaps: Boolean(episode.simulated) }))],
