@@ -213,10 +213,12 @@ def check_saved(store: Store, runs: Mapping[int, Run]) -> None:
 
 def grown_store(folder: Path, runs: Sequence[Run], **how: Any) -> Store:
     """`Store.take_or_create` for runs that are to be trained. Raises RunError, too, if saved ones cannot go on."""
-    begun = {run.key for run in Store.open(folder).runs} if is_store(folder) else set()
-    _check_starts([run for run in runs if run.key not in begun])
-    if is_store(folder):
+    if not is_store(folder):
+        _check_starts(runs)
+    else:
         store, runs_by_key = Store.open(folder), {run.key: run for run in runs}
+        held = {run.key for run in store.runs}
+        _check_starts([run for run in runs if run.key not in held])
         unfinished = set(store.unfinished_or_all())
         there = {number: runs_by_key[run.key] for number, run in enumerate(store.runs) if run.key in runs_by_key}
         longer = {number for number, run in there.items() if run.settings.steps > store.runs[number].settings.steps}

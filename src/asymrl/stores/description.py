@@ -19,6 +19,11 @@ AGENTS = Path(__file__).parents[1] / "zoo" / "agents"  # stores with one run eac
 SETTINGS_FILE = "settings.json"
 
 
+def shipped_agents() -> list[str]:
+    """The names of the agents that ship with the package."""
+    return sorted(folder.name for folder in AGENTS.iterdir() if is_store(folder))
+
+
 def is_store(path: Path) -> bool:
     """Whether this folder holds runs."""
     return (path / SETTINGS_FILE).is_file()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from asymrl.api.loaded import Runs
 from asymrl.reading import read_json
-from asymrl.stores.description import AGENTS, is_store
+from asymrl.stores.description import AGENTS, shipped_agents
 from asymrl.stores.files import RunError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class ShippedAgent(Runs):
 
 def names() -> list[str]:
     """The names of the shipped agents, which are those of their worlds."""
-    return sorted(folder.name for folder in AGENTS.iterdir() if is_store(folder))
+    return shipped_agents()
 
 
 def load(name: str) -> ShippedAgent:

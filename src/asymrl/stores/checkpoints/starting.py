@@ -12,7 +12,7 @@ from asymrl.settings import Settings
 from asymrl.settings.run_settings import ZOO
 from asymrl.stores.checkpoints.rounded_networks import restored
 from asymrl.stores.checkpoints.states import array_shapes
-from asymrl.stores.description import AGENTS, is_store
+from asymrl.stores.description import AGENTS, shipped_agents
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
@@ -89,8 +89,7 @@ def trained_networks(name: str) -> TrainedNetworks:
     """The run with the best recent return in a folder, or a shipped agent. Raises RunError if there is none."""
     folder = Path(name)
     if name.startswith(ZOO):
-        there = sorted(each.name for each in AGENTS.iterdir() if is_store(each))
-        if (agent := name.removeprefix(ZOO)) not in there:
+        if (agent := name.removeprefix(ZOO)) not in (there := shipped_agents()):
             raise RunError(f"start_from {name}: there is no such agent; there are {listed(there)}")
         folder = AGENTS / agent
     try:
