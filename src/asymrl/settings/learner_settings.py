@@ -29,8 +29,8 @@ class A2CSettings(Settings, learner="a2c"):
     critic_rate: float = number(1e-3)
     """Learning rate of the critic."""
     critic_first: int = number(0)
-    """Steps in which the critic alone learns. A policy that starts from a trained one is spoilt by a critic that knows
-    nothing yet."""
+    """Steps in which the critic alone learns. A critic that knows nothing yet can spoil a policy that starts from a
+    trained one."""
 
     entropy_weight: float = number(0.1)
     """Weight lambda of the negative entropy at the start."""
