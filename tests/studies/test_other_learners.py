@@ -3,46 +3,51 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from asymrl.stores.description import is_store
-from asymrl.stores.earlier_results import reuse
-from asymrl.stores.store import Store
 from asymrl.stores.wording import estimate
 from asymrl.studies.answers import answer
 from asymrl.studies.other_learners import STUDY
 
 ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "studies" / "learners.md").read_text()
+SHIPPED = ROOT / "results" / "studies" / "learners"
 ROW = re.compile(
     r"^\| (?P<world>[\w-]+) \| (?P<arm>(?:ppo|dqn) [^|]+) \| (?P<mean>[^|]+) \| (?P<solved>[\d.]+) \|$", re.M
 )
 
 
-@pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the study, or what other folders have of its runs."""
-    if is_store(folder := ROOT / "results" / "studies" / "learners"):
-        return folder
-    others = [Store.open(ROOT / "results" / name) for name in ("ppo", "dqn")]
-    path = tmp_path_factory.mktemp("learners")
-    store = Store.create(path, [run for other in others for run in other.runs], keeps_networks=False)
-    for other in others:
-        reuse(store, other)
-    store.release()
-    return path
-
-
-def test_the_page_has_the_numbers_of_the_shipped_runs(shipped: Path):
-    rows = list(ROW.finditer((ROOT / "docs" / "studies" / "learners.md").read_text()))
+def test_the_page_has_the_numbers_of_the_shipped_runs():
+    rows = list(ROW.finditer(PAGE))
     assert len(rows) >= 12
     worlds = list(dict.fromkeys(row["world"] for row in rows))
-    made = answer(replace(STUDY, search=None).narrowed(worlds), shipped).numbers
+    made = answer(STUDY.narrowed(worlds), SHIPPED).numbers
     numbers = {(row["setup"], row["arm"]): row for row in made.to_dicts()}
     for row in rows:
         known = numbers[row["world"], row["arm"]]
         assert known["runs"] == 20
         assert row["mean"] == estimate(known["mean"], known["standard_error"])
         assert float(row["solved"]) == pytest.approx(known["solved"], abs=0.005)
+
+
+def test_the_page_has_the_search_in_car_flag():
+    found = answer(STUDY.narrowed(["car-flag"]), SHIPPED).tables["learners-search"].to_dicts()
+    by_settings = {(row["arm"], row["entropy_weight"], row["gae_lambda"]): row for row in found}
+    rows = re.findall(r"^\| (V\([\w, ]+\)) \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$", PAGE, re.M)
+    assert len(rows) == 3
+    for critic, *cells in rows:
+        for cell, settings in zip(cells, [(0.01, 0.95), (0.01, 0.0), (0.1, 0.95), (0.1, 0.0)], strict=True):
+            row = by_settings[f"ppo {critic}", *settings]
+            assert float(cell.strip("*")) == pytest.approx(row["mean"], abs=0.00501)
+            assert cell.startswith("**") == bool(row["chosen"])
+
+
+def test_the_advice_on_critics_has_the_numbers_of_the_study():
+    text = (ROOT / "docs" / "explanation" / "which-critic.md").read_text()
+    means = {(row["world"], row["arm"]): row["mean"] for row in ROW.finditer(PAGE)}
+    rows = re.findall(r"^\| ([\w-]+), lambda[^|]* \| ([^|]+ ± [^|]+) \| ([^|]+) \| ([^|]+) \|$", text, re.M)
+    assert [world for world, *_ in rows] == ["heaven-hell-3", "heaven-hell-4", "car-flag", "shopping-5", "shopping-6"]
+    for world, *cells in rows:
+        assert cells == [means[world, f"ppo {critic}"] for critic in ("V(h)", "V(s)", "V(h, s)")]
