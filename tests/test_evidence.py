@@ -72,6 +72,23 @@ def test_the_learners_side_by_side_are_those_of_the_shipped_runs():
             assert f"{values.mean():.{len(shown.partition('.')[2])}f}" == shown, (world, method)
 
 
+def test_runs_that_began_with_a_trained_agent_end_as_the_page_says():
+    text = " ".join((ROOT / "docs" / "how-to" / "train.md").read_text().split())
+    started = final_returns(asymrl.load(ROOT / "results" / "rooms-started").metrics, "return")["final"].to_numpy()
+    mean, error = mean_and_error(started)
+    assert f"returns of {started.min():.2f} to {started.max():.2f}, in the mean {mean:.2f} ± {error:.2f}" in text
+    metrics = asymrl.load(ROOT / "results" / "curves").metrics
+    scratch = final_returns(metrics.filter(pl.col("world") == "memory-four-rooms-9x9"), "return")["final"].to_numpy()
+    assert f"of {len(scratch)} runs from scratch the best ends at {scratch.max():.2f}" in text
+
+
+def test_the_trials_of_ppo_in_the_memory_rooms_end_as_the_page_says():
+    text = " ".join((ROOT / "docs" / "studies" / "learners.md").read_text().split())
+    ends = final_returns(asymrl.load(ROOT / "results" / "rooms-ppo").metrics, "return")["final"].to_numpy()
+    assert len(ends) == 8
+    assert f"their final returns are {ends.min():.2f} to {ends.max():.2f}" in text
+
+
 def test_what_so_many_runs_can_show_is_computed():
     page = (ROOT / "docs" / "explanation" / "statistics.md").read_text()
     rows = re.findall(r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \|$", page, re.MULTILINE)

@@ -77,6 +77,7 @@ def test_of_very_many_lines_the_legend_names_those_that_end_highest():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         figure.canvas.draw()  # there is room for it
+    assert legend.get_window_extent().y1 < figure.axes[0].get_window_extent().y0  # below the lines
 
 
 def test_every_world_has_a_panel():

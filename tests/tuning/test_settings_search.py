@@ -46,6 +46,14 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> SettingsSearch:
     return search
 
 
+def test_the_folder_to_start_from_is_the_same_wherever_the_settings_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    search = new_search("tiger", "a2c", {**SMALL, "start_from": "runs/before"}, space=SPACE, out="search")
+    assert search.given == {**SMALL, "start_from": str(tmp_path / "runs" / "before")}
+
+
 def test_a_search_ends_with_the_best_settings(searched: SettingsSearch):
     found = tuning_of(searched)
     assert [trial.state for trial in found.trials] == ["complete"] * 3

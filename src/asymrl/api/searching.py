@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -133,8 +134,10 @@ def new_search(
     search = SettingsSearch(
         folder, base, axes, trials=trials, seeds=tuple(seeds), together=together, given=fixed_settings
     )
-    check_possible(search.runs({}))
-    return search
+    check_possible(runs := search.runs({}))
+    # As the runs have them: a relative `start_from` would be another folder for who trains elsewhere.
+    given = {each: getattr(runs[0].settings, each, value) for each, value in fixed_settings.items()}
+    return replace(search, given=given)
 
 
 def keeps_networks(search: SettingsSearch) -> bool:

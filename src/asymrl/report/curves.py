@@ -160,7 +160,8 @@ def learning_curve(metrics: pl.DataFrame, metric: str = "return", *, references:
     worlds = metrics.partition_by("world", maintain_order=True)
     columns = min(len(worlds), COLUMNS)
     rows = -(-len(worlds) // columns)
-    figure = Figure(figsize=(5.6 * columns, 3.5 * rows), layout="constrained")
+    is_full = any(len(_groups(of_world)) > MOST_LABELS for of_world in worlds)
+    figure = Figure(figsize=(5.6 * columns, (5.2 if is_full else 3.5) * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for axes, of_world in zip(panels, worlds, strict=False):
         _draw_world_panel(axes, of_world, metric, references)
@@ -171,7 +172,7 @@ def learning_curve(metrics: pl.DataFrame, metric: str = "return", *, references:
 
 def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, metric: str, references: bool) -> None:
     world, kinds, ends = metrics["world"][0], kinds_in(metrics), []
-    groups = metrics.partition_by("method", *kinds, maintain_order=True)
+    groups = _groups(metrics)
     for rows, colour in zip(groups, _colours(groups), strict=True):
         if not has_values(rows[metric]):
             continue
@@ -188,14 +189,20 @@ def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, metric: str, references
     _draw_legend(axes, ends)
 
 
+def _groups(metrics: pl.DataFrame) -> list[pl.DataFrame]:
+    """The runs of a world, those together that differ in the seed only."""
+    return metrics.partition_by("method", *kinds_in(metrics), maintain_order=True)
+
+
 def _draw_legend(axes: Axes, ends: Sequence[float]) -> None:
-    """The legend of the lines, which end there; of very many, those that end highest."""
+    """The legend of the lines, which end there; of very many, those that end highest, below the panel."""
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > MOST_LABELS:
         order = np.argsort(np.nan_to_num(ends, nan=-np.inf), kind="stable")[::-1][:MOST_LABELS]
         entries = [handles[i] for i in order], [labels[i] for i in order]
         title = f"the highest {MOST_LABELS} of {len(labels)}"
-        axes.legend(*entries, frameon=False, fontsize=6, loc="best", title=title, title_fontsize=6)
+        place = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.16)}
+        axes.legend(*entries, frameon=False, fontsize=7, title=title, title_fontsize=7, alignment="left", **place)
     elif labels:
         axes.legend(frameon=False, fontsize=9, loc="best")
 

@@ -162,7 +162,7 @@ def _print_agents() -> int:
         agent = load(name)
         settings, card = agent.runs[0].settings, agent.card
         reference = scores(settings.world)
-        best = f"{reference.undiscounted['best'].low:.4g}" if reference else ""
+        best = f"{reference.undiscounted['best'].low:.3g}" if reference else ""
         means = estimate(card.greedy_returns, card.greedy_error), estimate(card.returns, card.error)
         table.add_row(name, settings.method, *means, best, f"{settings.steps / 1e6:g} M")
     console = plain_console()
