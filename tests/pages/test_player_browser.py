@@ -55,8 +55,12 @@ def test_the_player_steps_and_shows_the_data(tmp_path: Path):
     file.write_text(page_of("Episodes", [section]), encoding="utf-8")
     last = max(data["episodes"][i]["steps"] for i in (0, 1))
     with opened(file) as (page, said):
-        page.focus(".player")
         check_step(page, data, [0, 1], 0)
+        page.locator(".player").scroll_into_view_if_needed()
+        for key, t in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("ArrowLeft", 0)):  # not clicked yet
+            page.keyboard.press(key)
+            check_step(page, data, [0, 1], t)
+        page.focus(".player")
         for t in range(1, last + 1):
             page.keyboard.press("ArrowRight")
             check_step(page, data, [0, 1], t)

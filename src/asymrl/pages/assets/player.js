@@ -132,6 +132,15 @@ function startPlayer(element, data) {
     if (event.key !== " ") pause();
     keys[event.key]();
   });
+  // Before anything is clicked: while the player is in view, the arrows that would not scroll the page.
+  document.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step || event.target !== document.body || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { top, bottom } = slider.getBoundingClientRect();
+    if (!slider.isConnected || bottom < 0 || top > window.innerHeight) return;
+    pause();
+    go(state.t + step);
+  });
 
   const other = data.episodes.findIndex((each, i) => i > 0 && sameStart(i, 0));
   choose(0, other < 0 ? null : other);
