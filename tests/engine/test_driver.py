@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from asymrl.api.wanted import take_store
+from asymrl.api.run_folders import take_store
 from asymrl.engine import scheduler as scheduler_module
 from asymrl.engine.driver import Outcome, train_store
 from asymrl.engine.lanes import Assignment

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asymrl.api.wanted import take_store
+from asymrl.api.run_folders import take_store
 from asymrl.engine.placement import Pace, Placement
 from asymrl.stores.files import RunError, StorageError
 from asymrl.stores.result_files import RUNS_FILE, read_table

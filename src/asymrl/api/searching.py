@@ -9,8 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from asymrl.api.checks import check_possible
 from asymrl.api.loaded import Runs
-from asymrl.api.wanted import NETWORKS_KEPT, check_possible, world_names, world_with_arguments
+from asymrl.api.run_folders import NETWORKS_KEPT
+from asymrl.api.wanted import world_names, world_with_arguments
 from asymrl.engine.placement import Pace, Placement
 from asymrl.settings.hyperparameters import tuned
 from asymrl.stores.files import RunError

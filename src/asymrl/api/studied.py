@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from asymrl.api.loaded import Runs, train_taken
-from asymrl.api.wanted import NETWORKS_KEPT, store_with
+from asymrl.api.run_folders import NETWORKS_KEPT, store_with
 from asymrl.stores.description import is_store
 from asymrl.stores.earlier_results import reuse as reuse_runs
 from asymrl.stores.files import RunError

@@ -7,22 +7,18 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from asymrl.api.checks import check_possible
 from asymrl.api.loaded import Runs, train_taken
-from asymrl.api.wanted import (
-    check_possible,
+from asymrl.api.run_folders import (
     compare_folder,
-    compared_methods,
-    comparison_runs,
     comparison_store,
     grown_store,
     keeps_networks,
     new_store,
     reproduction_folder,
     reproduction_store,
-    settings_for,
-    sweep_runs,
-    world_names,
 )
+from asymrl.api.wanted import compared_methods, comparison_runs, settings_for, sweep_runs, world_names
 from asymrl.engine.placement import Pace, Placement
 from asymrl.settings import Settings
 from asymrl.stores.options import method_of

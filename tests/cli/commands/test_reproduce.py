@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from asymrl import cli
-from asymrl.api.wanted import reproduction_store
+from asymrl.api.run_folders import reproduction_store
 from asymrl.cli.commands.reproduce import Reproduce
 from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS

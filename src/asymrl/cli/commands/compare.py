@@ -49,7 +49,7 @@ class Compare(Running):
     """Also print whether giving the critic the state helps, and what exact analysis says about the critics."""
 
     def run(self) -> int:
-        from asymrl.api.wanted import compare_folder, comparison_store
+        from asymrl.api.run_folders import compare_folder, comparison_store
 
         options, trackers = self.options(), self.trackers()
         world, overrides = self._wanted()

@@ -26,7 +26,8 @@ class Demo:
     """Seed of the training."""
 
     def run(self) -> int:
-        from asymrl.api.wanted import new_store, settings_for
+        from asymrl.api.run_folders import new_store
+        from asymrl.api.wanted import settings_for
         from asymrl.stores.runs import Run
         from asymrl.stores.store import free_folder
 

@@ -92,7 +92,7 @@ class Reproduce(Running, NetworkOptions):
         if self.from_results is not None:
             self._draw(part, self.from_results, scope)
             return 0
-        from asymrl.api.wanted import reproduction_folder, reproduction_store
+        from asymrl.api.run_folders import reproduction_folder, reproduction_store
 
         trackers = self.trackers()
         out = self.out or reproduction_folder(part, quick=self.quick)
@@ -136,7 +136,7 @@ class Reproduce(Running, NetworkOptions):
 
     def _judge(self, scope: Extent) -> None:
         """Prints what the paper claims and what came out."""
-        from asymrl.api.wanted import reproduction_folder
+        from asymrl.api.run_folders import reproduction_folder
         from asymrl.paper.reproduced import claims_reproduction
 
         if self.methods is not None or self.until is not None:

@@ -50,7 +50,8 @@ class Sweep(Training, NetworkOptions):
     """A TOML file with env, methods, preset, seeds, out, and a table [set] with lists of values."""
 
     def run(self) -> int:
-        from asymrl.api.wanted import check_possible, grown_store, keeps_networks
+        from asymrl.api.checks import check_possible
+        from asymrl.api.run_folders import grown_store, keeps_networks
 
         command = self._with_config()
         if command.out is None:

@@ -67,7 +67,7 @@ class TrainOptions(Training):
         return kind(**{name: values[name] for name in names_of(kind)})
 
     def run(self) -> int:
-        from asymrl.api.wanted import new_store
+        from asymrl.api.run_folders import new_store
         from asymrl.stores.runs import Run
 
         seeds = range(self.seeds) if self.seed_list is None else self.seed_list
@@ -193,7 +193,7 @@ class Resume(Training):
     trust: Trust = False
 
     def run(self) -> int:
-        from asymrl.api.wanted import take_store
+        from asymrl.api.run_folders import take_store
         from asymrl.paper.parts import probes_from_json
 
         options, trackers = self.options(), self.trackers()

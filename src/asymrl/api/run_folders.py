@@ -1,0 +1,144 @@
+"""The folders that hold wanted runs: new ones, and those that are there already."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asymrl.api.checks import check_possible, check_saved, check_starts, check_trainable
+from asymrl.stores.description import is_store
+from asymrl.stores.files import RunError
+from asymrl.stores.runs import Run
+from asymrl.stores.store import Store, free_folder
+
+if TYPE_CHECKING:
+    from asymrl.engine.placement import Placement
+    from asymrl.paper.parts import Extent, Part
+
+NETWORKS_KEPT = 300  # runs of a store whose networks are kept, unless something else is asked for; each has some MB
+
+
+def keeps_networks(runs: Sequence[Run], wanted: bool | None) -> bool:
+    """Whether a new store keeps the networks of its runs."""
+    return len(runs) <= NETWORKS_KEPT if wanted is None else wanted
+
+
+def new_store(runs: Sequence[Run], out: str | PathLike[str] | None, placement: Placement | None = None) -> Store:
+    """A store for these runs, whose worlds are known to exist, and which fit where they will be trained."""
+    check_possible(runs, placement)
+    check_starts(runs)
+    first = runs[0].settings
+    return Store.create(Path(out) if out is not None else free_folder(first.world, first.method), runs)
+
+
+def grown_store(folder: Path, runs: Sequence[Run], **how: Any) -> Store:
+    """`Store.take_or_create` for runs that are to be trained. Raises RunError, too, if saved ones cannot go on."""
+    if not is_store(folder):
+        check_starts(runs)
+    else:
+        store, runs_by_key = Store.open(folder), {run.key: run for run in runs}
+        held = {run.key for run in store.runs}
+        check_starts([run for run in runs if run.key not in held])
+        unfinished = set(store.unfinished_or_all())
+        there = {number: runs_by_key[run.key] for number, run in enumerate(store.runs) if run.key in runs_by_key}
+        longer = {number for number, run in there.items() if run.settings.steps > store.runs[number].settings.steps}
+        now = {number: store.runs[number] for number in there.keys() & unfinished}
+        check_saved(store, now | {number: store.extended(number, there[number].settings.steps) for number in longer})
+    return Store.take_or_create(folder, runs, **how)
+
+
+def store_with(
+    out: Path, runs: Sequence[Run], *, keep_networks: bool | None, probes: Mapping[str, Any] | None = None
+) -> tuple[Store, list[int]]:
+    """The store in a folder, taken, which holds these runs and maybe others; and the numbers of these runs."""
+    store = grown_store(out, runs, keeps_networks=keeps_networks(runs, keep_networks), probes=probes)
+    keys = {run.key for run in runs}
+    return store, [number for number, run in enumerate(store.runs) if run.key in keys]
+
+
+def take_store(
+    folder: str | PathLike[str],
+    steps: int | None = None,
+    *,
+    trust: bool = False,
+    current_code: bool = False,
+    placement: Placement | None = None,
+) -> Store:
+    """The store in a folder, to go on with its runs; `steps` makes them longer.
+
+    `current_code`: with the files of worlds as they are now, not as they were when the runs began.
+
+    A store in which nothing is left to do is only opened, so that its folder stays as it is; it may be read-only.
+    Everything is checked before anything is written: a store that cannot go on stays as it was.
+
+    Raises:
+        RunError: if there is none, another process trains it, or its runs cannot be made longer.
+    """
+    opened = Store.open(Path(folder), trust=trust)
+    if current_code:
+        opened.use_current_files()
+    runs, unfinished = opened.runs, set(opened.unfinished_or_all())
+    if steps is not None:
+        runs = opened.extended_runs(steps)
+        unfinished |= {number for number, run in enumerate(runs) if run != opened.runs[number]}
+    if not unfinished and not current_code and opened.is_finished():
+        return opened
+    opened.make_ready(sorted(unfinished))
+    unfinished_runs = {number: runs[number] for number in unfinished}
+    check_trainable(list(unfinished_runs.values()), placement)
+    check_saved(opened, unfinished_runs)
+    store = Store.take(Path(folder), trust=trust)
+    try:
+        if current_code:
+            store.use_current_files()
+        if steps is not None:
+            store.extend(steps)
+        store.forget_lost_networks()
+    except BaseException:
+        store.release()
+        raise
+    return store
+
+
+def compare_folder(world: str) -> Path:
+    return Path("runs") / re.sub(r"[^\w.-]+", "-", f"compare-{world}")
+
+
+def comparison_store(folder: Path, runs: Sequence[Run], placement: Placement | None = None) -> Store:
+    """The store of a comparison, which holds its runs or some of them.
+
+    Raises:
+        RunError: if it holds others: then it is another comparison.
+    """
+    if is_store(folder) and not {run.key for run in Store.open(folder).runs} <= {run.key for run in runs}:
+        raise RunError(f"{folder}: holds runs with other settings or seeds; choose another --out")
+    check_possible(runs, placement)
+    return grown_store(folder, runs)
+
+
+def reproduction_folder(part: Part, *, quick: bool = False) -> Path:
+    """Where the runs of a part of the paper are kept: those of figures 3 and 4 together.
+
+    Not in `results`, where the runs that ship with the repository are.
+    """
+    name = "grid" if part == "grid" else "curves"
+    return Path("runs") / f"reproduce-{'quick-' if quick else ''}{name}"
+
+
+def reproduction_store(
+    part: Part, wanted: Extent, out: Path, *, keep_networks: bool | None = None, precision: str = "float32"
+) -> tuple[Store, list[int]]:
+    """The store for a part of the paper, which may hold other runs too; and the numbers of those that are wanted.
+
+    Runs that are there but shorter are made longer: they go on from where they ended.
+    """
+    from asymrl.paper.parts import probes_of, runs_of
+
+    runs = [run._replace(settings=replace(run.settings, precision=precision)) for run in runs_of(part, wanted)]
+    worlds = {run.settings.world for run in runs}
+    probes = {world: probe.to_json() for world, probe in probes_of(part, wanted).items() if world in worlds}
+    return store_with(out, runs, keep_networks=keep_networks, probes=probes)
