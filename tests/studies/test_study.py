@@ -166,10 +166,10 @@ def test_every_study_is_possible(name: str):
     assert study.quick().final_runs()
 
 
-def test_runs_that_shipped_before_the_study_are_part_of_it():
-    planned = {p.run for p in STUDIES["learners"].final_runs()}
-    for folder in ("ppo", "dqn"):
-        assert set(Store.open(Path(__file__).parents[2] / "results" / folder).runs) <= planned
+def test_every_shipped_run_is_one_that_its_study_plans():
+    study, store = STUDIES["learners"], Store.open(Path(__file__).parents[2] / "results" / "studies" / "learners")
+    planned = [*study.search_runs(), *study.final_runs(choose(study, store))]
+    assert set(store.runs) <= {each.run for each in planned}
 
 
 def test_an_unknown_study_lists_the_names():
