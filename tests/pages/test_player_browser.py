@@ -82,6 +82,10 @@ def test_the_player_steps_and_shows_the_data(tmp_path: Path):
         # At another start, the agent that was compared comes along.
         page.select_option("#player-episode", "2")
         check_step(page, data, [2, 3], 0)
+        page.focus("#player-episode")
+        page.keyboard.press("ArrowRight")  # a step, not the next episode
+        check_step(page, data, [2, 3], 1)
+        page.keyboard.press("Home")
         page.select_option("#player-other", "")
         check_step(page, data, [2], 0)
         page.select_option("#player-episode", "1")

@@ -85,6 +85,11 @@ def test_every_world_has_a_panel():
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["heaven-hell-3", "tiger"]
 
 
+def test_methods_of_two_learners_have_colours_of_their_own():
+    names = ["ppo", "ppo-asym-s", "ppo-asym-hs", "dqn", "adqn-state-vr", "adqn-vr"]
+    assert len(set(method_colours(names).values())) == 6
+
+
 def test_methods_keep_their_colours_and_others_take_what_is_left():
     names = ["a2c-asym-hs", "mine", "yours", "a2c"]
     colours = method_colours(names)

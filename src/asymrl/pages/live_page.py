@@ -23,7 +23,7 @@ from asymrl.stores.store import Store
 
 SECONDS = 2.0  # between two questions of the page
 SHARE = 0.2  # of the time at most that making the report may take, as the training needs the cores
-FOLLOWING = '<p class="live" role="status">Follows the training.</p>'
+FOLLOWING, OVER = "Follows the training", "All runs are over"
 
 
 class LiveReport(NamedTuple):
@@ -71,18 +71,20 @@ class LivePage:
             _refuse_links(self.folder)
             store = Store.open(self.folder)
             search = self._search(store)
-            return _report(title, report_subtitle(store, search), report_sections(store, search=search))
+            what = FOLLOWING if store.unfinished() else OVER
+            return _report(title, report_subtitle(store, search), report_sections(store, search=search), what)
         except RunError as error:
             return self._report or _report(title, str(error), [])  # damaged or gone: what was there is shown
 
 
-def _report(title: str, subtitle: str, sections: Sequence[Section]) -> LiveReport:
+def _report(title: str, subtitle: str, sections: Sequence[Section], what: str = FOLLOWING) -> LiveReport:
     contents = [{"name": each.name, "html": each.html, "data": each.data} for each in sections]
-    text = json.dumps({"subtitle": subtitle, "sections": contents}, separators=(",", ":"), allow_nan=False)
+    shown = {"subtitle": subtitle, "sections": contents, "what": what}
+    text = json.dumps(shown, separators=(",", ":"), allow_nan=False)
     data = Document("application/json", text.encode())
-    follower = Section(
-        "Live", "live", FOLLOWING, {"version": data.etag, "seconds": SECONDS}, "startLive", ("live.css", "live.js")
-    )
+    follows = {"version": data.etag, "seconds": SECONDS, "what": what}
+    said = f'<p class="live" role="status">{what}.</p>'
+    follower = Section("Live", "live", said, follows, "startLive", ("live.css", "live.js"))
     page = page_of(title, [follower, *sections], subtitle, connects=True)
     return LiveReport(Document("text/html; charset=utf-8", page.encode()), data)
 

@@ -23,7 +23,8 @@ MOST_PAIRED = 8  # groups of a world that are compared in pairs
 MOST_ROWS = 60  # of a table; the rest is to be unfolded
 
 EXPLANATION = (
-    "The final return of a run is its mean return over the last tenth of training. mean: with its standard error. "
+    "The final return of a run is its mean return over the last tenth of training, with the actions of training: drawn "
+    "from the policy, in the DQN family with exploration. mean: with its standard error. "
     "IQM: interquartile mean, with its 95 % bootstrap interval. Best first."
 )
 REACHED = (

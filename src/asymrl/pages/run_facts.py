@@ -94,7 +94,7 @@ def training_section(store: Store, table: pl.DataFrame) -> Section:
         "runs": ", ".join(f"{thousands(count)} {status}" for status, count in statuses),
         "steps": f"{thousands(int(table['timesteps'].sum()))}, {thousands(int(table['updates'].sum()))} updates",
         "devices": listed(devices) if devices else None,
-        "runs listed by": _versions(_json(store.path / SETTINGS_FILE).get("versions")),
+        "settings written by": _versions(_json(store.path / SETTINGS_FILE).get("versions")),
     }
     parts = [facts_html({name: value for name, value in facts.items() if value})]
     if held := sessions(store.path):

@@ -50,7 +50,8 @@ def method_colours(methods: Sequence[str]) -> dict[str, str]:
         if fixed_colour is not None and fixed_colour not in colours.values():
             colours[method] = fixed_colour
     free = iter([colour for colour in SERIES if colour not in colours.values()])
-    return {method: colours.setdefault(method, next(free, style.MUTED)) for method in methods}
+    colours |= {method: next(free, style.MUTED) for method in distinct if method not in colours}
+    return {method: colours[method] for method in methods}
 
 
 # What a critic reads, as in V(h, s) or Q(h, s), has the colour of the paper's method whose critic reads it.

@@ -56,7 +56,7 @@ function startCurves(element, data) {
     for (const world of data.worlds) {
       const chart = charts.get(world.name), { tables, series } = seriesOf(world);
       if (chart && series.length === chart.series.length && tables.length) chart.setData(uPlot.join(tables));
-      else if (chart) draw();
+      else if (chart || (state.worlds.has(world.name) && !isMissing(world))) draw();
     }
   }
 
@@ -197,6 +197,12 @@ function startCurves(element, data) {
       }
     }
     return { tables, series, bands };
+  }
+
+  // Whether the lines that are chosen have values, but none of this metric.
+  function isMissing(world) {
+    const chosen = world.lines.filter((line) => state.labels.has(line.label) && Object.keys(line.mean).length);
+    return chosen.length > 0 && chosen.every((line) => line.mean[state.metric] === undefined);
   }
 
   function insidePlot(chart, paint) {
@@ -350,7 +356,10 @@ function startCurves(element, data) {
     const shown = data.worlds.filter((world) => state.worlds.has(world.name));
     const hosts = shown.map((world) => node("div", { className: "chart" }, node("h3", { textContent: world.name })));
     area.append(...hosts);
-    shown.forEach((world, i) => charts.set(world.name, build(world, hosts[i])));
+    shown.forEach((world, i) => {
+      if (isMissing(world)) hosts[i].append(node("p", { className: "note", textContent: "Not measured in these runs." }));
+      else charts.set(world.name, build(world, hosts[i]));
+    });
   }
 
   let width = area.clientWidth;

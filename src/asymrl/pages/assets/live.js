@@ -1,7 +1,7 @@
 "use strict";
 
 // Follows a training: asks the server for what is new and gives each section its part of it.
-function startLive(element, { version, seconds }) {
+function startLive(element, { version, seconds, what }) {
   const state = element.querySelector(".live");
   const html = new Map();
   let known = version, changed = null;
@@ -19,7 +19,8 @@ function startLive(element, { version, seconds }) {
     section.querySelectorAll("details").forEach((one, i) => { one.open = open[i] === true; });
   }
 
-  function take({ subtitle, sections }) {
+  function take({ subtitle, sections, what: now }) {
+    what = now;
     const there = [...document.querySelectorAll("main > section")].map((one) => one.id).filter((id) => id !== element.id);
     if (there.join() !== sections.map(({ name }) => "section-" + name).join()) {
       location.reload();
@@ -44,7 +45,7 @@ function startLive(element, { version, seconds }) {
         known = newest;
         changed = new Date();
       }
-      say("Follows the training" + (changed ? ", last change at " + changed.toLocaleTimeString() : "") + ".");
+      say(what + (changed ? ", last change at " + changed.toLocaleTimeString() : "") + ".");
     } catch {
       say("asymrl watch has ended; this is what it showed last.", true);
     }

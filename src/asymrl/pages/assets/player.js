@@ -5,7 +5,7 @@ const PLAYER_MILLISECONDS = 600;
 const PLAYER_MOST_BARS = 8;
 const PLAYER_SERIES = [
   ["values", "critic", "accent", 2.5],
-  ["followed", "return that followed", "vermilion", 1],
+  ["followed", "discounted return that followed", "vermilion", 1],
   ["V_h", "V(h)", "green", 1.5],
   ["V_hs", "V(h, s)", "orange", 1.5],
   ["V_s", "V(s)", "purple", 1.5],
@@ -60,7 +60,7 @@ function startPlayer(element, data) {
   const last = () => Math.max(...state.shown.map((i) => data.episodes[i].steps));
   const name = (i) => {
     const { length, return: total } = data.episodes[i];
-    return `${agentOf(i).label}: return ${numberText(total)} in ${length} steps`;
+    return `${agentOf(i).label}: return ${numberText(total)} in ${length} step${length === 1 ? "" : "s"}`;
   };
 
   const groups = new Map();
@@ -126,7 +126,8 @@ function startPlayer(element, data) {
       " ": () => (state.timer ? pause() : play()),
     };
     const inside = event.target.tagName;
-    if (!(event.key in keys) || inside === "SELECT" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (inside === "SELECT" && event.key === " ") return; // opens the list; up and down choose from it
+    if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;
     if (inside === "BUTTON" && event.key === " ") return; // presses the button
     event.preventDefault();
     if (event.key !== " ") pause();
