@@ -70,9 +70,12 @@ def test_the_page_follows_the_store(store: Store):
     assert (
         first.etag in json.loads(live.page().body.decode().split('id="data-live">')[1].split("</script>")[0]).values()
     )
+    assert '<p class="live" role="status">Follows the training.</p>' in live.page().body.decode()
     grow(store, 9)
     assert points_of(live) == [9, 9]
     assert live.data().etag != first.etag
+    store.write_tables({number: made_result(run) for number, run in enumerate(store.runs)})
+    assert '<p class="live" role="status">All runs are over.</p>' in live.page().body.decode()
 
 
 def test_runs_of_a_search_are_shown_apart_once_others_have_begun(store: Store):
