@@ -62,7 +62,8 @@ def overview(description: str, commands: Mapping[str, type]) -> Iterator[tuple[s
     width = _width()
     yield "usage: asymrl COMMAND [OPTIONS]", False
     yield "", False
-    yield from _plain(description.splitlines())
+    for paragraph in description.splitlines():
+        yield from _plain(textwrap.wrap(paragraph, width, break_on_hyphens=False))
     rows = [
         Option(name, (name,), "", "", paragraphs(command)[0], is_needed=False) for name, command in commands.items()
     ]

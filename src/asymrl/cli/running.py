@@ -244,7 +244,10 @@ def print_results(store: Store, write_page: Callable[[], None] | None) -> None:
     else:
         ranking = runs.ranking()
         print_table(ranking)
-        print("\nfinal return: interquartile mean of the runs, with its 95 % interval; best first in each world\n")
+        one = ", which one run does not have" if 1 in ranking["runs"] else ""
+        print(
+            f"\nfinal return: interquartile mean of the runs, with its 95 % interval{one}; best first in each world\n"
+        )
         # Defaults that learners do not share are no columns: the method says enough.
         best = {name: ranking[name][0] for name in names if name in ranking.columns}
         where = {name: value for name, value in best.items() if value is not None}
@@ -303,4 +306,4 @@ def _shown(row: dict[str, object], name: str) -> str:
     if name in SETTINGS:
         return f"{value:g}"
     text = f"{value:z.3f}" if abs(value) >= 0.01 or abs(value) < ROUNDING else f"{value:.2g}"
-    return text if low is None else f"{text} [{low:.3f}, {high:.3f}]"
+    return text if low is None or row.get("runs") == 1 else f"{text} [{low:.3f}, {high:.3f}]"

@@ -127,12 +127,15 @@ def holds_runs(path: str | Path) -> bool:
 def open_runs(folder: str | Path, *, trust: bool = False) -> Runs:
     """The runs in the folder that the user named."""
     from asymrl.api import Runs
+    from asymrl.stores.description import shipped_agents
 
     if not holds_runs(folder):
         missing = "it is a file, not a folder" if Path(folder).is_file() else "there is no such folder"
         what = "it holds no settings.json" if Path(folder).is_dir() else missing
         inside = sorted(str(file.parent) for file in Path(folder).glob("*/settings.json"))
         remedy = f"choose {' or '.join(inside[:5])}" if inside else "`asymrl train` makes some"
+        if str(folder) in shipped_agents():
+            remedy += f", and {ZOO}{folder} is an agent that ships with asymrl"
         raise UsageError(f"{folder}: no runs here, {what}; {remedy}")
     with user_errors(folder):
         return Runs(run_folder(folder), trust=trust)

@@ -124,4 +124,5 @@ def _begin_again(record: TrainingRecord, numbers: Sequence[int]) -> None:
         record.results.pop(number, None)
     if lost:
         where = record.store.checkpoints.folder
-        record.listener.say(f"{record.labels(lost)} begin{'s' * (len(lost) == 1)} again: {where} has no state of them")
+        begin, them = ("begins", "it") if len(lost) == 1 else ("begin", "them")
+        record.listener.say(f"{record.labels(lost)} {begin} again: {where} has no state of {them}")

@@ -62,7 +62,9 @@ def _cell(row: Mapping[str, Any], name: str, digits: int) -> str:
     text = number_text(value, digits) if name not in SETTINGS else setting_text(value)
     if error is not None:
         return f"{text} ± {number_text(error, digits)}"
-    return text if low is None or high is None else f"{text} [{number_text(low, digits)}, {number_text(high, digits)}]"
+    if low is None or high is None or row.get("runs") == 1:  # one run has no interval
+        return text
+    return f"{text} [{number_text(low, digits)}, {number_text(high, digits)}]"
 
 
 def number_text(value: object, digits: int = 3) -> str:
@@ -78,8 +80,8 @@ def setting_text(value: object) -> str:
     """The value of a setting as one would give it."""
     if value is None or value == "":
         return "–"
-    if isinstance(value, float) and not isinstance(value, bool):
-        return f"{value:g}"
+    if isinstance(value, float):
+        return thousands(int(value)) if abs(value) >= LARGE and value.is_integer() else f"{value:g}"
     return ":".join(map(str, value)) if isinstance(value, list | tuple) else number_text(value)
 
 

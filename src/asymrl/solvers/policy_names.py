@@ -141,7 +141,7 @@ def analyse_what_fits(
             return analyse(pomdp, policy_by_name(pomdp, name, best, horizon), horizon=horizon, limit=limit), best
         except TooLargeError as error:
             shorter = min(BEGINNING, max(FEWEST, 2 * (error.depth or 0) // 3))
-            if shorter > (error.depth or 0) or shorter >= horizon:
+            if shorter >= horizon:  # with the policy for few actions, more of them may fit than with that for many
                 raise
             horizon = shorter
             best = solve(pomdp, horizon, limit=beliefs, deadline=deadline.part(0.8))

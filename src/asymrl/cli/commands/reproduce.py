@@ -45,7 +45,7 @@ def rough_time(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Reproduce(Running, NetworkOptions):
-    """Reproduce the paper: curves (figure 3), critics (figure 4), or grid (its search for settings).
+    """Reproduce the paper: curves (figure 3), critics (figure 4), grid (its search for settings), or claims.
 
     `claims` trains nothing: it tests the paper's claims against the runs of curves and critics, and of a grid in a
     neighbouring folder.

@@ -96,7 +96,7 @@ def trained_networks(name: str) -> TrainedNetworks:
         store = Store.open(folder)
         results = store.results()
     except (OSError, ValueError) as error:
-        raise RunError(f"start_from {name}: {error}") from error
+        raise RunError(f"start_from {name}: {str(error).removeprefix(f'{folder}: ')}") from error
     worlds = sorted({run.settings.world for run in store.runs})
     if len(worlds) > 1:
         raise RunError(f"start_from {name}: it has runs in {listed(worlds)}, whose returns cannot be compared")
