@@ -50,6 +50,7 @@ MISTAKES = [
     ("study bootstrap --out file/runs", "file/runs: "),
     ("demo --folder file/demo", "file/demo"),
     ("evaluate file", "file: no runs here"),
+    ("evaluate shopping-5", "zoo:shopping-5 is an agent that ships with asymrl"),
     ("resume file/sub", "file/sub: "),
     ("export nowhere -o policy.npz", "nowhere: no runs here"),
 ]

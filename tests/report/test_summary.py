@@ -33,6 +33,13 @@ def test_the_summary_compares_with_random_and_best():
     ]
 
 
+def test_the_summary_says_how_many_episodes_there_were():
+    few = runs(episodes=[10, 300])
+    assert "length 15.00 ± 5.00  over the last 100 episodes, or all\n" in summary(few)
+    assert "length 10.00  over all 10 episodes\n" in summary(few.head(1))
+    assert "length 20.00  over the last 100 episodes\n" in summary(few.tail(1))
+
+
 def test_the_summary_leaves_out_failed_runs_and_references_that_do_not_apply():
     text = summary(runs(status=["complete", "failed"]).insert_column(3, pl.Series("time_limit", [50, 50])))
     assert "final return    0.50  over the last tenth of training\n" in text

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
-from asymrl.solvers import analyse_what_fits, policy_by_name, solve
+from asymrl.solvers import analyse_what_fits, policy_by_name, policy_names, solve
 from asymrl.theory import EpsilonSoft, History, TooLargeError, analyse, as_pomdp
 from asymrl.theory.graphs import unrolling
 from asymrl.worlds.finite import FiniteWorld
@@ -83,3 +84,20 @@ def test_window_does_what_the_expert_does_on_average(k: int) -> None:
 def _memory(k: int, pairs: History) -> np.ndarray:
     """The memory of a window policy that holds these pairs."""
     return np.array([[(-1, -1)] * (k - len(pairs)) + list(pairs)])
+
+
+def test_three_actions_are_tried_even_if_the_policy_for_many_got_less_far(monkeypatch: pytest.MonkeyPatch):
+    """The best policy for few actions is another one, whose histories may fit."""
+    tried: list[float] = []
+
+    def analyse_few(pomdp: Pomdp, policy: Any, *, horizon: int, limit: int) -> Any:
+        tried.append(horizon)
+        if horizon > 3:
+            raise TooLargeError("too many", depth=1)
+        return analyse(pomdp, policy, horizon=horizon, limit=limit)
+
+    monkeypatch.setattr(policy_names, "analyse", analyse_few)
+    analysis, best = analyse_what_fits(problem("tiger"), "eps-optimal:0.5", 50, seconds=0.5)
+    assert tried == [50, 3]
+    assert analysis.horizon == 3
+    assert best.low <= best.high
