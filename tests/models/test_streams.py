@@ -154,15 +154,16 @@ def test_the_gradient_of_a_stream_is_that_of_automatic_differentiation(steps: in
             np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(("unit", "exactness"), [(kernels, 1e-5), (gru_on_tensor_cores, 2e-3)])
+# In float16 the largest error here is 7e-4, as the memories that a stream begins with are not below one.
+@pytest.mark.parametrize(("unit", "rtol", "atol"), [(kernels, 1e-5, 1e-6), (gru_on_tensor_cores, 2e-3, 1e-3)])
 @pytest.mark.parametrize("episodes", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_the_kernels_follow_streams(unit: ModuleType, exactness: float, episodes: int):
+def test_the_kernels_follow_streams(unit: ModuleType, rtol: float, atol: float, episodes: int):
     """Interpreted, so that any machine can run them."""
     size = 32
     projected, weight, bias, pieces = stream(5, episodes, size, jnp.float32)
     hs, pull = jax.vjp(lambda *given: gru_sequence(*given, None, pieces), projected, weight, bias)
     by_kernel = unit.gru_forward(projected, weight, bias, pieces, interpret=True)
-    np.testing.assert_allclose(by_kernel, hs, rtol=exactness, atol=exactness / 2)
+    np.testing.assert_allclose(by_kernel, hs, rtol=rtol, atol=atol)
 
     before = jnp.concatenate([pieces.start[None], hs[:-1]]) * pieces.keep[..., None]
     gates = gru_gates(projected, before, weight, bias)[1]

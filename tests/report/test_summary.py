@@ -15,7 +15,7 @@ def runs(world: object = "heaven-hell-3", **changes: object) -> pl.DataFrame:
     """Two runs that ended with a final return of 0.5 and 0.7."""
     columns = {
         "run": [0, 1], "world": world, "method": "a2c", "steps": 1000, "critic_rate": 0.001, "seed": [0, 1],
-        "status": ["complete", "complete"], "timesteps": [1001, 1003], "updates": [50, 60],
+        "status": ["complete", "complete"], "timesteps": [1001, 1003], "episodes": [100, 120], "updates": [50, 60],
         "final_return": [0.5, 0.7], "recent_return": [0.4, 0.8], "recent_length": [10.0, 20.0],
     }  # fmt: skip
     return pl.DataFrame({**columns, **changes})

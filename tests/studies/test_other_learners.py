@@ -51,3 +51,23 @@ def test_the_advice_on_critics_has_the_numbers_of_the_study():
     assert [world for world, *_ in rows] == ["heaven-hell-3", "heaven-hell-4", "car-flag", "shopping-5", "shopping-6"]
     for world, *cells in rows:
         assert cells == [means[world, f"ppo {critic}"] for critic in ("V(h)", "V(s)", "V(h, s)")]
+
+
+def test_the_probabilities_on_the_page_are_those_of_the_shipped_runs():
+    text, found = " ".join(PAGE.split()), answer(STUDY, SHIPPED).tables["learners-comparisons"].to_dicts()
+    by_pair = {(row["setup"], row["arm"], row["than"]): row for row in found}
+
+    def shown(world: str, one: str, other: str) -> str:
+        row = by_pair[world, one, other]
+        return f"{row['improvement']:.2f} [{row['improvement_low']:.2f}, {row['improvement_high']:.2f}]"
+
+    for world in ("heaven-hell-3", "heaven-hell-4", "car-flag"):
+        assert f"{shown(world, 'ppo V(h, s)', 'ppo V(s)')} in {world}" in text
+    beats = shown("heaven-hell-4", "ppo V(h, s)", "ppo V(h)")
+    assert f"in heaven-hell-4 a run of it beats one of V(h) with probability {beats}" in text
+
+
+def test_q_of_the_state_solves_shopping_now_and_then():
+    numbers = answer(STUDY.narrowed(["shopping-5"]), SHIPPED).numbers
+    (once,) = numbers.filter(arm="dqn Q(s)")["solved_once"]
+    assert f"{20 * once:.0f} of 20 runs solve the world at one evaluation" in " ".join(PAGE.split())
