@@ -11,9 +11,10 @@ import pytest
 from asymrl.collection.episodes import Episodes
 from asymrl.collection.kernel_rollout import kernel_world, roll_out_in_kernel, suits_kernel
 from asymrl.collection.rollout import begin_rollout, step_by_step, with_product_precision
+from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.state import training_world
 from asymrl.models.agent import Actor, ReadyActor
-from asymrl.settings import A2CSettings
+from asymrl.settings import A2CSettings, DQNSettings, Settings
 from asymrl.worlds import World, make
 from asymrl.worlds.deterministic import TransitionTable, deterministic_table
 from tests.learning.small import start, tiny
@@ -32,14 +33,14 @@ def ready(actors: Actor) -> ReadyActor:
 
 
 def both(
-    given: A2CSettings, episodes: int = EPISODES, interpret: bool = True, rounded: bool = False
+    given: Settings, episodes: int = EPISODES, interpret: bool = True, rounded: bool = False
 ) -> tuple[Episodes, Episodes]:
     """The episodes of three runs, of which the last is not active: step by step, and by the kernel.
 
     With `rounded`, the matrices of the policy have no more digits than a float16.
     """
     env = training_world(given)
-    runs = start(env, given, [0, 1, 2])
+    runs = start(env, given, [0, 1, 2]) if isinstance(given, A2CSettings) else CompiledProgram(given).start([0, 1, 2])
     # Large weights, so that what is remembered matters for what is done.
     actors = jax.tree.map(lambda leaf: 3 * leaf if eqx.is_array(leaf) else leaf, runs.actor)
     if rounded:
@@ -48,10 +49,12 @@ def both(
         actors = eqx.tree_at(read_at_each_step, actors, few_digits)
     world = kernel_world(env)
     assert world is not None
+    # Actions that are mostly, half and never left to chance.
+    epsilon = jnp.asarray([0.8, 0.5, 0.0]) if isinstance(given, DQNSettings) else None
 
     @eqx.filter_jit
     def play(actors: Actor) -> tuple[Episodes, Episodes]:
-        begun = begin_rollout(env, actors.distribution, runs.key, episodes, given.time_limit)
+        begun = begin_rollout(env, actors.distribution, runs.key, episodes, given.horizon, epsilon)
         at_once = roll_out_in_kernel(with_product_precision(ready(actors)), world, begun, ACTIVE, interpret=interpret)
         return step_by_step(env, ready(actors), begun, ACTIVE), at_once
 
@@ -92,6 +95,16 @@ CASES = [
 @pytest.mark.parametrize(("world", "method", "episodes"), CASES)
 def test_episodes_are_the_same(world: str, method: str, episodes: int):
     assert_same(*both(settings(world, method), episodes))
+
+
+@pytest.mark.parametrize("world", ["heaven-hell-1", pytest.param("cleaner", marks=pytest.mark.slow)])
+def test_episodes_of_action_values_are_the_same(world: str):
+    """The best action or, with probability epsilon, any: what DQN acts by."""
+    given = DQNSettings(world=world, method="dqn", **SMALL)
+    plain, at_once = both(given, episodes=1)
+    assert_same(plain, at_once)
+    played = plain.actions[: plain.lengths[:2].max(), :2]
+    assert len(np.unique(played)) == training_world(given).action_space.n  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_in_tf32_matrices_are_read_with_as_few_digits():

@@ -204,6 +204,27 @@ def test_a_run_depends_on_nothing_but_itself(program: CompiledProgram, course: l
         assert_close(run.networks, course[-1].networks, rtol=1e-3, atol=1e-4)
 
 
+def test_nobody_waits_for_a_run_that_has_more_to_learn():
+    """Of six runs the slowest finishes its update while the others begin the next; all end as they do alone."""
+    usual = replace(SETTINGS, steps=150, log_points=5)  # updates that write a point are waited for
+    program, given, seeds = CompiledProgram(usual), [replace(usual, train_ratio=12.0), *[usual] * 5], range(20, 26)
+    runs, late = start(program, *seeds), 0
+    for _ in range(4 * UPDATES):
+        runs = train(program, runs, 1, *given)
+        late += int(np.sum(runs.is_unfinished))
+    assert late > 5
+    assert not runs.is_unfinished.any()
+    assert (runs.timesteps >= 150).all()
+    for lane, (seed, own) in enumerate(zip(seeds, given, strict=True)):
+        alone = member(train(program, start(program, seed), 4 * UPDATES, own), 0)
+        run = member(runs, lane)
+        for name in ("updates", "timesteps", "episodes", "logged", "recent_lengths", "recent_returns", "owed", "drawn"):
+            np.testing.assert_array_equal(getattr(run, name), getattr(alone, name), err_msg=name)
+        assert int(run.actor_adam.count) == int(alone.actor_adam.count)
+        np.testing.assert_allclose(run.curve, alone.curve, rtol=1e-3, atol=1e-4)
+        assert_close(run.networks, alone.networks, rtol=1e-3, atol=1e-4)
+
+
 def test_a_run_whose_loss_is_not_finite_stands_still(program: CompiledProgram):
     broken = replace(SETTINGS, learning_rate=1e38)
     runs = train(program, start(program, 1, SEED), UPDATES, SETTINGS, broken)

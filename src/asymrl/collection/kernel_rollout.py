@@ -19,7 +19,7 @@ from asymrl.kernels.episode_kernel import EpisodeTape, PolicyArrays, episode_ker
 from asymrl.kernels.network_kernels import suits_recurrence
 from asymrl.kernels.policy_products import power_of_two
 from asymrl.models.agent import ReadyActor
-from asymrl.models.distributions import Categorical
+from asymrl.models.distributions import Categorical, Greedy
 from asymrl.models.features import Flat
 from asymrl.models.layers import Product
 from asymrl.models.memories.compound import Window
@@ -52,7 +52,7 @@ def suits_kernel(actor: ReadyActor, episodes: int, world: DeterministicTable | S
         sights = jax.eval_shape(world.sights, jax.tree.map(lambda leaf: leaf[0, 0], states))
         few_sights = jax.tree.leaves(sights)[0].shape[0] <= MOST_SIGHTS
     return (
-        isinstance(actor.distribution, Categorical)
+        isinstance(actor.distribution, (Categorical, Greedy))
         and isinstance(memory, Gru)
         and suits_recurrence(episodes, memory.size)
         and all(layer.bias.shape[-1] in WIDTHS for layer in actor.head.layers[:-1])
@@ -69,7 +69,7 @@ def policy_of(actor: ReadyActor, sights: Any) -> PolicyArrays:
     """The numbers that the kernel reads, from one run's actor and all that its episodes may see."""
     history, memory = actor.history, _recurrent(actor)
     assert isinstance(memory, Gru)
-    assert isinstance(actor.distribution, Categorical)
+    assert isinstance(actor.distribution, (Categorical, Greedy))
     *layers, last = actor.head.layers
     missing = power_of_two(last.bias.shape[0]) - last.bias.shape[0]
     return PolicyArrays(
@@ -95,7 +95,8 @@ def roll_out_in_kernel(
     """The same where an episode is a walk on a table, or arithmetic: each run in a program of its own."""
     memory, rows = actors.history.memory, tape_length(start.chance.shape[0])
     window = memory.length if isinstance(memory, Window) else None
-    play = partial(episode_kernel, rows=rows, window=window, interpret=interpret)
+    greedy = isinstance(actors.distribution, Greedy)
+    play = partial(episode_kernel, rows=rows, window=window, greedy=greedy, interpret=interpret)
     one = partial(_roll_out_by_rules if isinstance(world, ScalarRules) else _roll_out_on_table, world, play)
     arrays, static = eqx.partition(actors, eqx.is_array)
     return jax.vmap(lambda arrays, *inputs: one(eqx.combine(arrays, static), *inputs), (0, 0, 0, 1, 0), RUN_AXIS)(

@@ -61,6 +61,7 @@ def episode_kernel(
     *,
     rows: int,
     window: int | None,
+    greedy: bool = False,
     interpret: bool = False,
 ) -> EpisodeTape:
     """The episodes of one run, until the last has ended or as many steps as `chance` has.
@@ -70,10 +71,11 @@ def episode_kernel(
         world: what comes of its actions: a table, with an axis in front one for each episode, or rules.
         places: to start from; by rules, the numbers of each episode.
         sights: the first; None for rules.
-        chance: a uniform number for every action.
+        chance: a number for every action, as the policy's distribution draws it.
         active: whether to act at all.
         rows: of the tape, at least as many as there may be steps.
         window: how many last inputs the memory knows, or None for all.
+        greedy: whether the policy gives action values, of which the best is taken unless `chance` is below 1.
         interpret: run without a GPU, slowly.
     """
     horizon, E = chance.shape
@@ -95,7 +97,7 @@ def episode_kernel(
 
     def kernel(empty: Any, policy: Any, tables: Any, active: Any, chance: Any, *tape: Any) -> None:
         del empty  # the tape begins as a copy of it
-        shared = policy, chance, EpisodeTape(*tape), window, horizon, interpret
+        shared = policy, chance, EpisodeTape(*tape), window, greedy, horizon, interpret
         steps = RuleSteps(world, tables, *shared) if isinstance(world, ScalarRules) else TableSteps(tables, *shared)
         steps.play(active[0])
 

@@ -44,9 +44,11 @@ class EpisodeSteps(abc.ABC):
     Episodes are a list everywhere, and their products with a matrix are computed together (`policy_products`).
     """
 
-    def __init__(self, policy: Any, chance: Any, tape: Any, window: int | None, horizon: int, interpret: bool):
+    def __init__(
+        self, policy: Any, chance: Any, tape: Any, window: int | None, greedy: bool, horizon: int, interpret: bool
+    ):
         self.policy, self.chance, self.tape = policy, chance, tape
-        self.window, self.horizon, self.interpret = window, horizon, interpret
+        self.window, self.greedy, self.horizon, self.interpret = window, greedy, horizon, interpret
         self.episodes = range(tape.memory.shape[0])
         self.size = tape.memory.shape[1]
         self.actions = policy.taken.shape[0]
@@ -162,15 +164,26 @@ class EpisodeSteps(abc.ABC):
         return [self.draw(parts, self.chance[t, e]) for e, parts in enumerate(vectors)]
 
     def draw(self, x: Parts, u: Float[Array, ""]) -> Int[Array, ""]:
-        """An action drawn by inversion, as in `distributions.Categorical.choose`."""
+        """An action, as in `choices.Greedy.choose` or `choices.Categorical.choose`."""
         products = [self.policy.last[:, place] * part[None] for part, place in zip(x, _places(x), strict=True)]
         # Summed up over threads only once.
-        logits = jnp.sum(functools.reduce(jnp.add, products), axis=1) + self.policy.last_bias[:]
+        outputs = jnp.sum(functools.reduce(jnp.add, products), axis=1) + self.policy.last_bias[:]
+        return self.best_or_any(outputs, u) if self.greedy else self.by_inversion(outputs, u)
+
+    def by_inversion(self, logits: Float[Array, "outputs"], u: Float[Array, ""]) -> Int[Array, ""]:
+        """The action that a uniform number stands for, each with its probability."""
         shares = jnp.exp(logits - jnp.max(logits))
         shares = shares / jnp.sum(shares)
         n = jnp.arange(logits.shape[0])
         up_to = jnp.sum(jnp.where(n[None, :] <= n[:, None], shares[None, :], 0.0), axis=1)
         return jnp.sum(((up_to <= u) & (n < self.actions - 1)).astype(jnp.int32))
+
+    def best_or_any(self, values: Float[Array, "outputs"], u: Float[Array, ""]) -> Int[Array, ""]:
+        """The first of the best actions, or where the number is below 1, the one that it stands for."""
+        n = jnp.arange(values.shape[0])
+        best = jnp.min(jnp.where(values == jnp.max(values), n, values.shape[0]))
+        explored = jnp.minimum((u * self.actions).astype(jnp.int32), self.actions - 1)
+        return jnp.where(u < 1, explored, best)
 
 
 class TableSteps(EpisodeSteps):

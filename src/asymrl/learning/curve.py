@@ -89,6 +89,11 @@ def recent_means(runs: RunState) -> tuple[Float[Array, "run"], Float[Array, "run
     return returns, lengths
 
 
+def is_solved(runs: RunState, numbers: Numbers) -> Bool[Array, "run"]:
+    """Which runs have reached the return that they were to stop at."""
+    return (runs.episodes >= RECENT) & (recent_means(runs)[0] >= numbers.stop_return)
+
+
 def means(episodes: Episodes) -> Float[Array, "run 2"]:
     """Mean return and mean length of the episodes of each run."""
     returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
@@ -112,7 +117,7 @@ def write_point(
     columns = [*counters, returns, episode_lengths, *losses, evaluated[:, 0], evaluated[:, 1]]
     point = jnp.stack([column.astype(jnp.float32) for column in columns], axis=-1)
     row = jnp.arange(runs.curve.shape[1])[None] == jnp.minimum(runs.logged, runs.curve.shape[1] - 1)[:, None]
-    solved = (runs.episodes >= RECENT) & (returns >= numbers.stop_return)
+    solved = is_solved(runs, numbers)
     # A failed run's last point would show what broke it; the message says that better.
     due = (due | (solved & ~runs.solved)) & ~runs.failed
     written = jnp.where((row & due[:, None])[..., None], point[:, None], runs.curve)

@@ -3,6 +3,9 @@
 An update simulates one episode, exploring with probability epsilon, adds it to the replay, moves the target networks if
 that is due, then takes gradient steps until the run has learned from so many steps for each step that it simulated.
 The first episodes only fill the replay, by random actions. See `q_losses` for what tells the variants apart.
+
+A long episode needs many gradient steps, more still if those that are drawn for it are short. The other runs of a
+program do not wait for a run that needs more than most: they begin their next update, while it finishes its own.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from asymrl.collection.episodes import RUN_AXIS, Episodes, training_batch
 from asymrl.collection.replay import Replay, ReplayLayout
 from asymrl.collection.rollout import roll_out
 from asymrl.collection.signals import critic_signal, needs_state, signal_keys
-from asymrl.learning.curve import Losses, count, evaluate_if_due, write_point
+from asymrl.learning.curve import Losses, count, evaluate_if_due, is_solved, write_point
 from asymrl.learning.lengths import over_runs
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, new_adam
@@ -28,19 +31,21 @@ from asymrl.learning.q_losses import variant_of
 from asymrl.learning.q_networks import QAdams, QNetworks, descend_both, q_gradient
 from asymrl.learning.running_statistics import Statistics, new_statistics, with_episodes, with_input_statistics
 from asymrl.learning.schedules import scheduled
-from asymrl.learning.state import RunState, architecture_of, counters, is_active, is_due, keys_of
+from asymrl.learning.state import BETWEEN_UPDATES, RunState, architecture_of, counters, is_active, is_due, keys_of
 from asymrl.learning.targets import follow
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import greedy_over
 from asymrl.settings import DQNSettings
 from asymrl.worlds.critic_inputs import actor_space
 from asymrl.worlds.spaces import Discrete
+from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
     from asymrl.collection.collector import Collector
 
 DRAWS = 2_000_000  # tells the keys of draws from the replay from those of episodes and evaluations
+LEFT_BEHIND = 0.25  # share of the runs of a program that need not have finished an update when the others go on
 
 
 class DQNState(RunState):
@@ -53,10 +58,16 @@ class DQNState(RunState):
     next_target: Int[Array, "*run"]
     statistics: Statistics | None
     owed: Float[Array, "*run"]  # steps that remain to be learned from; below zero if the last episode was long
+    drawn: Int[Array, "*run"]  # gradient steps so far of an update that is not finished, or BETWEEN_UPDATES
 
     @property
     def networks(self) -> QNetworks:
         return QNetworks(self.actor, self.critic)
+
+    @property
+    def is_unfinished(self) -> Bool[Array, "*run"]:
+        """Whether the run is in the middle of an update: it learns on before it acts again."""
+        return self.drawn != BETWEEN_UPDATES
 
 
 def new_run(env: World, settings: DQNSettings, seed: Int[Array, ""] | int) -> DQNState:
@@ -74,6 +85,7 @@ def new_run(env: World, settings: DQNSettings, seed: Int[Array, ""] | int) -> DQ
         next_target=jnp.int32(0),
         statistics=new_statistics(settings, networks.history, networks.privileged),
         owed=jnp.float32(0),
+        drawn=jnp.int32(BETWEEN_UPDATES),
         **counters(settings, train_key),
     )
 
@@ -98,11 +110,16 @@ def layout_of(env: World, settings: DQNSettings) -> ReplayLayout:
 
 
 def update(env: World, settings: DQNSettings, numbers: Numbers, runs: DQNState) -> DQNState:
-    """One update of each run that is still active; the others stay exactly as they are."""
-    active, keys, epsilon = is_active(runs, numbers), keys_of(runs), exploration(runs.timesteps, numbers)
-    episodes = roll_out(env, runs.actor, keys, active, episodes=1, epsilon=epsilon)
-    evaluated = evaluate_if_due(env, settings, runs, keys, is_due(runs, numbers))
+    """At most one update of each run that is still active; the others stay exactly as they are."""
+    acting, keys, epsilon = is_acting(runs, numbers), keys_of(runs), exploration(runs.timesteps, numbers)
+    episodes = roll_out(env, runs.actor, keys, acting, episodes=1, epsilon=epsilon)
+    evaluated = evaluate_if_due(env, settings, runs, keys, acting & is_due(runs, numbers))
     return update_from(env, settings, numbers, runs, episodes, evaluated)
+
+
+def is_acting(runs: DQNState, numbers: Numbers) -> Bool[Array, "run"]:
+    """Which runs begin an update, with an episode."""
+    return is_active(runs, numbers) & ~runs.is_unfinished
 
 
 def collect(
@@ -114,7 +131,10 @@ def collect(
     active: Bool[np.ndarray, "run"],
     steps: int | None = None,
 ) -> Episodes:
-    """The episode of an update in a world that runs in Python, or only so many steps of it."""
+    """The episode of an update in a world that runs in Python, or only so many steps of it.
+
+    There every update is finished before the next begins.
+    """
     del settings
     epsilon = exploration(runs.timesteps, numbers)
     return collector.collect(runs.actor, keys, active, episodes=1, epsilon=epsilon, steps=steps)
@@ -141,16 +161,21 @@ def update_from(
     evaluated: Float[Array, "run 2"],
 ) -> DQNState:
     """What an update does with its episode: keep it, learn, and write a point of the curve if one is due."""
-    active, due, timesteps = is_active(runs, numbers), is_due(runs, numbers), runs.timesteps
-    learning = active & (timesteps >= numbers.prefill)
-    keys = keys_of(runs)
-    runs = keep(env, settings, numbers, runs, episodes, active)
-    moved = follow(runs.networks, runs.target, settings, numbers, runs.timesteps, runs.next_target, learning)
+    acting, timesteps, keys = is_acting(runs, numbers), runs.timesteps, keys_of(runs)
+    due = acting & is_due(runs, numbers)
+    learning = (acting & (timesteps >= numbers.prefill)) | (is_active(runs, numbers) & runs.is_unfinished)
+    runs = keep(env, settings, numbers, runs, episodes, acting)
+    following = acting & learning
+    moved = follow(runs.networks, runs.target, settings, numbers, runs.timesteps, runs.next_target, following)
     runs = eqx.tree_at(lambda r: (r.target, r.next_target), runs, moved)
-    runs, losses = learn(env, settings, numbers, runs, keys, learning)
+    # What is written down, or stops here, is the whole update; and an episode is at hand in its own update only.
+    is_last = due | (runs.timesteps >= numbers.steps) | is_solved(runs, numbers)
+    waits_for_all = isinstance(env, SteppedWorld) or runs.statistics is not None
+    runs, losses = learn(env, settings, numbers, runs, keys, learning, is_last | waits_for_all)
     if runs.statistics is not None:
-        runs = with_statistics(env, settings, runs, episodes, active, signal_keys(keys))
-    runs = eqx.tree_at(lambda r: r.updates, runs, runs.updates + active)
+        runs = with_statistics(env, settings, runs, episodes, acting, signal_keys(keys))
+    finished = (acting | learning) & ~runs.is_unfinished
+    runs = eqx.tree_at(lambda r: r.updates, runs, runs.updates + finished)
     return write_point(runs, timesteps, losses, evaluated, due, numbers)
 
 
@@ -189,7 +214,7 @@ def with_statistics(
 class _Loop(NamedTuple):
     """What changes from one gradient step to the next."""
 
-    step: Int[Array, ""]
+    drawn: Int[Array, "run"]
     arrays: Any  # of the networks and their optimisers
     owed: Float[Array, "run"]
     failed: Bool[Array, "run"]
@@ -203,23 +228,31 @@ def learn(
     runs: DQNState,
     keys: PRNGKeyArray,
     learning: Bool[Array, "run"],
+    is_awaited: Bool[Array, "run"],
 ) -> tuple[DQNState, Losses]:
-    """Gradient steps until no run owes one. Runs that owe none stand still; returns the losses of the last steps."""
+    """Gradient steps until no awaited run and only few of the others owe any. Runs that owe none stand still.
+
+    Returns the losses of the last steps.
+    """
     learned = runs.networks, (runs.actor_adam, runs.critic_adam)
     arrays, static = eqx.partition(learned, eqx.is_array)
 
     def owes(loop: _Loop) -> Bool[Array, "run"]:
         return learning & (loop.owed > 0) & ~loop.failed
 
+    def goes_on(loop: _Loop) -> Bool[Array, ""]:
+        owing = owes(loop)
+        return jnp.any(owing & is_awaited) | (jnp.sum(owing) > LEFT_BEHIND * jnp.sum(learning))
+
     def step(loop: _Loop) -> _Loop:
-        run_mask, step_keys = owes(loop), keys_of_draws(keys, loop.step)
+        run_mask, step_keys = owes(loop), keys_of_draws(keys, loop.drawn)
         episodes = draw(env, settings, runs.replay, step_keys)
         networks, adams = eqx.combine(loop.arrays, static)
         networks, adams, losses, sound = gradient_step(
             env, settings, numbers, networks, runs.target, adams, episodes, signal_keys(step_keys), run_mask
         )
         return _Loop(
-            step=loop.step + 1,
+            drawn=loop.drawn + run_mask,
             arrays=eqx.filter((networks, adams), eqx.is_array),
             owed=loop.owed - jnp.where(run_mask, jnp.sum(episodes.lengths, axis=1), 0),
             failed=loop.failed | (run_mask & ~sound),
@@ -227,21 +260,23 @@ def learn(
         )
 
     unknown = jnp.full(learning.shape, np.nan, jnp.float32)
-    loop = _Loop(jnp.int32(0), arrays, runs.owed, runs.failed, Losses(*[unknown] * len(Losses._fields)))
-    loop = jax.lax.while_loop(lambda loop: jnp.any(owes(loop)), step, loop)
+    drawn = jnp.maximum(runs.drawn, 0)
+    loop = _Loop(drawn, arrays, runs.owed, runs.failed, Losses(*[unknown] * len(Losses._fields)))
+    loop = jax.lax.while_loop(goes_on, step, loop)
     networks, (actor_adam, critic_adam) = eqx.combine(loop.arrays, static)
+    drawn = jnp.where(learning, jnp.where(owes(loop), loop.drawn, BETWEEN_UPDATES), runs.drawn)
     runs = eqx.tree_at(
-        lambda r: (r.actor, r.critic, r.actor_adam, r.critic_adam, r.owed, r.failed),
+        lambda r: (r.actor, r.critic, r.actor_adam, r.critic_adam, r.owed, r.drawn, r.failed),
         runs,
-        (networks.history, networks.privileged, actor_adam, critic_adam, loop.owed, loop.failed),
+        (networks.history, networks.privileged, actor_adam, critic_adam, loop.owed, drawn, loop.failed),
         is_leaf=lambda leaf: leaf is None,
     )
     return runs, loop.losses
 
 
-def keys_of_draws(keys: PRNGKeyArray, step: Int[Array, ""]) -> PRNGKeyArray:
-    """What is random in a gradient step of each run, `[run]`, from the keys of the update."""
-    return jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, DRAWS), step))(keys)
+def keys_of_draws(keys: PRNGKeyArray, drawn: Int[Array, "run"]) -> PRNGKeyArray:
+    """What is random in a gradient step of each run, `[run]`, from the keys of the update and its steps so far."""
+    return jax.vmap(lambda key, n: jax.random.fold_in(jax.random.fold_in(key, DRAWS), n))(keys, drawn)
 
 
 def draw(env: World, settings: DQNSettings, replay: Replay, keys: PRNGKeyArray) -> Episodes:

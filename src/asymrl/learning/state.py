@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -25,8 +25,7 @@ from asymrl.worlds.repeated import repeated
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
-T = TypeVar("T")
-
+BETWEEN_UPDATES = -1  # gradient steps of a run of DQN that is in the middle of no update
 RECENT = 100  # episodes whose mean return is the learning curve, as in the paper
 
 METRICS = (
@@ -147,6 +146,13 @@ def parameters(model: PyTree) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(model) if eqx.is_array_like(leaf) or hasattr(leaf, "size"))
 
 
-def upgrade_array_names(arrays: dict[str, T]) -> dict[str, T]:
-    """The arrays of a saved run by their names today: those of the optimisers used to stand two levels deeper."""
-    return {re.sub(r"^(actor|critic)_adam\.1\.0\.", r"\1_adam.", name): array for name, array in arrays.items()}
+def upgrade_arrays(arrays: dict[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
+    """The arrays of saved runs as they are today.
+
+    Those of the optimisers used to stand two levels deeper, and all updates of DQN were finished before the next began.
+    """
+    if version == 1:
+        arrays = {re.sub(r"^(actor|critic)_adam\.1\.0\.", r"\1_adam.", name): array for name, array in arrays.items()}
+    if "owed" in arrays and "drawn" not in arrays:
+        arrays = {**arrays, "drawn": np.full(arrays["owed"].shape, BETWEEN_UPDATES, np.int32)}
+    return arrays

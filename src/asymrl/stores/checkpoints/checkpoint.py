@@ -108,10 +108,9 @@ class Checkpoints:
                 _check_length(path, runs[row], run)
             seconds = tuple(manifest.get("seconds") or [0.0] * len(runs))
             seconds += (0.0,) * (len(runs) - len(seconds))
-            if manifest["format"] == 1:
-                from asymrl.learning.state import upgrade_array_names
+            from asymrl.learning.state import upgrade_arrays
 
-                arrays = upgrade_array_names(arrays)
+            arrays = upgrade_arrays(arrays, manifest["format"])
             saved = SavedRuns(runs, arrays, manifest["key_kind"], seconds).only(rows)
             yield saved._replace(runs=now, layout=DeviceLayout.from_json(manifest.get("layout")))
         if missing and damaged is not None and not self._holds_another(damaged):
