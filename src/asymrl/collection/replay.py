@@ -6,6 +6,9 @@ space, and of each episode where it begins and how long it is. The oldest episod
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +22,7 @@ from asymrl.collection.episodes import Episodes
 from asymrl.worlds.deterministic import is_unchanged
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record, Space
+from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
 
@@ -26,7 +30,7 @@ class Replay(eqx.Module):
     """The episodes of one run, or with a leading axis on every array, of several."""
 
     observations: Any  # [row, ...]
-    latents: Any  # [row, ...]; None where nobody reads the state
+    latents: Any  # [row, ...], or the states themselves (`keeps_latents`); None where nobody reads the state
     actions: Array  # [row]
     rewards: Array  # [row], or which of the rewards of a finite world
     starts: Int[Array, "*run slot"]  # the first row of each episode
@@ -79,7 +83,7 @@ class ReplayLayout:
         zero = jnp.int32(0)
         return Replay(
             observations=room(self.world.observation_space),
-            latents=room(self.world.latent_space) if self.with_states else None,
+            latents=self._room_for_states(room) if self.with_states else None,
             actions=room(self.world.action_space),
             rewards=room(Box(()) if rewards is None else Discrete(len(rewards))),
             starts=jnp.zeros(self.slots, jnp.int32),
@@ -90,6 +94,22 @@ class ReplayLayout:
             rows=zero,
             end=zero,
         )
+
+    def _room_for_states(self, room: Callable[[Space], Any]) -> Any:
+        if self.keeps_latents:
+            return room(self.world.latent_space)
+        leaves = jax.eval_shape(self.world.reset, jax.random.key(0))
+        return jax.tree.map(lambda leaf: jnp.zeros((self.capacity, *leaf.shape), leaf.dtype), leaves)
+
+    @functools.cached_property
+    def keeps_latents(self) -> bool:
+        """Whether states are kept as latents. The cleaner's state is twenty times as small as what its critic reads."""
+        if isinstance(self.world, SteppedWorld):
+            return True
+        leaves = jax.tree.leaves(jax.eval_shape(self.world.reset, jax.random.key(0)))
+        has_keys = any(jnp.issubdtype(leaf.dtype, jax.dtypes.extended) for leaf in leaves)
+        of_state = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+        return has_keys or bytes_of_row(self.world.latent_space) <= of_state
 
     def add(self, replay: Replay, episodes: Episodes, wanted: Bool[Array, ""]) -> Replay:
         """The replay with the episodes of a run `[time, episode, ...]`, if they are `wanted`.
@@ -109,7 +129,8 @@ class ReplayLayout:
         length, more = episodes.lengths[i], int(self.with_last)
         replay = self._drop(replay, length + more, wanted)
         table = finite_rewards(self.world)
-        latents = jax.vmap(self.world.latent)(states) if self.with_states else None
+        kept = jax.vmap(self.world.latent)(states) if self.keeps_latents else states
+        latents = kept if self.with_states else None
         index = rewards if table is None else jnp.searchsorted(jnp.asarray(table), rewards)
 
         def put(buffer: Array, values: Array, count: Int[Array, ""]) -> Array:
@@ -167,7 +188,9 @@ class ReplayLayout:
 
         observation_rows, action_rows = rows(lengths - 1 + self.with_last), rows(lengths - 1)[:-1]
         states = None
-        if self.with_states:
+        if self.with_states and not self.keeps_latents:
+            states = jax.tree.map(lambda stored: stored[observation_rows], replay.latents)
+        elif self.with_states:
             latents = _looked_up(self.world.latent_space, replay.latents, observation_rows)
             states = jax.vmap(jax.vmap(self.world.from_latent))(latents)
         rewards, table = replay.rewards[action_rows], finite_rewards(self.world)
@@ -192,6 +215,13 @@ def _looked_up(space: Space, stored: Any, rows: Int[Array, "time episode"]) -> A
 def stored_type(space: Space) -> np.dtype:
     """The smallest type that holds the entries of a value."""
     return smallest_type(space.n) if isinstance(space, Discrete | Indices) else np.dtype(np.float32)
+
+
+def bytes_of_row(space: Space) -> int:
+    """Memory for one value of a space."""
+    if isinstance(space, Record):
+        return sum(bytes_of_row(part) for _, part in space.items())
+    return math.prod(space.shape) * stored_type(space).itemsize
 
 
 def smallest_type(n: int) -> np.dtype:
