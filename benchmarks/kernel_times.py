@@ -1,6 +1,6 @@
 """Where the time of an update goes on a device: its kernels, by their names, from JAX's profiler.
 
-    python benchmarks/kernel_times.py [--world heaven-hell-3] [--time-limit 100] [--runs 20]
+    python benchmarks/kernel_times.py [--world heaven-hell-3] [--method a2c-asym-hs] [--time-limit 100] [--runs 20]
 
 On a GPU the kernels of ours are called `kernel`; those of the library say what they multiply.
 """
@@ -12,14 +12,15 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import tyro
 
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.programs.compiled import CompiledProgram
-from asymrl.settings import A2CSettings
+from asymrl.settings import new_settings
+from asymrl.settings.methods import method
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,10 @@ class Options:
 
 
 def main(options: Options) -> None:
-    how = {"time_limit": options.time_limit, "precision": options.precision}
-    settings = A2CSettings(world=options.world, method=options.method, steps=10**9, **how)
+    how: dict[str, Any] = {"time_limit": options.time_limit, "precision": options.precision}
+    if method(options.method).learner == "dqn":
+        how |= {"prefill": 200, "replay_steps": 600_000}  # learning begins at once
+    settings = new_settings(world=options.world, method=options.method, steps=10**8, **how)
     program, numbers = CompiledProgram(settings), stack_numbers([settings] * options.runs)
     runs = jax.block_until_ready(program.train(program.start(range(options.runs)), numbers, options.updates))
     begin = time.perf_counter()

@@ -57,7 +57,8 @@ def test_evaluate_prints_a_table_or_json(run: Run, folder: Path):
     status, out, _ = run("evaluate", folder, "--episodes", 50)
     lines = out.splitlines()
     assert status == 0
-    assert lines[0] == "tiger:episodic=true, a2c-asym-hs: 50 episodes of each seed, sampled actions"
+    assert lines[0] == "playing 50 episodes with 2 runs of a2c-asym-hs in tiger:episodic=true ..."
+    assert lines[1] == "tiger:episodic=true, a2c-asym-hs: 50 episodes of each seed, sampled actions"
     assert f" {means[0]:.2f} ± " in next(line for line in lines if line.startswith("4 "))
     assert max(map(len, lines)) <= 80
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+import asymrl
+from asymrl.report.findings import Findings
 from asymrl.stores.wording import estimate
 from asymrl.studies.answers import answer
 from asymrl.studies.other_learners import STUDY
@@ -14,30 +17,40 @@ from asymrl.studies.other_learners import STUDY
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "studies" / "learners.md").read_text()
 SHIPPED = ROOT / "results" / "studies" / "learners"
-ROW = re.compile(
-    r"^\| (?P<world>[\w-]+) \| (?P<arm>(?:ppo|dqn) [^|]+) \| (?P<mean>[^|]+) \| (?P<solved>[\d.]+) \|$", re.M
-)
+ROW = re.compile(r"^\| ([\w-]+) \| ([^|]+ ± [^|]+) \| ([^|]+) \| ([^|]+) \| (\d+, \d+, \d+) \|$", re.M)
+CRITICS = {"ppo": ("V(h)", "V(s)", "V(h, s)"), "dqn": ("Q(h)", "Q(s)", "Q(h, s)")}
 
 
-def test_the_page_has_the_numbers_of_the_shipped_runs():
-    rows = list(ROW.finditer(PAGE))
-    assert len(rows) >= 12
-    worlds = list(dict.fromkeys(row["world"] for row in rows))
-    made = answer(STUDY.narrowed(worlds), SHIPPED).numbers
-    numbers = {(row["setup"], row["arm"]): row for row in made.to_dicts()}
-    for row in rows:
-        known = numbers[row["world"], row["arm"]]
-        assert known["runs"] == 20
-        assert row["mean"] == estimate(known["mean"], known["standard_error"])
-        assert float(row["solved"]) == pytest.approx(known["solved"], abs=0.005)
+def rows(learner: str) -> dict[str, tuple[list[str], list[int]]]:
+    """What the page says of a learner, by world: the mean of each critic, and how many runs solved the world."""
+    table = PAGE.partition(f"\n| {learner.upper()} | ")[2].partition("\n\n")[0]
+    return {world: (cells, [int(n) for n in solved.split(", ")]) for world, *cells, solved in ROW.findall(table)}
 
 
-def test_the_page_has_the_search_in_car_flag():
-    found = answer(STUDY.narrowed(["car-flag"]), SHIPPED).tables["learners-search"].to_dicts()
+@pytest.fixture(scope="module")
+def answers() -> Findings:
+    return answer(STUDY, SHIPPED)
+
+
+@pytest.mark.parametrize(("learner", "worlds"), [("ppo", 8), ("dqn", 6)])
+def test_the_page_has_the_numbers_of_the_shipped_runs(learner: str, worlds: int, answers: Findings):
+    listed = rows(learner)
+    assert len(listed) == worlds
+    numbers = {(row["setup"], row["arm"]): row for row in answers.numbers.to_dicts()}
+    for world, (means, solved) in listed.items():
+        for critic, mean, count in zip(CRITICS[learner], means, solved, strict=True):
+            known = numbers[world, f"{learner} {critic}"]
+            assert known["runs"] == 20
+            assert mean == estimate(known["mean"], known["standard_error"]), (world, critic)
+            assert count == round(20 * known["solved"]), (world, critic)
+
+
+def test_the_page_has_the_search_in_car_flag(answers: Findings):
+    found = answers.tables["learners-search"].filter(setup="car-flag").to_dicts()
     by_settings = {(row["arm"], row["entropy_weight"], row["gae_lambda"]): row for row in found}
-    rows = re.findall(r"^\| (V\([\w, ]+\)) \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$", PAGE, re.M)
-    assert len(rows) == 3
-    for critic, *cells in rows:
+    listed = re.findall(r"^\| (V\([\w, ]+\)) \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$", PAGE, re.M)
+    assert len(listed) == 3
+    for critic, *cells in listed:
         for cell, settings in zip(cells, [(0.01, 0.95), (0.01, 0.0), (0.1, 0.95), (0.1, 0.0)], strict=True):
             row = by_settings[f"ppo {critic}", *settings]
             assert float(cell.strip("*")) == pytest.approx(row["mean"], abs=0.00501)
@@ -46,15 +59,15 @@ def test_the_page_has_the_search_in_car_flag():
 
 def test_the_advice_on_critics_has_the_numbers_of_the_study():
     text = (ROOT / "docs" / "explanation" / "which-critic.md").read_text()
-    means = {(row["world"], row["arm"]): row["mean"] for row in ROW.finditer(PAGE)}
-    rows = re.findall(r"^\| ([\w-]+), lambda[^|]* \| ([^|]+ ± [^|]+) \| ([^|]+) \| ([^|]+) \|$", text, re.M)
-    assert [world for world, *_ in rows] == ["heaven-hell-3", "heaven-hell-4", "car-flag", "shopping-5", "shopping-6"]
-    for world, *cells in rows:
-        assert cells == [means[world, f"ppo {critic}"] for critic in ("V(h)", "V(s)", "V(h, s)")]
+    listed = re.findall(r"^\| ([\w-]+), lambda[^|]* \| ([^|]+ ± [^|]+) \| ([^|]+) \| ([^|]+) \|$", text, re.M)
+    known = rows("ppo")
+    assert [world for world, *_ in listed] == list(known)[:6]
+    for world, *cells in listed:
+        assert cells == known[world][0]
 
 
-def test_the_probabilities_on_the_page_are_those_of_the_shipped_runs():
-    text, found = " ".join(PAGE.split()), answer(STUDY, SHIPPED).tables["learners-comparisons"].to_dicts()
+def test_the_probabilities_on_the_page_are_those_of_the_shipped_runs(answers: Findings):
+    text, found = " ".join(PAGE.split()), answers.tables["learners-comparisons"].to_dicts()
     by_pair = {(row["setup"], row["arm"], row["than"]): row for row in found}
 
     def shown(world: str, one: str, other: str) -> str:
@@ -65,9 +78,55 @@ def test_the_probabilities_on_the_page_are_those_of_the_shipped_runs():
         assert f"{shown(world, 'ppo V(h, s)', 'ppo V(s)')} in {world}" in text
     beats = shown("heaven-hell-4", "ppo V(h, s)", "ppo V(h)")
     assert f"in heaven-hell-4 a run of it beats one of V(h) with probability {beats}" in text
+    beats_state, beats_history = (shown("cleaner", "ppo V(h, s)", f"ppo {other}") for other in ("V(s)", "V(h)"))
+    assert f"{beats_state} against V(s) and {beats_history} against V(h)" in text
 
 
-def test_q_of_the_state_solves_shopping_now_and_then():
-    numbers = answer(STUDY.narrowed(["shopping-5"]), SHIPPED).numbers
-    (once,) = numbers.filter(arm="dqn Q(s)")["solved_once"]
+def test_q_of_the_state_solves_shopping_now_and_then(answers: Findings):
+    (once,) = answers.numbers.filter(setup="shopping-5", arm="dqn Q(s)")["solved_once"]
     assert f"{20 * once:.0f} of 20 runs solve the world at one evaluation" in " ".join(PAGE.split())
+
+
+def test_ppo_finds_an_exit_of_the_memory_rooms_as_soon_as_the_page_says():
+    metrics, text = asymrl.load(SHIPPED).metrics, " ".join(PAGE.split())
+    final = metrics.filter(pl.col("timestep") >= 900_000, pl.col("seed") < 20, pl.col("method").str.starts_with("ppo"))
+
+    def steps(world: str, method: str) -> str:
+        rows = final.filter(world=f"memory-four-rooms-{world}", method=method)
+        assert rows["seed"].n_unique() == 20
+        return f"{rows['length'].to_numpy().mean():.0f}"
+
+    small, large = (
+        [steps(world, method) for method in ("ppo", "ppo-asym-hs", "ppo-asym-s")] for world in ("7x7", "9x9")
+    )
+    assert small == ["10", "10", "10"]
+    assert "In 7x7 all three critics find one after 10 steps on average" in text
+    assert f"in 9x9, V(h) needs {large[0]} steps, V(h, s) {large[1]} and V(s) {large[2]}" in text
+
+
+def greedy_by_tenth(metrics: pl.DataFrame, method: str) -> list[float]:
+    """The mean return of the greedy policies of a method in cleaner in each tenth of their 600 000 steps."""
+    rows = metrics.filter(pl.col("world") == "cleaner", pl.col("method") == method)
+    tenths = rows.group_by((pl.col("timestep") // 60_000).alias("tenth")).agg(pl.col("evaluation_return").mean())
+    return tenths.sort("tenth")["evaluation_return"].to_list()
+
+
+def test_privileged_values_unlearn_cleaner():
+    metrics, text = asymrl.load(SHIPPED).metrics, " ".join(PAGE.split())
+    course, plain = greedy_by_tenth(metrics, "adqn-vr"), greedy_by_tenth(metrics, "dqn")
+    assert max(course) == course[4]
+    assert max(plain) == plain[-1]
+    assert f"falls from {course[4]:.0f} (between 240 000 and 300 000 steps) to {course[-1]:.0f}" in text
+    last = metrics.filter(pl.col("world") == "cleaner", pl.col("timestep") >= 540_000)
+    ends = last.filter(method="adqn-vr").group_by("seed").agg(pl.col("evaluation_return").mean())["evaluation_return"]
+    assert len(ends) == 20
+    assert f"between {ends.min():.0f} and {ends.max():.0f} in its 20 runs" in text
+    exploring = [last.filter(method=method)["return"].to_numpy().mean() for method in ("adqn-vr", "dqn")]
+    assert f"({exploring[0]:.0f} in the end, against {exploring[1]:.0f} of Q(h))" in text
+
+
+def test_the_trials_in_cleaner_fall_as_the_page_says():
+    metrics, text = asymrl.load(ROOT / "results" / "cleaner-dqn").metrics, " ".join(PAGE.split())
+    reduced, plain = (greedy_by_tenth(metrics, method) for method in ("adqn-vr", "adqn"))
+    falls = [f"from {max(course):.0f} to {course[-1]:.0f}" for course in (reduced, plain)]
+    assert f"fall too, {falls[0]} and {falls[1]}" in text

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from asymrl.report.intervals import normalised
+from asymrl.stores.wording import estimate
 from asymrl.studies import STUDIES
 from asymrl.studies.answers import answer
 from asymrl.studies.bootstrap_or_baseline import LAMBDAS, label
@@ -37,7 +38,7 @@ def solved(row: dict) -> int:
 
 
 def mean(row: dict) -> str:
-    return f"{row['mean']:.2f} ± {row['standard_error']:.2f}"
+    return estimate(row["mean"], row["standard_error"])
 
 
 def steps(row: dict) -> str:
@@ -49,25 +50,36 @@ def chance(row: dict, name: str = "improvement") -> str:
     return f"{row[name]:.2f} [{row[f'{name}_low']:.2f}, {row[f'{name}_high']:.2f}]"
 
 
-@pytest.mark.parametrize("world", [WORLD, "shopping-5"])
+@pytest.mark.parametrize("world", [WORLD, "shopping-5", "heaven-hell-4"])
 def test_bootstrap(world: str) -> None:
     (arms, compared), text = tables("bootstrap", world), page("bootstrap", world)
     for critic, name in (("h", "V(h)"), ("s", "V(s)"), ("hs", "V(h, s)")):
         rows = [arms[label(critic, lambda_)] for lambda_ in LAMBDAS]
         assert f"| {name} | " + " | ".join(str(solved(row)) for row in rows) + " |" in text
         assert f"| {name} mean | " + " | ".join(map(mean, rows)) + " |" in text
-        if world != WORLD:
+        if world == "shopping-5":
             (cells,) = re.findall(rf"^\| {re.escape(name)} steps \|(.*)\|$", text, re.M)
             assert [cell.strip() for cell in cells.split("|")] == [steps(row) for row in rows]
     for other in ("V(h, s), MC", "V(h), MC"):
         assert chance(compared["V(s), MC", other]) in text.replace("\n", " ")
     by_weight = {arm: row["entropy_weight"] for arm, row in arms.items()}
-    if world == WORLD:
+    if world != "shopping-5":
         weights = [weight for arm, weight in by_weight.items() if not arm.endswith("TD(0)")]
         assert sorted(weights) == [0.03] * 11 + [0.1]
     else:
         largest = {"V(s), MC", "V(h, s), MC", "V(s), TD(0)", "V(h), TD(0.95)", "V(s), TD(0.95)"}
         assert {arm for arm, weight in by_weight.items() if weight == 10} == largest
+
+
+def test_in_the_larger_world_only_bootstrapping_on_history_and_state_gets_far() -> None:
+    (arms, _), text = tables("bootstrap", "heaven-hell-4"), page("bootstrap", "heaven-hell-4").replace("\n", " ")
+    counts = [solved(arms[label("hs", lambda_)]) for lambda_ in LAMBDAS]
+    assert (
+        f"{sum(counts[:2])} of 40 solve the world with lambda 0 or 0.5, and {sum(counts[2:])} of 60 with more" in text
+    )
+    means = {lambda_: arms[label("s", lambda_)]["mean"] for lambda_ in LAMBDAS}
+    assert [lambda_ for lambda_, value in means.items() if value > 0.1] == [0.8]
+    assert arms[label("s", 0.8)]["solved_once"] * RUNS == 2
 
 
 @pytest.mark.parametrize(

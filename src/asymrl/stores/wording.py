@@ -48,8 +48,9 @@ def plus_minus(values: np.ndarray | Sequence[float], digits: int = 2) -> str:
 
 
 def estimate(mean: float, error: float, digits: int = 2) -> str:
-    """A mean and its standard error, which is left out if it is NaN."""
-    return f"{mean:.{digits}f}" if np.isnan(error) else f"{mean:.{digits}f} ± {error:.{digits}f}"
+    """A mean and its standard error, which is left out if it is NaN. A mean that is rounded to zero has no sign."""
+    shown = f"{round(mean, digits) + 0.0:.{digits}f}"
+    return shown if np.isnan(error) else f"{shown} ± {error:.{digits}f}"
 
 
 def plural(noun: str, count: int) -> str:

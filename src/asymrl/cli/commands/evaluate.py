@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.cli.output import print_json
+from asymrl.cli.output import busy, print_json
 from asymrl.cli.usage import AgentFolder, AsJson, Flag, Quiet, Trust, UsageError, Where, load_runs
 from asymrl.stores.runs import differing, label
+from asymrl.stores.wording import plural
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,7 +63,9 @@ class Evaluate:
         reports = []
         for i, trained in enumerate(groups):
             reference = reference_of(trained.settings[0])
-            each = evaluate(trained, reference, episodes=self.episodes, seed=self.seed, greedy=self.greedy)
+            what = f"playing {plural('episode', self.episodes)} with {plural('run', len(trained.runs))}"
+            with busy(f"{what} of {trained.settings[0].method} in {trained.settings[0].world}"):
+                each = evaluate(trained, reference, episodes=self.episodes, seed=self.seed, greedy=self.greedy)
             if self.json:
                 reports.append(self._report(trained, reference, each, over_seeds(each)))
             else:
