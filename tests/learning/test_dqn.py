@@ -204,14 +204,23 @@ def test_a_run_depends_on_nothing_but_itself(program: CompiledProgram, course: l
         assert_close(run.networks, course[-1].networks, rtol=1e-3, atol=1e-4)
 
 
-def test_nobody_waits_for_a_run_that_has_more_to_learn():
-    """Of six runs the slowest finishes its update while the others begin the next; all end as they do alone."""
+def test_nobody_waits_for_a_run_that_has_more_to_learn(tmp_path: Path):
+    """Of six runs the slowest finishes its update while the others begin the next; all end as they do alone.
+
+    They are saved and read back in the middle of an update.
+    """
     usual = replace(SETTINGS, steps=150, log_points=5)  # updates that write a point are waited for
     program, given, seeds = CompiledProgram(usual), [replace(usual, train_ratio=12.0), *[usual] * 5], range(20, 26)
-    runs, late = start(program, *seeds), 0
+    runs, late, checkpoints = start(program, *seeds), 0, Checkpoints(tmp_path)
     for _ in range(4 * UPDATES):
         runs = train(program, runs, 1, *given)
         late += int(np.sum(runs.is_unfinished))
+        if late and not any(tmp_path.iterdir()):
+            made = tuple(map(Run, given, seeds))
+            checkpoints.save(SavedRuns(made, to_arrays(runs), key_kind(runs), (0.0,) * 6), "pool")
+            (saved,) = checkpoints.load(made, print)
+            runs = cast(DQNState, from_saved(program, saved))
+            assert runs.is_unfinished.any()
     assert late > 5
     assert not runs.is_unfinished.any()
     assert (runs.timesteps >= 150).all()

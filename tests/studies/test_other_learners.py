@@ -78,6 +78,11 @@ def test_the_probabilities_on_the_page_are_those_of_the_shipped_runs(answers: Fi
         assert f"{shown(world, 'ppo V(h, s)', 'ppo V(s)')} in {world}" in text
     beats = shown("heaven-hell-4", "ppo V(h, s)", "ppo V(h)")
     assert f"in heaven-hell-4 a run of it beats one of V(h) with probability {beats}" in text
+    assert (
+        f"a run of V(s) beats one of V(h) with probability {shown('memory-four-rooms-9x9', 'ppo V(s)', 'ppo V(h)')}"
+        in text
+    )
+    assert f"Q(s) beats Q(h) with probability {shown('car-flag', 'dqn Q(s)', 'dqn Q(h)')}" in text
     beats_state, beats_history = (shown("cleaner", "ppo V(h, s)", f"ppo {other}") for other in ("V(s)", "V(h)"))
     assert f"{beats_state} against V(s) and {beats_history} against V(h)" in text
 
@@ -100,8 +105,18 @@ def test_ppo_finds_an_exit_of_the_memory_rooms_as_soon_as_the_page_says():
         [steps(world, method) for method in ("ppo", "ppo-asym-hs", "ppo-asym-s")] for world in ("7x7", "9x9")
     )
     assert small == ["10", "10", "10"]
-    assert "In 7x7 all three critics find one after 10 steps on average" in text
-    assert f"in 9x9, V(h) needs {large[0]} steps, V(h, s) {large[1]} and V(s) {large[2]}" in text
+    assert "In 7x7 episodes last 10 steps on average with all three critics" in text
+    assert f"In 9x9 they last {large[0]} with V(h), {large[1]} with V(h, s) and {large[2]} with V(s)" in text
+
+
+def test_ppo_with_the_state_alone_is_behind_in_the_large_rooms_at_either_lambda(answers: Findings):
+    text = " ".join(PAGE.split())
+    searched = answers.tables["learners-search"].filter(setup="memory-four-rooms-9x9", entropy_weight=0.01)
+    chosen = {row["arm"]: row["gae_lambda"] for row in searched.to_dicts() if row["chosen"]}
+    assert chosen == {"ppo V(h)": 0.95, "ppo V(s)": 0.0, "ppo V(h, s)": 0.0}
+    means = {row["arm"]: row["mean"] for row in searched.filter(gae_lambda=0.95).to_dicts()}
+    shown = [f"{means[f'ppo {critic}']:.2f} with {critic}" for critic in ("V(h)", "V(h, s)", "V(s)")]
+    assert f"entropy weight 0.01: {', '.join(shown)}; random actions earn" in text
 
 
 def greedy_by_tenth(metrics: pl.DataFrame, method: str) -> list[float]:

@@ -72,7 +72,11 @@ def test_bootstrap(world: str) -> None:
 
 
 def test_in_the_larger_world_only_bootstrapping_on_history_and_state_gets_far() -> None:
-    (arms, _), text = tables("bootstrap", "heaven-hell-4"), page("bootstrap", "heaven-hell-4").replace("\n", " ")
+    (arms, compared), text = tables("bootstrap", "heaven-hell-4"), page("bootstrap", "heaven-hell-4").replace("\n", " ")
+    others = sum(solved(arms[label(critic, lambda_)]) for critic in ("h", "s") for lambda_ in LAMBDAS)
+    assert f"of the other critics, {others} of 200 do" in text
+    for other in ("V(h), TD(0)", "V(s), TD(0)"):
+        assert chance(compared["V(h, s), TD(0)", other]) in text
     counts = [solved(arms[label("hs", lambda_)]) for lambda_ in LAMBDAS]
     assert (
         f"{sum(counts[:2])} of 40 solve the world with lambda 0 or 0.5, and {sum(counts[2:])} of 60 with more" in text

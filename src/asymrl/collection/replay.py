@@ -1,7 +1,8 @@
 """Whole episodes to learn from again and again: a ring of steps inside the compiled program.
 
-The ring keeps what was seen, true, done and rewarded at each step, in the smallest integers that hold the values of a
-space, and of each episode where it begins and how long it is. The oldest episodes make room for new ones.
+The ring keeps what was seen, true, done and rewarded at each step, and of each episode where it begins and how long it
+is. Values of a space are kept in the smallest integers that hold them, and states as they are where that is smaller.
+The oldest episodes make room for new ones.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class ReplayLayout:
 
     @functools.cached_property
     def keeps_latents(self) -> bool:
-        """Whether states are kept as latents. The cleaner's state is twenty times as small as what its critic reads."""
+        """Whether states are kept as latents. The cleaner's state takes a twentieth of what its critic reads."""
         if isinstance(self.world, SteppedWorld):
             return True
         leaves = jax.tree.leaves(jax.eval_shape(self.world.reset, jax.random.key(0)))

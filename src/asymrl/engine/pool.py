@@ -262,9 +262,9 @@ class Pool:
         """Until the slowest run is over, at the speed of the last call, which took so long."""
         assert self.snapshot is not None
         remaining_updates = [
-            (lane.run.settings.steps - self.snapshot.timesteps[i]) / max(self._gained[i], 1e-9)
+            (lane.run.settings.steps - self.snapshot.timesteps[i]) / self._gained[i]
             for i, lane in enumerate(self.lanes)
-            if lane is not None
+            if lane is not None and self._gained[i] > 0  # others are in the middle of an update, or were just admitted
         ]
         return max(remaining_updates, default=0.0) * took / self._last_updates if self._calls > 1 else 0.0
 

@@ -182,6 +182,7 @@ class EpisodeSteps(abc.ABC):
         """The first of the best actions, or where the number is below 1, the one that it stands for."""
         n = jnp.arange(values.shape[0])
         best = jnp.min(jnp.where(values == jnp.max(values), n, values.shape[0]))
+        best = jnp.minimum(best, self.actions - 1)  # of values that are not numbers, none is the highest
         explored = jnp.minimum((u * self.actions).astype(jnp.int32), self.actions - 1)
         return jnp.where(u < 1, explored, best)
 

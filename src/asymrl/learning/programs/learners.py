@@ -28,7 +28,10 @@ class Learner(Protocol):
         ...
 
     def update(self, env: World, settings: Any, numbers: Numbers, runs: Any) -> RunState:
-        """One update of each run `[run, ...]` that is still active, in a world that is compiled."""
+        """At most one update of each run `[run, ...]` that is still active, in a world that is compiled.
+
+        Some learners let a run finish its update in the next call, while others begin their next one.
+        """
         ...
 
     def collect(

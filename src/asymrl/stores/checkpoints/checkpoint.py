@@ -87,6 +87,8 @@ class Checkpoints:
         Raises:
             RunError: if every checkpoint that holds a wanted run is damaged, or one is of another version.
         """
+        from asymrl.learning.state import upgrade_arrays
+
         missing = {run.key: run for run in wanted}
         damaged: DamagedError | None = None
         for _, path in manifests(self.folder):
@@ -108,8 +110,6 @@ class Checkpoints:
                 _check_length(path, runs[row], run)
             seconds = tuple(manifest.get("seconds") or [0.0] * len(runs))
             seconds += (0.0,) * (len(runs) - len(seconds))
-            from asymrl.learning.state import upgrade_arrays
-
             arrays = upgrade_arrays(arrays, manifest["format"])
             saved = SavedRuns(runs, arrays, manifest["key_kind"], seconds).only(rows)
             yield saved._replace(runs=now, layout=DeviceLayout.from_json(manifest.get("layout")))

@@ -16,6 +16,10 @@ from asymrl.stores.checkpoints.rounded_networks import restored
 from asymrl.stores.checkpoints.saved_runs import SavedRuns, filled_up
 
 KEY = "key"  # the only leaf that is not an array of numbers
+OTHER_VERSION = (
+    "it was changed, or the runs were trained with another version of asymrl or of their environment: "
+    "open them with that"
+)
 
 
 def to_arrays(states: RunState) -> dict[str, np.ndarray]:
@@ -98,8 +102,11 @@ def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> di
         if to_train:
             raise ValueError("only its networks were kept, not the state of its optimisers, so it cannot be trained on")
         arrays = {**restored(arrays), **{name: expected[name] for name in training_names}}
+    elif not to_train:
+        arrays = _without_other_versions(arrays, expected, len(saved.runs))
     if odd := sorted(set(expected) ^ set(arrays)):
-        raise ValueError(f"array {odd[0]} is {'missing' if odd[0] in expected else 'not one of these networks'}")
+        what = "missing" if odd[0] in expected else "not one of these networks"
+        raise ValueError(f"array {odd[0]} is {what}; {OTHER_VERSION}")
     arrays = _with_room(arrays, expected["curve"].shape[0])
     for name, leaf in expected.items():
         array, shape = arrays[name], (len(saved.runs), *leaf.shape)
@@ -107,11 +114,23 @@ def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> di
             _check_keys(array, len(saved.runs), saved.key_kind)
         elif array is not leaf and (array.shape != shape or array.dtype != leaf.dtype):
             raise ValueError(
-                f"array {name} is {array.dtype}{list(array.shape)}, expected {leaf.dtype}{list(shape)}; it was "
-                "changed, or the runs were trained with another version of asymrl or of their environment: "
-                "open them with that"
+                f"array {name} is {array.dtype}{list(array.shape)}, expected {leaf.dtype}{list(shape)}; {OTHER_VERSION}"
             )
     return {name: arrays[name] for name in expected}
+
+
+def _without_other_versions(
+    arrays: dict[str, np.ndarray], expected: Mapping[str, jax.ShapeDtypeStruct], runs: int
+) -> dict[str, Any]:
+    """The arrays with a shape in place of each that only training needs and that another version saved differently."""
+
+    def fits(name: str, leaf: jax.ShapeDtypeStruct) -> bool:
+        array = arrays.get(name)
+        return array is not None and (array.shape, array.dtype) == ((runs, *leaf.shape), leaf.dtype)
+
+    networks = {name: array for name, array in arrays.items() if not _is_for_training(name)}
+    own = {name: leaf for name, leaf in expected.items() if _is_for_training(name)}
+    return {**networks, **{name: arrays[name] if fits(name, leaf) else leaf for name, leaf in own.items()}}
 
 
 def _check_keys(data: np.ndarray, count: int, kind: str) -> None:
