@@ -83,16 +83,33 @@ def test_longer_runs_turn_an_open_claim_into_one_that_holds():
         assert rules.fails(runs, "car-flag", (H,), (HS, S)).verdict == verdict
 
 
+def beside_longer(short: Evidence, long: Evidence) -> Evidence:
+    """The runs of both, of which the second take twice as many steps."""
+    longer = long.metrics.with_columns(steps=pl.lit(2 * STEPS), timestep=2 * pl.col("timestep"))
+    return Evidence(pl.concat([short.metrics, longer], how="vertical_relaxed"), None, None)
+
+
 def test_methods_are_compared_after_as_many_steps():
     """Where one was trained for longer, the others are not compared with what it became later."""
-    short, long = evidence("cleaner", {HS: 40.0, H: 40.0}), evidence("cleaner", {S: 80.0})
-    longer = long.metrics.with_columns(steps=pl.lit(2 * STEPS), timestep=2 * pl.col("timestep"))
-    runs = Evidence(pl.concat([short.metrics, longer], how="vertical_relaxed"), None, None)
-    assert runs.steps("cleaner") == STEPS
+    runs = beside_longer(evidence("cleaner", {HS: 43.0, H: 40.0}), evidence("cleaner", {S: 80.0}))
+    assert [runs.steps("cleaner", *methods) for methods in ((S,), (S, H), (H, HS))] == [2 * STEPS, STEPS, STEPS]
     # After 1000 of 2000 steps V(s) is half way: the last tenth has one point, that at 900 steps.
-    assert runs.finals("cleaner", S).mean() == pytest.approx(40.0)
-    assert runs.rows("cleaner", S, whole=True)["timestep"].to_numpy().max() == 1900
-    assert world_table(runs, "cleaner")["steps"].to_list() == [STEPS] * 3
+    assert runs.finals("cleaner", S, STEPS).mean() == pytest.approx(40.0)
+    assert runs.finals("cleaner", S).mean() == pytest.approx(78.0)
+    assert rules.as_good(runs, "cleaner", HS, S).verdict == "holds"
+    table = world_table(runs, "cleaner")
+    assert table["steps"].to_list() == [STEPS, 2 * STEPS, STEPS]
+    assert table["improvement"][1] == 1  # of V(h, s), which is below what V(s) has in the end
+    assert f"| {S}, 0.002 M steps | 78" in world_markdown(table)
+
+
+def test_a_method_that_fails_is_judged_by_the_longest_runs_it_shares_with_another():
+    """Another method need not have been trained for as long, if one has."""
+    short, long = evidence("car-flag", {HS: 0.1}), evidence("car-flag", {H: 0.0, S: 0.9}, rise=1.0)
+    found = rules.fails(beside_longer(short, long), "car-flag", (H,), (HS, S))
+    assert (found.verdict, found.steps) == ("holds", 2 * STEPS)
+    assert rules.fails(beside_longer(long, short), "car-flag", (H,), (HS, S)).steps == STEPS
+    assert rules.fails(beside_longer(short, evidence("car-flag", {H: 0.0})), "car-flag", (H,), (HS,)).verdict == "open"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +130,7 @@ def test_in_the_memory_rooms_only_exits_count():
     runs = evidence(world, {S: -1.0, H: 1.5}, rise=0.5, length=20.0)
     # A step costs 0.05, so 20 of them and a return of -1 are nothing at the exits.
     np.testing.assert_allclose(np.sort(earned(runs.rows(world, S))), 0.01 * (np.arange(RUNS) - 3.5), atol=1e-9)
-    assert runs.gain(world, H).estimate == pytest.approx(0.5)
+    assert runs.gain(world, H, STEPS).estimate == pytest.approx(0.5)
     assert rules.fails(runs, world, (S,), (H,)).verdict == "holds"
     table = world_table(runs, world, against=H)
     assert table["solved"].to_list() == [4, 0]  # the upper half of V(h) is above the mark, 2.5

@@ -58,8 +58,9 @@ def _fails(gain: Interval) -> bool:
 
 def only(evidence: Evidence, world: str, method: str, others: Sequence[str]) -> Judgement:
     """Holds if the method learns and all others fail; in part if others do not fail, but are worse."""
-    gain, gains = evidence.gain(world, method), [evidence.gain(world, other) for other in others]
-    differences = [evidence.difference(world, method, other) for other in others]
+    steps = evidence.steps(world, method, *others)
+    gain, gains = evidence.gain(world, method, steps), [evidence.gain(world, other, steps) for other in others]
+    differences = [evidence.difference(world, method, other, steps) for other in others]
     if not any(map(_learns, [gain, *gains])):
         verdict: Verdict = "open"
     elif _learns(gain):
@@ -67,64 +68,69 @@ def only(evidence: Evidence, world: str, method: str, others: Sequence[str]) -> 
         verdict = "holds" if all(map(_fails, gains)) else "in part" if is_ahead else "does not hold"
     else:
         verdict = "does not hold"
-    return Judgement(verdict, f"{READS[method]} − the next best", min(differences), evidence.steps(world))
+    return Judgement(verdict, f"{READS[method]} − the next best", min(differences), steps)
 
 
 def as_good(evidence: Evidence, world: str, method: str, other: str) -> Judgement:
     """Holds if the final return is not lower by more than the margin, with the whole interval; does not hold if it is;
     open if neither of the two learns.
     """
-    number, margin = evidence.difference(world, method, other), MARGIN * scale(world)
+    steps, margin = evidence.steps(world, method, other), MARGIN * scale(world)
+    number = evidence.difference(world, method, other, steps)
     verdict: Verdict = "holds" if number.low > -margin else "does not hold" if number.high < -margin else "in part"
-    if not (_learns(evidence.gain(world, method)) or _learns(evidence.gain(world, other))):
+    if not any(_learns(evidence.gain(world, each, steps)) for each in (method, other)):
         verdict = "open"
-    return Judgement(verdict, f"{READS[method]} − {READS[other]}", number, evidence.steps(world))
+    return Judgement(verdict, f"{READS[method]} − {READS[other]}", number, steps)
 
 
 def worse(evidence: Evidence, world: str, method: str, other: str) -> Judgement:
     """Holds if the method learns but its final return is lower by more than the margin; in part if it is lower by less;
     open if the method has not learned.
     """
-    number, margin = evidence.difference(world, method, other), MARGIN * scale(world)
+    steps, margin = evidence.steps(world, method, other), MARGIN * scale(world)
+    number = evidence.difference(world, method, other, steps)
     verdict: Verdict = "holds" if number.high < -margin else "in part" if number.high < 0 else "does not hold"
-    if not _learns(evidence.gain(world, method)):
+    if not _learns(evidence.gain(world, method, steps)):
         verdict = "open"
-    return Judgement(verdict, f"{READS[method]} − {READS[other]}", number, evidence.steps(world))
+    return Judgement(verdict, f"{READS[method]} − {READS[other]}", number, steps)
 
 
 def ahead(evidence: Evidence, world: str, method: str, others: Sequence[str]) -> Judgement:
     """Holds if the method is better than both others, in the final return or in the mean over all of training; in part
     if it is better than one of them.
     """
-    leads = [evidence.lead(world, method, other) for other in others]
-    ends = [evidence.difference(world, method, other) for other in others]
+    steps = evidence.steps(world, method, *others)
+    leads = [evidence.lead(world, method, other, steps) for other in others]
+    ends = [evidence.difference(world, method, other, steps) for other in others]
     better = [lead.low > 0 or end.low > 0 for lead, end in zip(leads, ends, strict=True)]
     verdict: Verdict = "holds" if all(better) else "in part" if any(better) else "does not hold"
     closest = min(range(len(others)), key=lambda i: leads[i].estimate)
     measure = f"{READS[method]} − {READS[others[closest]]}, mean over training"
-    return Judgement(verdict, measure, leads[closest], evidence.steps(world))
+    return Judgement(verdict, measure, leads[closest], steps)
 
 
 def catches_up(evidence: Evidence, world: str, method: str, other: str) -> Judgement:
     """Holds if the final return is as good and the mean over all of training is lower; in part if one of the two."""
-    end = as_good(evidence, world, method, other)
-    parts = [end.verdict == "holds", evidence.lead(world, method, other).high < 0]
+    end, steps = as_good(evidence, world, method, other), evidence.steps(world, method, other)
+    parts = [end.verdict == "holds", evidence.lead(world, method, other, steps).high < 0]
     verdict: Verdict = "holds" if all(parts) else "in part" if any(parts) else "does not hold"
     return end._replace(verdict=verdict)
 
 
 def fails(evidence: Evidence, world: str, methods: Sequence[str], others: Sequence[str]) -> Judgement:
-    """Holds if the methods fail and another learns; open if no other learns."""
-    gains = [evidence.gain(world, method) for method in methods]
+    """Holds if the methods fail and another learns, which is looked at after as many steps as they share with one of
+    the others; open if no other learns.
+    """
+    shared = {other: evidence.steps(world, other, *methods) for other in others}
+    steps = max(shared.values())
+    gains = [evidence.gain(world, method, steps) for method in methods]
     highest = max(range(len(methods)), key=lambda i: gains[i].high)
     verdict: Verdict = "holds" if all(map(_fails, gains)) else "in part"
     if any(map(_learns, gains)):
         verdict = "does not hold"
-    elif not any(_learns(evidence.gain(world, other)) for other in others):
+    elif not any(_learns(evidence.gain(world, other, steps)) for other in others if shared[other] == steps):
         verdict = "open"
-    return Judgement(
-        verdict, f"{READS[methods[highest]]}, share of the possible gain", gains[highest], evidence.steps(world)
-    )
+    return Judgement(verdict, f"{READS[methods[highest]]}, share of the possible gain", gains[highest], steps)
 
 
 def collapses(evidence: Evidence, world: str, method: str) -> Judgement:
@@ -133,21 +139,24 @@ def collapses(evidence: Evidence, world: str, method: str) -> Judgement:
     """
     number, margin = evidence.fall(world, method), MARGIN * scale(world)
     verdict: Verdict = "holds" if number.high < -margin else "in part" if number.high < 0 else "open"
-    return Judgement(verdict, f"{READS[method]}, end − best tenth", number, evidence.steps(world))
+    return Judgement(verdict, f"{READS[method]}, end − best tenth", number, evidence.steps(world, method))
 
 
 def better_everywhere(evidence: Evidence, worlds: Sequence[str], method: str, others: Sequence[str]) -> Judgement:
     """Holds if the method has the higher final return in all of these worlds, against each of the others; in part if
     in some.
     """
-    better = [all(evidence.difference(world, method, other).low > 0 for other in others) for world in worlds]
+    steps = {world: evidence.steps(world, method, *others) for world in worlds}
+    better = [
+        all(evidence.difference(world, method, other, steps[world]).low > 0 for other in others) for world in worlds
+    ]
     verdict: Verdict = "holds" if all(better) else "in part" if any(better) else "does not hold"
-    columns = [[evidence.finals(world, each)[:, 0] for world in worlds] for each in (method, *others)]
+    columns = [[evidence.finals(world, each, steps[world])[:, 0] for world in worlds] for each in (method, *others)]
     count = min(len(column) for each in columns for column in each)
     mine, *theirs = (np.stack([column[:count] for column in each], axis=1) for each in columns)
     number = improvement_interval(mine, np.concatenate(theirs))
     measure = f"P({READS[method]} beats a window); shown in {sum(better)} of {len(worlds)}"
-    return Judgement(verdict, measure, number, min(map(evidence.steps, worlds)))
+    return Judgement(verdict, measure, number, min(steps.values()))
 
 
 def _values(evidence: Evidence, method: str) -> tuple[Float[np.ndarray, "run pair"], int]:

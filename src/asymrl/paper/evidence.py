@@ -33,64 +33,63 @@ class Evidence(NamedTuple):
     grid: pl.DataFrame | None
     """Learning curves of a grid search; None if there is none."""
 
-    def rows(self, world: str, method: str, *, whole: bool = False) -> pl.DataFrame:
-        """The learning curves of a method in a world, as far as all methods were run there. Raises RunError if there
-        are none.
+    def steps(self, world: str, *methods: str) -> int:
+        """How many all of these methods were trained for in a world: runs are compared after as many.
 
-        `whole`: as far as they go.
+        Raises RunError if one has no runs.
+        """
+        return min(int(self.rows(world, method)["steps"].to_numpy().min()) for method in methods)
+
+    def rows(self, world: str, method: str, steps: int | None = None) -> pl.DataFrame:
+        """The learning curves of a method in a world, as far as they go or up to so many steps.
+
+        Raises RunError if there are none.
         """
         rows = self.metrics.filter(pl.col("world") == world, pl.col("method") == method)
         if rows.is_empty():
             raise RunError(f"no runs of {world} with {method}")
-        if whole or (steps := self.steps(world)) == rows["steps"].to_numpy().min():
+        if steps is None or steps == rows["steps"].to_numpy().min():
             return rows
         return up_to(rows, steps)[0]
 
-    def steps(self, world: str) -> int:
-        """How many all methods in a world were trained for at least. Raises RunError if there are no runs."""
-        lengths = self.metrics.filter(pl.col("world") == world)["steps"]
-        if lengths.is_empty():
-            raise RunError(f"no runs of {world}")
-        return int(lengths.to_numpy().min())
-
-    def finals(self, world: str, method: str) -> Float[np.ndarray, "run 1"]:
+    def finals(self, world: str, method: str, steps: int | None = None) -> Float[np.ndarray, "run 1"]:
         """The final return of each run."""
-        return final_returns(self.rows(world, method))["final"].to_numpy()[:, None]
+        return final_returns(self.rows(world, method, steps))["final"].to_numpy()[:, None]
 
-    def during(self, world: str, method: str) -> Float[np.ndarray, "run 1"]:
+    def during(self, world: str, method: str, steps: int) -> Float[np.ndarray, "run 1"]:
         """The mean return of each run over all of training: the faster it learns, the higher."""
-        rows = self.rows(world, method)
+        rows = self.rows(world, method, steps)
         means = rows.group_by(run_columns(rows), maintain_order=True).agg(pl.col("return").cast(pl.Float64).mean())
         return means["return"].to_numpy()[:, None]
 
-    def gains(self, world: str, method: str) -> Float[np.ndarray, "run 1"]:
+    def gains(self, world: str, method: str, steps: int) -> Float[np.ndarray, "run 1"]:
         """How much of what can be gained each run gains: 0 is what random actions earn, 1 the best known policy.
 
         In the memory rooms only what is earned at the exits counts: 0 is chance. Finding some exit sooner is worth
         something there, but not what the task is about.
         """
         if is_rooms(world):
-            return earned(self.rows(world, method))[:, None] / EXIT_REWARD
-        return normalised(self.finals(world, method), world)
+            return earned(self.rows(world, method, steps))[:, None] / EXIT_REWARD
+        return normalised(self.finals(world, method, steps), world)
 
-    def gain(self, world: str, method: str) -> Interval:
+    def gain(self, world: str, method: str, steps: int) -> Interval:
         """The mean of `gains`."""
-        return bootstrap(self.gains(world, method), mean)
+        return bootstrap(self.gains(world, method, steps), mean)
 
-    def difference(self, world: str, method: str, other: str) -> Interval:
+    def difference(self, world: str, method: str, other: str, steps: int) -> Interval:
         """By how much the mean final return of a method is above that of another."""
-        return difference_interval(self.finals(world, method), self.finals(world, other))
+        return difference_interval(self.finals(world, method, steps), self.finals(world, other, steps))
 
-    def lead(self, world: str, method: str, other: str) -> Interval:
+    def lead(self, world: str, method: str, other: str, steps: int) -> Interval:
         """By how much the mean return over all of training of a method is above that of another."""
-        return difference_interval(self.during(world, method), self.during(world, other))
+        return difference_interval(self.during(world, method, steps), self.during(world, other, steps))
 
     def fall(self, world: str, method: str) -> Interval:
         """The mean final return less that of the best tenth of training, which is the best of the mean over runs.
 
         Zero for a method that is best in the end.
         """
-        smooth = tenth_means(curves(self.rows(world, method, whole=True)).values)
+        smooth = tenth_means(curves(self.rows(world, method)).values)
         peak = int(smooth.mean(axis=0).argmax())
         return bootstrap((smooth[:, -1] - smooth[:, peak])[:, None], mean)
 

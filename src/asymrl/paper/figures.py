@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from asymrl.paper.fork import PAIRS, TITLES, exact_values
-from asymrl.paper.results import in_paper_order, score_matrix, worlds_of_all
+from asymrl.paper.results import in_paper_order, of_common_length, score_matrix, worlds_of_all
 from asymrl.paper.selection import SEARCHED
 from asymrl.render import style
 from asymrl.report.curves import curves, draw_band, method_colours
@@ -63,9 +63,9 @@ def critic_values(probes: pl.DataFrame, *, n: int = 4) -> Figure:
 def aggregates(table: pl.DataFrame) -> Figure | None:
     """The worlds together: the interquartile mean of normalised scores with intervals, and performance profiles.
 
-    Only worlds in which all methods were run for equally many steps; None if there are none.
+    Only worlds in which all methods were run, after as many steps as all of them have; None if there are none.
     """
-    finals = final_returns(table)
+    finals = final_returns(of_common_length(table))
     methods = in_paper_order(finals["method"].to_list(), PAPER_METHODS)
     worlds = worlds_of_all(finals, methods)
     if not worlds:

@@ -64,12 +64,14 @@ def _sentence(rule: object) -> str:
 def world_markdown(table: pl.DataFrame) -> str:
     """The table of a world, as `world_table` has it."""
     world, marks = table["world"][0], MARKS[table["world"][0]]
-    runs, steps = table["runs"].to_numpy().min(), table["steps"].to_numpy().min() / MILLION
-    heading = [f"{runs} runs, {steps:g} M steps", "final return", "V(h, s) better"]
+    runs, steps = table["runs"].to_numpy().min(), table["steps"].to_numpy() / MILLION
+    is_even = len(set(steps)) == 1
+    heading = [f"{runs} runs" + (f", {steps[0]:g} M steps" if is_even else ""), "final return", "V(h, s) better"]
     heading += [f"solved (> {marks.solved:g})", "first, M steps", f"lost (< {marks.lost:g})"]
     lines = []
     for row in table.to_dicts():
-        cells = [row["method"], _cell(row, "final"), _cell(row, "improvement", 2)]
+        name = row["method"] if is_even else f"{row['method']}, {row['steps'] / MILLION:g} M steps"
+        cells = [name, _cell(row, "final"), _cell(row, "improvement", 2)]
         cells += [str(row["solved"]), _cell(row, "first", 2), str(row["lost"]) if row["solved"] else ""]
         lines.append((*cells, _cell(row, "earned")) if is_rooms(world) else tuple(cells))
     if is_rooms(world):

@@ -119,33 +119,41 @@ def scores_of(finals: pl.DataFrame, world: str, method: str) -> Float[np.ndarray
 def comparison(table: pl.DataFrame, against: str = "a2c-asym-hs") -> pl.DataFrame:
     """Final returns of each world and method with their statistics.
 
-    `improvement` is the probability that a run of `against` does better than one of the method, and `detectable` the
-    difference of their means that so many runs show with 80 % power.
+    `improvement` is the probability that a run of `against` does better than one of the method after as many steps as
+    both have, and `detectable` the difference of their means that so many runs show with 80 % power.
     """
     finals, rows = final_returns(table), []
     longest = table.group_by("world", "method").agg(pl.col("steps").max()).rows()
     steps = {(world, method): count for world, method, count in longest}
     for world in in_paper_order(finals["world"].to_list(), PAPER_WORLDS):
         methods = finals.filter(pl.col("world") == world)["method"].to_list()
-        best = scores_of(finals, world, against)
         for method in in_paper_order(methods, PAPER_METHODS):
-            scores = scores_of(finals, world, method)
-            better = improvement_row(best if len(best) and method != against else None, scores)
+            scores, pair = scores_of(finals, world, method), [(world, against), (world, method)]
+            better = improvement_row(None, scores)
+            if method != against and pair[0] in steps:
+                shared = final_returns(up_to(_only(table, pair), min(steps[each] for each in pair))[0])
+                better = improvement_row(*(scores_of(shared, *each) for each in pair))
             labels = {"world": world, "method": method, "steps": steps[world, method]}
             rows.append({**labels, **score_row(scores, world), **better})
     return pl.DataFrame(rows, infer_schema_length=None).fill_nan(None)
 
 
+def _only(table: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """The rows of these worlds and methods."""
+    return table.filter(pl.any_horizontal((pl.col("world") == w) & (pl.col("method") == m) for w, m in pairs))
+
+
+def of_common_length(table: pl.DataFrame) -> pl.DataFrame:
+    """The runs of each world after as many steps as all of its methods have."""
+    parts = table.partition_by("world", maintain_order=True)
+    return pl.concat([up_to(part, int(part["steps"].to_numpy().min()))[0] for part in parts])
+
+
 def worlds_of_all(finals: pl.DataFrame, methods: Sequence[str]) -> list[str]:
-    """The worlds in which every one of the methods was run, and for equally many steps."""
-    run = finals.select("world", "method", "steps").unique().rows()
+    """The worlds in which every one of the methods was run."""
+    run = set(finals.select("world", "method").unique().rows())
     worlds = in_paper_order(finals["world"].to_list(), PAPER_WORLDS)
-    trained = {world: [(method, steps) for where, method, steps in run if where == world] for world in worlds}
-    return [
-        world
-        for world, pairs in trained.items()
-        if {method for method, _ in pairs} >= set(methods) and len({steps for _, steps in pairs}) == 1
-    ]
+    return [world for world in worlds if all((world, method) in run for method in methods)]
 
 
 def score_matrix(finals: pl.DataFrame, method: str, worlds: Sequence[str]) -> Float[np.ndarray, "run task"]:

@@ -42,20 +42,24 @@ MARKS = {
 
 
 def world_table(evidence: Evidence, world: str, against: str = "a2c-asym-hs") -> pl.DataFrame:
-    """A row for each method in a world, with 95 % intervals `NAME_low` and `NAME_high`.
+    """A row for each method in a world, as far as it was trained, with 95 % intervals `NAME_low` and `NAME_high`.
 
-    `final` is the mean final return, `improvement` the probability that a run of `against` does better, `solved` how
+    `final` is the mean final return, `improvement` the probability that a run of `against` does better after as many
+    steps as both have, `solved` how
     many runs have solved the world, `first` after how many million steps the median one of these did, with the first
     and the last as bounds, and `lost` how many have lost it again. In the memory rooms, `earned` is what runs earn at
     the exits in the last tenth of training, where chance earns nothing.
     """
     here = evidence.metrics.filter(pl.col("world") == world)
-    best = evidence.finals(world, against) if (here["method"] == against).any() else None
-    rows = []
+    is_there, rows = (here["method"] == against).any(), []
     for method in in_paper_order(here["method"].to_list(), PAPER_METHODS):
         curves, finals = evidence.rows(world, method), evidence.finals(world, method)
         end = bootstrap(finals, mean)
-        better = improvement_interval(best, finals) if best is not None and method != against else None
+        better = None
+        if is_there and method != against:
+            steps = evidence.steps(world, method, against)
+            pair = (evidence.finals(world, each, steps) for each in (against, method))
+            better = improvement_interval(*pair)
         marked = with_earned(curves).with_columns(pl.col("earned").alias("return")) if is_rooms(world) else curves
         runs = falls_table(marked, solved=MARKS[world].solved, lost=MARKS[world].lost)
         first = runs["solved"].drop_nulls().to_numpy() / MILLION

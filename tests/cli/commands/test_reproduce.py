@@ -14,7 +14,7 @@ from asymrl.cli.commands.reproduce import Reproduce
 from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS
 from asymrl.paper.parts import curve_runs, extent, grid_runs, probes_from_json, probes_of, runs_of
-from asymrl.paper.results import read_results, worlds_of_all
+from asymrl.paper.results import of_common_length, read_results, worlds_of_all
 from asymrl.paper.selection import ranking
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.settings.methods import PAPER_METHODS
@@ -75,7 +75,7 @@ def test_runs_that_were_not_trained_equally_long(tmp_path: Path, capsys: pytest.
     assert "no run was trained for 5 000 steps; the longest for 2 000" in capsys.readouterr().err
 
 
-def test_worlds_are_put_together_where_all_methods_were_run_for_as_long(tmp_path: Path):
+def test_worlds_are_put_together_where_all_methods_were_run(tmp_path: Path):
     def of(world: str, *steps: int) -> list:
         return [
             run for m, n in zip(PAPER_METHODS, steps, strict=False) for run in curve_runs([world], [m], range(2), n)
@@ -84,11 +84,13 @@ def test_worlds_are_put_together_where_all_methods_were_run_for_as_long(tmp_path
     runs = of("cleaner", 1000, 1000) + of("car-flag", 1000, 2000) + of("shopping-5", 1000)
     table = read_results(store_with_curves(tmp_path, runs))
     finals = final_returns(table)
-    assert worlds_of_all(finals, PAPER_METHODS[:1]) == ["shopping-5", "cleaner"]
-    assert worlds_of_all(finals, PAPER_METHODS[:2]) == ["cleaner"]
+    assert worlds_of_all(finals, PAPER_METHODS[:1]) == ["shopping-5", "car-flag", "cleaner"]
+    assert worlds_of_all(finals, PAPER_METHODS[:2]) == ["car-flag", "cleaner"]
     assert worlds_of_all(finals, PAPER_METHODS[:3]) == []
     assert aggregates(table) is not None
-    assert aggregates(table.filter(pl.col("world") == "car-flag")) is None
+    shared = of_common_length(table).filter(pl.col("world") == "car-flag")
+    assert shared["steps"].unique().to_list() == [1000]
+    assert shared["timestep"].to_numpy().max() < 1000
 
 
 def test_runs_of_one_length_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
