@@ -94,12 +94,12 @@ def spread(
     size = math.isqrt(change.shape[-2])
     inputs, outputs = change.shape[-1], kernel.shape[-1]
     by_tap = change @ kernel.reshape(9, inputs, outputs).swapaxes(0, 1).reshape(inputs, -1)
-    by_tap = by_tap.reshape(*change.shape[:-2], size, size, 9, outputs)
+    by_tap = by_tap.reshape(*change.shape[:-2], size, size, 9 * outputs)
     leading = [(0, 0)] * (change.ndim - 2)
+    # Split, not sliced: the gradient of nine slices is a sum of nine arrays of zeros but for one part.
+    parts = jax.lax.split(by_tap, [outputs] * 9, axis=by_tap.ndim - 1)
     shifted = [
-        jnp.pad(by_tap[..., 3 * i + j, :], [*leading, (2 - i, i), (2 - j, j), (0, 0)])
-        for i in range(3)
-        for j in range(3)
+        jnp.pad(parts[3 * i + j], [*leading, (2 - i, i), (2 - j, j), (0, 0)]) for i in range(3) for j in range(3)
     ]
     return sum(shifted[1:], shifted[0]).reshape(*change.shape[:-2], -1, outputs)
 
