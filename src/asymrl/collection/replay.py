@@ -130,8 +130,9 @@ class ReplayLayout:
         length, more = episodes.lengths[i], int(self.with_last)
         replay = self._drop(replay, length + more, wanted)
         table = finite_rewards(self.world)
-        kept = jax.vmap(self.world.latent)(states) if self.keeps_latents else states
-        latents = kept if self.with_states else None
+        latents = states if self.with_states else None  # where nobody reads them, there may be none
+        if self.with_states and self.keeps_latents:
+            latents = jax.vmap(self.world.latent)(states)
         index = rewards if table is None else jnp.searchsorted(jnp.asarray(table), rewards)
 
         def put(buffer: Array, values: Array, count: Int[Array, ""]) -> Array:
