@@ -73,7 +73,7 @@ def compiled_text(settings: Settings, runs: int) -> str:
     given = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), (states, numbers, one))
     lowered = jax.jit(program.train_lanes, donate_argnums=0).trace(*given).lower(lowering_platforms=("cuda",))
     # There is no device to try alternatives on.
-    options = {**compiler_options("gpu"), "xla_gpu_autotune_level": 0}
+    options = {**compiler_options("gpu", settings), "xla_gpu_autotune_level": 0}
     return lowered.compile(compiler_options=options).as_text() or ""
 
 

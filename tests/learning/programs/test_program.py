@@ -16,6 +16,8 @@ import pytest
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.programs.factory import program
+from asymrl.learning.programs.program import compile_lowered, compiler_options
+from asymrl.settings import new_settings
 from tests.learning.small import assert_same, member, start, tiny
 
 SETTINGS = tiny(world="heaven-hell-1")
@@ -104,3 +106,28 @@ def test_a_trainer_stays_on_its_device():
         [sys.executable, "-c", ON_TWO_DEVICES], env=environment, capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, done.stdout) == (0, "as expected\n"), done.stderr
+
+
+def test_options_that_the_compiler_does_not_know_are_left_out():
+    """They come and go with its versions, and training must not end with them."""
+    lowered = jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((), np.float32))
+    options = {
+        "xla_gpu_no_such_option": True,
+        "xla_gpu_command_buffer_scheduling_mode": "no such mode",
+        "xla_cpu_multi_thread_eigen": False,
+    }
+    assert compile_lowered(lowered, options)(np.float32(1)) == 2
+    with pytest.raises(jax.errors.JaxRuntimeError, match="xla_gpu_no_such_option"):
+        lowered.compile(compiler_options=options)
+
+
+def test_only_what_was_trained_like_that_runs_its_kernels_side_by_side():
+    modes = {
+        method: compiler_options("gpu", new_settings(world="tiger", method=method)).get(
+            "xla_gpu_command_buffer_scheduling_mode"
+        )
+        for method in ("a2c", "a2c-asym-hs", "ppo-asym-hs", "adqn")
+    }
+    assert modes == {"a2c": "CONCURRENT", "a2c-asym-hs": "CONCURRENT", "ppo-asym-hs": None, "adqn": None}
+    for options in (compiler_options("gpu"), compiler_options("gpu", SETTINGS)):
+        jax.jit(lambda x: x).lower(np.float32(0)).compile(compiler_options=options)  # all are known to this version

@@ -11,7 +11,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from asymrl.learning.numbers import Numbers, numbers_of
-from asymrl.learning.programs.program import ProgramBase, bytes_of, compiler_options, placed, precision
+from asymrl.learning.programs.program import (
+    ProgramBase,
+    bytes_of,
+    compile_lowered,
+    compiler_options,
+    placed,
+    precision,
+)
 from asymrl.learning.state import RunState, is_active
 
 
@@ -27,9 +34,10 @@ class CompiledProgram(ProgramBase):
         return self.open(states.updates.shape[0], jax.local_devices()[0]).train(states, numbers, updates)
 
     def _compile(self, lanes: int, device: Any) -> Any:
-        train = jax.jit(self.train_lanes, donate_argnums=0, compiler_options=compiler_options(device.platform))
+        train = jax.jit(self.train_lanes, donate_argnums=0)
         arrays, numbers, updates = self.shapes, jax.eval_shape(lambda: numbers_of(self.settings)), jnp.int32(0)
-        return train.lower(*placed((arrays, numbers), lanes, device), updates).compile()
+        lowered = train.lower(*placed((arrays, numbers), lanes, device), updates)
+        return compile_lowered(lowered, compiler_options(device.platform, self.settings))
 
     def train_lanes(self, arrays: RunState, numbers: Numbers, updates: Int[Array, ""]) -> RunState:
         """`Trainer.train` as it is compiled, for the arrays of the runs alone."""

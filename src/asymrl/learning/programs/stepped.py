@@ -12,7 +12,15 @@ from jaxtyping import Array, PRNGKeyArray
 from asymrl.collection.collector import Collector, CompiledActor
 from asymrl.learning.curve import evaluation_keys, means
 from asymrl.learning.numbers import Numbers, numbers_of, stack_numbers
-from asymrl.learning.programs.program import LaneError, ProgramBase, bytes_of, compiler_options, placed, precision
+from asymrl.learning.programs.program import (
+    LaneError,
+    ProgramBase,
+    bytes_of,
+    compile_lowered,
+    compiler_options,
+    placed,
+    precision,
+)
 from asymrl.learning.state import RunState, is_active, is_due, keys_of
 from asymrl.settings import Settings
 from asymrl.worlds.stepped_world import SteppedWorld, UserCodeError
@@ -54,9 +62,9 @@ class SteppedProgram(ProgramBase):
         collected = self.learner.collect(collector, settings, numbers, runs, keys, all_lanes, steps=1)
         if count := settings.evaluation_episodes:
             collector.collect(runs.actor, keys, all_lanes, episodes=count, greedy=settings.evaluation_greedy, steps=1)
-        options = compiler_options(device.platform)
-        learn_from = jax.jit(self._learn_from, donate_argnums=0, compiler_options=options)
-        return learn_from.lower(*shapes, collected, np.zeros((lanes, 2), np.float32)).compile()
+        learn_from = jax.jit(self._learn_from, donate_argnums=0)
+        lowered = learn_from.lower(*shapes, collected, np.zeros((lanes, 2), np.float32))
+        return compile_lowered(lowered, compiler_options(device.platform))
 
     def _learn_from(self, arrays: RunState, numbers: Numbers, collected: Any, evaluated: Array) -> RunState:
         with precision(self.settings):
