@@ -238,6 +238,9 @@ def test_every_claim_has_a_rule_in_words_and_runs_that_are_missing_are_said_to_b
     assert first.startswith(
         "| [heaven-hell-3](#heaven-hell-3) | only V(h, s) learns | holds | V(h, s) − the next best |"
     )
+    steps = found[0][1].steps
+    assert steps is not None
+    assert first.endswith(f" | {steps / 1e6:g} |")
 
 
 def test_the_table_of_a_world_counts_from_points_of_a_hundred_episodes():

@@ -45,7 +45,7 @@ class Judgement(NamedTuple):
     number: Interval | None
     """With its 95 % interval."""
     steps: int | None
-    """Of the runs."""
+    """After which the claim is judged. None: after others in each world, or there are no runs."""
 
 
 def _learns(gain: Interval) -> bool:
@@ -156,7 +156,8 @@ def better_everywhere(evidence: Evidence, worlds: Sequence[str], method: str, ot
     mine, *theirs = (np.stack([column[:count] for column in each], axis=1) for each in columns)
     number = improvement_interval(mine, np.concatenate(theirs))
     measure = f"P({READS[method]} beats a window); shown in {sum(better)} of {len(worlds)}"
-    return Judgement(verdict, measure, number, min(steps.values()))
+    lengths = set(steps.values())
+    return Judgement(verdict, measure, number, lengths.pop() if len(lengths) == 1 else None)
 
 
 def _values(evidence: Evidence, method: str) -> tuple[Float[np.ndarray, "run pair"], int]:

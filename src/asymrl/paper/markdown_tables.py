@@ -43,10 +43,10 @@ def claims_markdown(found: Sequence[JudgedClaim]) -> str:
     for claim, finding in found:
         anchor = SECTIONS.get(claim.where, claim.where.replace(" ", "-"))
         number = "" if finding.number is None else text_of(finding.number)
-        lines.append((f"[{claim.where}](#{anchor})", claim.text, finding.verdict, finding.measure, number))
-    return _table(
-        ("where", "claim of the paper", "verdict", "measured", "95 % interval"), "---|---|---|---|---:", lines
-    )
+        steps = "" if finding.steps is None else f"{finding.steps / MILLION:g}"
+        lines.append((f"[{claim.where}](#{anchor})", claim.text, finding.verdict, finding.measure, number, steps))
+    heading = ("where", "claim of the paper", "verdict", "measured", "95 % interval", "M steps")
+    return _table(heading, "---|---|---|---|---:|---:", lines)
 
 
 def rules_markdown() -> str:
