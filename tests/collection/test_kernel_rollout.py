@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,6 +17,7 @@ from asymrl.kernels.episode_steps import TableSteps
 from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.state import training_world
 from asymrl.models.agent import Actor, ReadyActor
+from asymrl.models.memories.compound import Window
 from asymrl.settings import A2CSettings, DQNSettings, Settings
 from asymrl.worlds import World, make
 from asymrl.worlds.deterministic import TransitionTable, deterministic_table
@@ -45,7 +48,12 @@ def both(
     # Large weights, so that what is remembered matters for what is done.
     actors = jax.tree.map(lambda leaf: 3 * leaf if eqx.is_array(leaf) else leaf, runs.actor)
     if rounded:
-        read_at_each_step = lambda a: [a.history.memory.hidden_weight, *(layer.weight for layer in a.head.layers[:-1])]  # noqa: E731
+
+        def read_at_each_step(actor: Any) -> list[Any]:
+            memory = actor.history.memory
+            recurrent: Any = memory.inner if isinstance(memory, Window) else memory
+            return [recurrent.hidden_weight, *(layer.weight for layer in actor.head.layers[:-1])]
+
         few_digits = [weight.astype(jnp.float16).astype(jnp.float32) for weight in read_at_each_step(actors)]
         actors = eqx.tree_at(read_at_each_step, actors, few_digits)
     world = kernel_world(env)
@@ -125,6 +133,17 @@ def test_in_tf32_matrices_are_read_with_as_few_digits():
     np.testing.assert_array_equal(exact.actions[:2, :2], few_digits.actions[:2, :2])
     apart = np.abs(exact.features - few_digits.features)[1:3, :2]
     assert 0 < apart.max() < 2**-9
+
+
+def test_more_memories_than_columns_of_a_tensor_core_are_multiplied_in_groups():
+    """A window of four has three memories for each of four episodes, and tables have eight columns."""
+    with jax.default_matmul_precision("tensorfloat32"):
+        assert_same(*both(settings("heaven-hell-1", "a2c-react-4"), episodes=4, rounded=True), exactness=2**-11)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_windows_of_any_length(length: int):
+    assert_same(*both(settings("heaven-hell-1", f"a2c-react-{length}"), episodes=2))
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs an NVIDIA GPU")
