@@ -1,4 +1,4 @@
-"""Makes a picture for a page of a figure: smaller, and with so few colours that it takes less than 100 kB.
+"""Shrinks a figure for a page of the documentation: narrower, with so few colours that it takes at most 100 kB.
 
     python scripts/page_image.py figures/curves.png docs/images/curves.png results/curves/curves.png [--width 1440]
 
@@ -19,13 +19,16 @@ from PIL import Image
 
 LARGEST = 100_000  # bytes of a picture in the documentation
 COLOURS = (128, 96, 64, 48)  # at most; fewer where the picture is too large with them
-SEEN = 60  # times that a colour counts at the most
+MOST_REPEATS = 60  # of a colour, among those that the palette is chosen from
 
 
 def page_image(figure: Image.Image, width: int, largest: int = LARGEST) -> bytes:
     """The figure as a PNG of this width and at most `largest` bytes. Raises ValueError if it does not fit."""
+    width = min(width, figure.width)
     size = (width, round(figure.height * width / figure.width))
-    small = figure.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+    opaque = Image.new("RGBA", figure.size, "white")
+    opaque.alpha_composite(figure.convert("RGBA"))
+    small = opaque.convert("RGB").resize(size, Image.Resampling.LANCZOS)
     pictures = (with_colours(small, colours) for colours in COLOURS)
     fitting = next((picture for picture in pictures if len(picture) <= largest), None)
     if fitting is None:
@@ -43,7 +46,7 @@ def with_colours(image: Image.Image, colours: int) -> bytes:
 def palette(image: Image.Image, colours: int) -> Image.Image:
     """An image with a palette of so many colours; each colour counts by the root of the pixels that have it."""
     values, counts = np.unique(np.asarray(image).reshape(-1, 3), axis=0, return_counts=True)
-    repeated = np.repeat(values, np.minimum(np.ceil(np.sqrt(counts) / 2).astype(int), SEEN), axis=0)
+    repeated = np.repeat(values, np.minimum(np.ceil(np.sqrt(counts) / 2).astype(int), MOST_REPEATS), axis=0)
     side = math.isqrt(len(repeated) - 1) + 1
     square = np.concatenate([repeated, np.repeat(repeated[-1:], side**2 - len(repeated), axis=0)])
     return Image.fromarray(square.reshape(side, side, 3)).quantize(colours, Image.Quantize.MEDIANCUT, kmeans=4)
@@ -51,23 +54,25 @@ def palette(image: Image.Image, colours: int) -> Image.Image:
 
 def main(
     figure: Annotated[Path, tyro.conf.Positional],
-    targets: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    target: Annotated[Path, tyro.conf.Positional],
+    others: Annotated[tuple[Path, ...], tyro.conf.Positional] = (),
     width: int = 1440,
 ) -> None:
-    """Make a picture for a page of a figure.
+    """Shrink a figure for a page of the documentation.
 
     Args:
         figure: As it was drawn.
-        targets: Files to write.
-        width: In pixels.
+        target: File to write.
+        others: More files to write.
+        width: In pixels, at most.
     """
     try:
         picture = page_image(Image.open(figure), width)
+        for file in (target, *others):
+            file.write_bytes(picture)
+            print(f"{file}: {len(picture)} bytes")
     except (OSError, ValueError) as error:
         sys.exit(f"{figure}: {error}")
-    for target in targets:
-        target.write_bytes(picture)
-        print(f"{target}: {len(picture)} bytes")
 
 
 if __name__ == "__main__":

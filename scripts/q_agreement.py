@@ -1,9 +1,9 @@
-"""Whether the two networks of an asymmetric DQN want the same actions, in the episodes of trained runs.
+"""Whether the two networks of an asymmetric DQN prefer the same actions, in the episodes of trained runs.
 
     python scripts/q_agreement.py FOLDER [FOLDER ...] [--episodes 20] [--epsilon 0.1] [--write FILE.csv]
 
-Q(h, a) acts, and the targets of both networks are values of its best action according to the privileged network. Where
-that network thinks much more of another action, these targets are far from those of the best action that there is.
+Q(h, a) acts, and chooses the action whose privileged value the privileged network learns from. Where that network
+prefers another action, it learns the value of a policy that is not the best one by its own values.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import jax
 import jax.numpy as jnp
 import polars as pl
 import tyro
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from asymrl.agents.trained import TrainedRuns, load_trained
 from asymrl.collection.episodes import RUN_AXIS, Episodes, training_batch
 from asymrl.collection.rollout import roll_out
+from asymrl.collection.signals import signal_keys
 from asymrl.learning.dqn import DQNState
 from asymrl.learning.q_networks import QNetworks
 from asymrl.stores.files import RunError
@@ -43,29 +44,36 @@ def agreement(
     return {name: jnp.sum(jnp.where(valid, each, 0.0)) / jnp.sum(valid) for name, each in steps.items()}
 
 
-def rows(trained: TrainedRuns, episodes: int, epsilon: float, seed: int = 0) -> list[dict[str, Any]]:
-    """A row per run of one shape. Raises RunError if these are not runs of an asymmetric DQN."""
+def rows(trained: TrainedRuns, episodes: int, epsilon: float) -> list[dict[str, Any]]:
+    """A row per run of one shape; none if these are not runs of an asymmetric DQN."""
     states, env, settings = trained.states, trained.world, trained.settings[0]
     if not isinstance(states, DQNState) or states.critic is None:
-        raise RunError(f"{settings.method} does not have two networks of action values")
+        return []
     count = len(trained.runs)
-    keys, active = jax.random.split(jax.random.key(seed), count), jnp.ones(count, bool)
-    played = roll_out(env, states.actor, keys, active, episodes=episodes, epsilon=jnp.full(count, epsilon))
+    keys = jax.vmap(jax.random.key)(jnp.asarray(trained.seeds))
     arrays, static = eqx.partition((states.actor, states.critic), eqx.is_array)
 
-    def one(arrays: Any, played: Episodes) -> dict[str, Array]:
-        data = training_batch(env, settings, played, settings.horizon)
-        of_history, privileged = QNetworks(*eqx.combine(arrays, static)).values(
-            data.before, data.observations, data.signal
-        )
+    def compare(arrays: Any, played: Episodes, key: PRNGKeyArray) -> dict[str, Array]:
+        data = training_batch(env, settings, played, settings.horizon, key)
+        networks = QNetworks(*eqx.combine(arrays, static))
+        of_history, privileged = networks.values(data.before, data.observations, data.signal)
         assert privileged is not None
-        return {"return": jnp.mean(played.returns()), **agreement(of_history, privileged, data.valid)}
+        steps = slice(data.valid.shape[0])  # without what only a bootstrap after the last step reads
+        return {"return": jnp.mean(played.returns()), **agreement(of_history[steps], privileged[steps], data.valid)}
 
-    numbers = jax.device_get(jax.jit(jax.vmap(one, (0, RUN_AXIS)))(arrays, played))
-    what = {"world": settings.world, "method": settings.method}
+    with jax.default_matmul_precision("highest"):
+        shares = jnp.full(count, epsilon)
+        played = roll_out(env, states.actor, keys, jnp.ones(count, bool), episodes=episodes, epsilon=shares)
+        numbers = jax.device_get(jax.jit(jax.vmap(compare, (0, RUN_AXIS, 0)))(arrays, played, signal_keys(keys)))
     return [
-        {**what, "seed": run.seed, "learning_rate": run.settings.learning_rate, "clip_norm": run.settings.clip_norm}
-        | {name: float(values[i]) for name, values in numbers.items()}
+        {
+            "world": settings.world,
+            "method": settings.method,
+            "seed": run.seed,
+            "learning_rate": run.settings.learning_rate,
+            "clip_norm": run.settings.clip_norm,
+            **{name: float(values[i]) for name, values in numbers.items()},
+        }
         for i, run in enumerate(trained.runs)
     ]
 
@@ -85,14 +93,17 @@ def main(
         write: A file for the table.
     """
     try:
-        found = [row for folder in folders for each in load_trained(folder) for row in rows(each, episodes, epsilon)]
+        groups = [group for folder in folders for group in load_trained(folder)]
     except RunError as error:
         sys.exit(str(error))
-    table = pl.DataFrame(found)
-    with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, float_precision=3):
+    table = pl.DataFrame([row for group in groups for row in rows(group, episodes, epsilon)])
+    if table.is_empty():
+        sys.exit("no runs with two networks of action values here; train some with --method adqn-vr, for example")
+    table = table.with_columns(pl.col("agree", "lost", "range", "return").round(3))
+    with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
         print(table)
     if write is not None:
-        table.write_csv(write, float_precision=4)
+        table.write_csv(write)
 
 
 if __name__ == "__main__":

@@ -153,6 +153,16 @@ def test_episodes_are_the_same_on_a_gpu(world: str, method: str, episodes: int):
     assert_same(*both(settings(world, method), episodes, interpret=False))
 
 
+@pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("method", ["a2c", "a2c-react-4"])
+def test_episodes_on_tensor_cores_begin_alike(method: str):
+    """Later on, another rounding may choose another action."""
+    with jax.default_matmul_precision("tensorfloat32"):
+        plain, at_once = both(settings("heaven-hell-1", method), rounded=True, interpret=False)
+    np.testing.assert_array_equal(at_once.actions[0, :2], plain.actions[0, :2])
+    np.testing.assert_allclose(at_once.features[0, :2], plain.features[0, :2], atol=2**-9)
+
+
 def test_what_comes_after_the_end_is_finite():
     """The networks read it, though nothing of it counts."""
     _, at_once = both(settings("heaven-hell-1", "a2c", time_limit=6))

@@ -45,7 +45,7 @@ class Judgement(NamedTuple):
     number: Interval | None
     """With its 95 % interval."""
     steps: int | None
-    """After which the claim is judged. None: after others in each world, or there are no runs."""
+    """After which the claim is judged. None if that differs between worlds, or there are no runs."""
 
 
 def _learns(gain: Interval) -> bool:
@@ -72,8 +72,8 @@ def only(evidence: Evidence, world: str, method: str, others: Sequence[str]) -> 
 
 
 def as_good(evidence: Evidence, world: str, method: str, other: str) -> Judgement:
-    """Holds if the final return is not lower by more than the margin, with the whole interval; does not hold if it is;
-    open if neither of the two learns.
+    """Holds if the final return is not lower by more than the margin, with the whole interval; does not hold if it is,
+    likewise; in part if the interval contains the margin; open if neither of the two learns.
     """
     steps, margin = evidence.steps(world, method, other), MARGIN * scale(world)
     number = evidence.difference(world, method, other, steps)

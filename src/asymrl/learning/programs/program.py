@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -18,6 +20,8 @@ from asymrl.settings import Settings
 from asymrl.worlds.world import World
 
 T = TypeVar("T")
+
+SCHEDULING = "xla_gpu_command_buffer_scheduling_mode"  # one that XLA_FLAGS names is left as it is
 
 
 class Program(Protocol):
@@ -138,17 +142,18 @@ def bytes_of(executable: Any) -> int | None:
 
 
 def compiler_options(platform: str, settings: Settings | None = None) -> dict[str, Any]:
-    """What to tell the compiler of training for a platform; with `settings`, of a whole program of such runs."""
+    """Options of the compiler for training on a platform; with the settings of a program, those of its learner too."""
     if platform == "cpu":
         # The products are too small to share among threads; several lanes or pools use the cores better.
         return {"xla_cpu_multi_thread_eigen": False}
     if platform in ("gpu", "cuda"):
         # Searching for the best Triton product of every shape makes compilation ten times longer, training no faster.
-        options = {"xla_gpu_enable_triton_gemm": False}
-        if settings is not None and settings.how.learner == "a2c":
-            # Kernels that do not need each other run side by side: an update of 20 runs takes 0.72 to 0.78 of the time.
-            # Only A2C has been trained like that; one trial of DQN did not come through its first updates.
-            options["xla_gpu_command_buffer_scheduling_mode"] = "CONCURRENT"
+        options: dict[str, Any] = {"xla_gpu_enable_triton_gemm": False}
+        is_a2c = settings is not None and settings.how.learner == "a2c"
+        if is_a2c and SCHEDULING not in os.environ.get("XLA_FLAGS", ""):
+            # Independent kernels run concurrently: an update of 20 runs takes 0.72 to 0.78 of the time. Trained like
+            # that: A2C in the memory rooms, 0.7 G steps. One trial of DQN did not finish its first updates.
+            options[SCHEDULING] = "CONCURRENT"
         return options
     return {}
 
@@ -163,6 +168,7 @@ def compile_lowered(lowered: Any, options: Mapping[str, Any]) -> Any:
             refused = [name for name in known if f"option: '{name}'" in str(error) or f"option {name}," in str(error)]
             if not refused:
                 raise
+            warnings.warn(f"this version of XLA refuses {', '.join(refused)}; training may be slower", stacklevel=2)
             known = {name: value for name, value in known.items() if name not in refused}
 
 
