@@ -160,7 +160,7 @@ def test_the_trials_in_cleaner_end_as_the_page_says():
         assert line.endswith(f" | {len(runs)} | {best} | {end} |"), (words, best, end)
         exploring = [run.filter(pl.col("timestep") >= 540_000)["return"].to_numpy().mean() for run in runs]
     text = " ".join(PAGE.split())
-    assert f"the exploring policies end at {min(exploring):.0f} to {max(exploring):.0f};" in text
+    assert f"the exploring policies end at {min(exploring):.0f} to {max(exploring):.0f}." in text
 
 
 def test_the_networks_of_the_trials_agree_as_rarely_as_the_page_says():
