@@ -135,8 +135,8 @@ def test_in_tf32_matrices_are_read_with_as_few_digits():
     assert 0 < apart.max() < 2**-9
 
 
-def test_more_memories_than_columns_of_a_tensor_core_are_multiplied_in_groups():
-    """A window of four has three memories for each of four episodes, and tables have eight columns."""
+def test_windows_on_tensor_cores():
+    """Four episodes with windows of four; the matrices of the memory are multiplied several times in a step."""
     with jax.default_matmul_precision("tensorfloat32"):
         assert_same(*both(settings("heaven-hell-1", "a2c-react-4"), episodes=4, rounded=True), exactness=2**-11)
 
