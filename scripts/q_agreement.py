@@ -103,7 +103,10 @@ def main(
     with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
         print(table)
     if write is not None:
-        table.write_csv(write)
+        try:
+            table.write_csv(write)
+        except OSError as error:
+            sys.exit(f"{write}: {error}")
 
 
 if __name__ == "__main__":

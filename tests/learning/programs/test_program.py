@@ -133,5 +133,5 @@ def test_only_kernels_of_a_learner_that_was_trained_like_that_run_concurrently(m
     assert modes() == ["CONCURRENT", "CONCURRENT", None, None]
     for options in (compiler_options("gpu"), compiler_options("gpu", SETTINGS)):
         jax.jit(lambda x: x).lower(np.float32(0)).compile(compiler_options=options)  # all are known to this version
-    monkeypatch.setenv("XLA_FLAGS", f"--{SCHEDULING}=SERIALIZE")
+    monkeypatch.setenv("XLA_FLAGS", f"--{SCHEDULING}=LHS")
     assert modes() == [None] * 4
