@@ -53,7 +53,7 @@ class Surroundings(NamedTuple):
     def set_up(self) -> None:
         """Makes all of it known in this process."""
         allow(*self.allowed)
-        sys.path[:0] = [folder for folder in self.folders if folder not in sys.path]
+        sys.path = [*(folder for folder in self.folders if folder not in sys.path), *sys.path]
         for file in self.files:
             file.set_up()
         for name, data in self.worlds:

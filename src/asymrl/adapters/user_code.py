@@ -9,6 +9,7 @@ import hashlib
 import importlib
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,7 @@ class _Loaded(NamedTuple):
 _WANTED: set[str] = set()  # modules that the user has named or trusts, so that they are imported
 _LOCATIONS: dict[str, Location] = {}  # by the path as names have it
 _FILES: dict[str, _Loaded] = {}  # by absolute path
+_PATH_LOCK = threading.Lock()  # while the import path is changed
 
 
 def locate(source: str, location: Location | None = None) -> None:
@@ -251,9 +253,13 @@ def user_path(*, always: bool = False) -> Iterator[None]:
     `json.py` in it: it counts only where code of the user is imported, or `always`.
     """
     folders = import_folders(always=always)
-    sys.path[:0] = folders
+    with _PATH_LOCK:
+        sys.path = [*folders, *sys.path]  # a new list: another thread that imports something may be looking through it
     try:
         yield
     finally:
-        for folder in folders:
-            sys.path.remove(folder)
+        with _PATH_LOCK:
+            left = list(sys.path)
+            for folder in folders:
+                left.remove(folder)
+            sys.path = left
