@@ -28,6 +28,7 @@ from asymrl.models.memories.recurrent import Gru
 from asymrl.worlds.deterministic import DeterministicTable, ScalarRules, deterministic_table, scalar_rules
 from asymrl.worlds.world import World
 
+LONGEST_WINDOW = 8  # whose memories are carried from step to step; longer ones were not tried on a GPU
 MOST_SIGHTS = 1024  # what the policy makes of each is found before the first step
 WIDTHS = (32, 64, 128, 256, 512)  # of hidden layers
 NEVER = -1e30  # logit of the actions that only fill up a power of two
@@ -55,6 +56,7 @@ def suits_kernel(actor: ReadyActor, episodes: int, world: DeterministicTable | S
         isinstance(actor.distribution, (Categorical, Greedy))
         and isinstance(memory, Gru)
         and suits_recurrence(episodes, memory.size)
+        and _window(actor) <= LONGEST_WINDOW
         and all(layer.bias.shape[-1] in WIDTHS for layer in actor.head.layers[:-1])
         and few_sights
     )
@@ -63,6 +65,12 @@ def suits_kernel(actor: ReadyActor, episodes: int, world: DeterministicTable | S
 def _recurrent(actor: ReadyActor) -> Memory:
     memory = actor.history.memory
     return memory.inner if isinstance(memory, Window) else memory
+
+
+def _window(actor: ReadyActor) -> int:
+    """How many inputs a window has; one without."""
+    memory = actor.history.memory
+    return memory.length if isinstance(memory, Window) else 1
 
 
 def policy_of(actor: ReadyActor, sights: Any) -> PolicyArrays:

@@ -20,10 +20,10 @@ NO_ACTION = -1  # the zero vector stands for it, before the first action
 class _EpisodeState(NamedTuple):
     """Where an episode stands between two steps."""
 
-    before: tuple[Array, ...]  # the last actions, as many as the window has
-    seen: tuple[Any, ...]  # likewise; before the first action anything
+    before: Array  # the last action
+    seen: Any
     place: Any
-    memory: Array
+    memories: list[Float[Array, "size"]]  # of the whole history; or of its last input, its last two and so on
     alive: Array  # 0 or 1, as all truth values here
     length: Array
     truncated: Array
@@ -73,12 +73,10 @@ class EpisodeSteps(abc.ABC):
 
     def play(self, active: Array) -> None:
         """Plays all episodes until the last has ended."""
-        length, zero = self.window or 1, jnp.int32(0)
-        empty, start = jnp.zeros(self.size, jnp.float32), []
+        zero, start, memories = jnp.int32(0), [], self.first_memories()
         for e in self.episodes:
             place, sight = self.first(e)
-            none = (jnp.int32(NO_ACTION),) * length
-            start.append(_EpisodeState(none, (sight,) * length, place, empty, active, zero, zero))
+            start.append(_EpisodeState(jnp.int32(NO_ACTION), sight, place, memories, active, zero, zero))
 
         def any_alive(loop: tuple[Array, list[_EpisodeState]]) -> Array:
             return sum((state.alive for state in loop[1]), zero) > 0
@@ -92,13 +90,16 @@ class EpisodeSteps(abc.ABC):
         """One step of every episode, also of those that have ended: others may be waiting."""
         t, states = loop
         self.products.begin_step()
-        memories = self.remember(states)
-        for e, features in enumerate(memories):
-            self.tape.features[t, e, :] = features
-        pairs = enumerate(zip(states, memories, self.choose(t, memories), strict=True))
+        memories = self.remember([self.inputs(e, state) for e, state in enumerate(states)], states)
+        features = [of_episode[-1] for of_episode in memories]
+        for e, each in enumerate(features):
+            self.tape.features[t, e, :] = each
+        # What has as many inputs as the window is not used again.
+        memories = memories if self.window is None else [of_episode[:-1] for of_episode in memories]
+        pairs = enumerate(zip(states, memories, self.choose(t, features), strict=True))
         return t + 1, [self.act(t, e, *pair) for e, pair in pairs]
 
-    def act(self, t: Array, e: int, state: _EpisodeState, memory: Array, action: Array) -> _EpisodeState:
+    def act(self, t: Array, e: int, state: _EpisodeState, memories: list[Array], action: Array) -> _EpisodeState:
         """The state of one episode after an action, which is recorded on the tape."""
         consequence = self.consequence_of(e, state.place, action)
         self.tape.actions[t, e] = action
@@ -106,38 +107,52 @@ class EpisodeSteps(abc.ABC):
         self.write(t + 1, e, consequence)
         truncated = jnp.where(t + 1 >= self.horizon, 1 - consequence.ended, 0)
         return _EpisodeState(
-            before=(*state.before[1:], action),
-            seen=(*state.seen[1:], consequence.seen),
+            before=action,
+            seen=consequence.seen,
             place=consequence.place,
-            memory=memory,
+            memories=memories,
             alive=state.alive * (1 - consequence.ended) * (1 - truncated),
             length=state.length + state.alive,
             truncated=jnp.where(state.alive > 0, truncated, state.truncated),
         )
 
-    def remember(self, states: list[_EpisodeState]) -> list[Float[Array, "size"]]:
-        """The features of the histories: one more input, or all of the window."""
-        nothing, hs = jnp.zeros(self.size, jnp.float32), [state.memory for state in states]
-        for i in range(self.window or 1):
-            if self.window is not None and i == 0:
-                hs, of_memory = [nothing for _ in states], [[nothing] * 3 for _ in states]
-            else:
-                of_memory = self.products.product([[h] for h in hs], 0)
-            inputs = [self.inputs(e, state, i) for e, state in enumerate(states)]
-            hs = [self.gates(*arguments) for arguments in zip(inputs, hs, of_memory, strict=True)]
-        return hs
+    def first_memories(self) -> list[Float[Array, "size"]]:
+        """Before the first input: nothing; of a window, what it makes of one empty input, of two and so on."""
+        nothing = jnp.zeros(self.size, jnp.float32)
+        if self.window is None:
+            return [nothing]
+        memories, empty = [], [self.policy.bias[gate] for gate in self.parts()]
+        for i in range(self.window - 1):
+            self.products.begin_step()
+            before = memories[-1] if i > 0 else nothing
+            (of_memory,) = self.products.product([[before]], 0) if i > 0 else ([nothing] * 3,)
+            memories.append(self.gates(empty, before, of_memory))
+        return memories
 
-    def inputs(self, e: int, state: _EpisodeState, i: int) -> list[Float[Array, "size"]]:
-        """What the memory takes in of the action and the sight at a place of the window, for each gate."""
-        acted, action = state.before[i] != NO_ACTION, jnp.maximum(state.before[i], 0)
-        # Something was seen before every action, and last.
-        saw = state.before[i + 1] != NO_ACTION if i + 1 < len(state.before) else None
-        sight_parts = self.seen_inputs(e, state.seen[i])
+    def remember(self, inputs: list[list[Array]], states: list[_EpisodeState]) -> list[list[Float[Array, "size"]]]:
+        """The memories of each episode after one more input; the last of them are the features of its history.
+
+        In a window each input begins a memory of its own, which goes on until it has as many inputs as the window. On
+        tensor cores all of them are multiplied at once; each window by itself would be products one after the other.
+        """
+        nothing = jnp.zeros(self.size, jnp.float32)
+        so_far = [h for state in states for h in state.memories]
+        products = iter(self.products.product([[h] for h in so_far], 0) if so_far else [])
+        begun = [] if self.window is None else [(nothing, [nothing] * 3)]
         return [
-            jnp.where(acted, self.policy.taken[action, gate], 0.0)
-            + (part if saw is None else jnp.where(saw, part, 0.0))
-            + self.policy.bias[gate]
-            for gate, part in zip(self.parts(), sight_parts, strict=True)
+            [
+                self.gates(inputs[e], h, of_memory)
+                for h, of_memory in [*begun, *((h, next(products)) for h in state.memories)]
+            ]
+            for e, state in enumerate(states)
+        ]
+
+    def inputs(self, e: int, state: _EpisodeState) -> list[Float[Array, "size"]]:
+        """What the memory takes in of the last action and of what is seen, for each gate."""
+        acted, action = state.before != NO_ACTION, jnp.maximum(state.before, 0)
+        return [
+            jnp.where(acted, self.policy.taken[action, gate], 0.0) + part + self.policy.bias[gate]
+            for gate, part in zip(self.parts(), self.seen_inputs(e, state.seen), strict=True)
         ]
 
     def parts(self) -> list[slice]:

@@ -14,14 +14,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from asymrl.kernels.tensor_cores import as_columns, column, product
+from asymrl.kernels.tensor_cores import COLUMNS, as_columns, column, product
 
 Parts = list[Float[Array, "part"]]
 
 TILE = 4096  # numbers of a matrix that are read together
 TILES = 4  # read before the first is used, so that several reads are under way at once
 PART = 128  # of a hidden layer, for tensor cores
-# Tiles of PART x PART that stay in shared memory: the three of the memory, which a window needs often, and one.
+# Tiles of PART x PART that stay in shared memory: the three of the memory, which are needed first, and one.
 RESIDENT = 4
 LARGEST = 65504.0  # number in float16
 AHEAD = 1  # tiles that are read before they are needed
@@ -41,7 +41,7 @@ class PolicyProducts(abc.ABC):
 
     @abc.abstractmethod
     def product(self, vectors: list[Parts], i: int) -> list[Parts]:
-        """`vector @ matrix` for the vectors of all episodes."""
+        """`vector @ matrix` for the vectors of all episodes, or for several of each."""
 
 
 class PlainProducts(PolicyProducts):
@@ -63,6 +63,10 @@ class PlainProducts(PolicyProducts):
 
     def product(self, vectors: list[Parts], i: int) -> list[Parts]:
         weight, xs = self.matrices[i], self.inputs[i]
+        at_once = xs.shape[0]
+        if len(vectors) > at_once:
+            groups = [vectors[j : j + at_once] for j in range(0, len(vectors), at_once)]
+            return [parts for group in groups for parts in self.product(group, i)]
         if i > 0 or not self.has_memory:
             self.publish(xs, [vector for (vector,) in vectors])
         parts = 3 if i == 0 else 1
@@ -145,13 +149,19 @@ class TensorProducts(PolicyProducts):
         dtype = self.tiles[i][0].weight.dtype
         if i > 1 and dtype == jnp.float16:  # memories are at most one; what layers compute may be anything
             vectors = [[jnp.minimum(part, LARGEST) for part in parts] for parts in vectors]
-        tables = [as_columns(parts, dtype) for parts in zip(*vectors, strict=True)]
+        groups = [vectors[j : j + COLUMNS] for j in range(0, len(vectors), COLUMNS)]
+        tables = [[as_columns(parts, dtype) for parts in zip(*group, strict=True)] for group in groups]
         before = sum(len(tiles) for tiles in self.tiles[:i])
-        sums: dict[int, Array] = {}
+        sums: list[dict[int, Array]] = [{} for _ in groups]
         for number, tile in enumerate(self.tiles[i], before):
             matrix = self.resident[number] if number < RESIDENT else self.next()
-            sums[tile.n] = product(matrix.T, tables[tile.k]) + sums.get(tile.n, 0.0)
-        return [[column(total, e) for total in sums.values()] for e in range(len(vectors))]
+            for table, totals in zip(tables, sums, strict=True):
+                totals[tile.n] = product(matrix.T, table[tile.k]) + totals.get(tile.n, 0.0)
+        return [
+            [column(total, j) for total in totals.values()]
+            for group, totals in zip(groups, sums, strict=True)
+            for j in range(len(group))
+        ]
 
 
 def _tiles(weight: Any, part: int) -> list[Tile]:
