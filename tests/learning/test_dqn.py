@@ -205,7 +205,7 @@ def test_a_run_depends_on_nothing_but_itself(program: CompiledProgram, course: l
 
 
 def test_nobody_waits_for_a_run_that_has_more_to_learn(tmp_path: Path):
-    """Of six runs the slowest finishes its update while the others begin the next; all end as they do alone.
+    """Of six runs the slower ones finish their update while the others begin the next; all end as they do alone.
 
     They are saved and read back in the middle of an update.
     """

@@ -4,8 +4,8 @@ An update simulates one episode, exploring with probability epsilon, adds it to 
 that is due, then takes gradient steps until the run has learned from so many steps for each step that it simulated.
 The first episodes only fill the replay, by random actions. See `q_losses` for what tells the variants apart.
 
-A long episode needs many gradient steps, more still if those that are drawn for it are short. The other runs of a
-program do not wait for a run that needs more than most: they begin their next update, while it finishes its own.
+A long episode needs many gradient steps, more still if those that are drawn for it are short. Runs of a program do not
+wait for all others: when half of them have finished their update, these act again, and the rest finish theirs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from asymrl.collection.collector import Collector
 
 DRAWS = 2_000_000  # tells the keys of draws from the replay from those of episodes and evaluations
-LEFT_BEHIND = 0.25  # share of the runs of a program that need not have finished an update when the others go on
+LEFT_BEHIND = 0.5  # share of the runs of a program that need not have finished an update when the others go on
 
 
 class DQNState(RunState):
@@ -230,7 +230,7 @@ def learn(
     learning: Bool[Array, "run"],
     is_awaited: Bool[Array, "run"],
 ) -> tuple[DQNState, Losses]:
-    """Gradient steps until no awaited run and only few of the others owe any. Runs that owe none stand still.
+    """Gradient steps until no awaited run and at most half of the others owe any. Runs that owe none stand still.
 
     Returns the losses of the last steps.
     """

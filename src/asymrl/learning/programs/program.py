@@ -151,7 +151,7 @@ def compiler_options(platform: str, settings: Settings | None = None) -> dict[st
         options: dict[str, Any] = {"xla_gpu_enable_triton_gemm": False}
         is_a2c = settings is not None and settings.how.learner == "a2c"
         if is_a2c and SCHEDULING not in os.environ.get("XLA_FLAGS", ""):
-            # Independent kernels run concurrently: an update of 20 runs takes 0.72 to 0.78 of the time. Trained like
+            # Independent kernels run concurrently: an update of 20 runs takes 0.89 of the time or less. Trained like
             # that: A2C in the memory rooms, 0.7 G steps. One trial of DQN did not finish its first updates.
             options[SCHEDULING] = "CONCURRENT"
         return options
