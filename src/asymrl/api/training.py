@@ -193,7 +193,7 @@ def reproduce(
     methods: Sequence[str] | None = None,
     *,
     seeds: int | None = None,
-    steps: int | None = None,
+    steps: int | Literal["authors"] | None = None,
     quick: bool = False,
     out: str | PathLike[str] | None = None,
     keep_networks: bool | None = None,
@@ -209,7 +209,8 @@ def reproduce(
         worlds: some of the paper's. None: all that the part has.
         methods: some of the paper's. None: all that the part has.
         seeds: how many. None: 20, as in the paper.
-        steps: of each run. None: as many as its world needs, see `asymrl.paper.budget`.
+        steps: of each run, or "authors": 10 million in Heaven-Hell and 2 million elsewhere, as in the authors' scripts.
+            None: as many as its world needs, see `asymrl.paper.budget`.
         quick: a version for a quarter of an hour on a laptop.
         out: the folder; by default in `runs`. Runs that are there are not trained again, and shorter ones are extended.
         keep_networks: whether the networks of finished runs are kept, so that they can be extended; by default if

@@ -61,11 +61,13 @@ def _number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
 
 @REGISTRY.primitive_rule
 def _optional(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """A value that may be none, which is written so; without `{None}|` in messages."""
+    """A value that may be none, which is written so, or one of some words; without `{None}|` in messages."""
     if typing.get_origin(info.type) not in (types.UnionType, typing.Union):
         return None
-    parts = [part for part in typing.get_args(info.type) if part is not types.NoneType]
-    if len(parts) != 1 or len(parts) == len(typing.get_args(info.type)):
+    choices = typing.get_args(info.type)
+    words = [word for part in choices if typing.get_origin(part) is typing.Literal for word in typing.get_args(part)]
+    parts = [part for part in choices if part is not types.NoneType and typing.get_origin(part) is not typing.Literal]
+    if len(parts) != 1 or types.NoneType not in choices:
         return None
     is_tuple = typing.get_origin(parts[0]) is tuple
     inner = typing.get_args(parts[0])[0] if is_tuple else parts[0]
@@ -76,15 +78,20 @@ def _optional(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
     def value_of(texts: list[str]) -> Any:
         if [text.lower() for text in texts] == [NONE]:
             return None
-        return tuple(map(read, texts)) if is_tuple else read(texts[0])
+        if len(texts) == 1 and texts[0].lower() in words:
+            return texts[0].lower()
+        try:
+            return tuple(map(read, texts)) if is_tuple else read(texts[0])
+        except ValueError as error:
+            raise ValueError(" or ".join([str(error), *words])) from None
 
     def texts_of(value: Any) -> list[str]:
         return [NONE] if value is None else [_typed(part) for part in (value if is_tuple else (value,))]
 
     return PrimitiveConstructorSpec(
         nargs="*" if is_tuple else 1,
-        metavar=f"{metavar} ..." if is_tuple else metavar,
+        metavar="|".join([f"{metavar} ..." if is_tuple else metavar, *words]),
         instance_from_str=value_of,
-        is_instance=lambda value: value is None or isinstance(value, tuple if is_tuple else inner),
+        is_instance=lambda value: value is None or value in words or isinstance(value, tuple if is_tuple else inner),
         str_from_instance=texts_of,
     )

@@ -1,10 +1,10 @@
 """The paper: what its grid search chose, what it trained, and its figures and tables from our own runs.
 
-`tuned(world, method)`, `grid(world)`, `budget(world)` and `PAPER_WORLDS` are the paper's numbers. `extent` says how
-much of a part ("curves", "critics" or "grid") is wanted, and `runs_of` which runs that needs; `asymrl.reproduce` trains
-them. `reproduction` makes the part's table and figures from a folder with runs, and `claims_reproduction` judges what
-the paper claims. The tables themselves are `comparison` for curves, `final_values` for critics and `ranking` for a grid
-search.
+`tuned(world, method)`, `grid(world)`, `authors_budget(world)` and `PAPER_WORLDS` are the paper's numbers, `budget` is
+our own for a world. `extent` says how much of a part ("curves", "critics" or "grid") is wanted, and `runs_of` which
+runs that needs; `asymrl.reproduce` trains them. `reproduction` makes the part's table and figures from a folder with
+runs, and `claims_reproduction` judges what the paper claims. The tables themselves are `comparison` for curves,
+`final_values` for critics and `ranking` for a grid search.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from asymrl.settings.hyperparameters import (
         PAPER_WORLDS as PAPER_WORLDS,
         RATES as RATES,
+        authors_budget as authors_budget,
         budget as budget,
         grid as grid,
         tuned as tuned,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "asymrl.settings.hyperparameters": ["PAPER_WORLDS", "RATES", "budget", "grid", "tuned"],
+        "asymrl.settings.hyperparameters": ["PAPER_WORLDS", "RATES", "authors_budget", "budget", "grid", "tuned"],
         "asymrl.paper.parts": ["Extent", "extent", "runs_of"],
         "asymrl.paper.claims": ["CLAIMS", "Claim", "judged"],
         "asymrl.paper.evidence": ["Evidence", "read_evidence"],

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from asymrl.paper.results import chosen, read_results, up_to, with_paper_settings
 from asymrl.report.curves import curves
 from asymrl.report.intervals import Interval, bootstrap, difference_interval, mean, normalised
-from asymrl.settings.hyperparameters import PAPER_WORLDS
+from asymrl.settings.hyperparameters import PAPER_WORLDS, Steps
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.files import RunError
 from asymrl.stores.result_files import METRICS_FILE, PROBES_FILE
@@ -118,7 +118,7 @@ def scale(world: str) -> float:
 
 
 def read_evidence(
-    folder: Path, worlds: Sequence[str] = PAPER_WORLDS, seeds: int | None = None, steps: int | None = None
+    folder: Path, worlds: Sequence[str] = PAPER_WORLDS, seeds: int | None = None, steps: Steps | None = None
 ) -> Evidence:
     """The evidence in a store of figures 3 and 4, and in that of the grid beside it, if there is one.
 
@@ -126,7 +126,7 @@ def read_evidence(
         folder: such as `results/curves`; the grid is then `results/grid`.
         worlds: that count.
         seeds: only the first so many.
-        steps: of each run; None: as many as there are.
+        steps: of each run, or of each by its world; None: as many as there are.
 
     Raises:
         RunError: if there are no runs of the paper in the folder.

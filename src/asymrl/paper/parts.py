@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from asymrl.settings.hyperparameters import PAPER_WORLDS, budget, grid, tuned
+from asymrl.settings.hyperparameters import (
+    AUTHORS,
+    PAPER_WORLDS,
+    Steps,
+    budget,
+    grid,
+    steps_in,
+    steps_of,
+    tuned,
+)
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run, product
@@ -25,8 +34,8 @@ class Extent(NamedTuple):
     worlds: tuple[str, ...]
     methods: tuple[str, ...]
     seeds: int
-    steps: int | None = None
-    """Of each run. None: the budget of its world; in a grid, 2 million."""
+    steps: Steps | None = None
+    """Of each run, or of each by its world. None: the budget of its world; in a grid, 2 million."""
 
 
 WHOLE = {
@@ -47,19 +56,29 @@ def extent(
     worlds: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
     seeds: int | None = None,
-    steps: int | None = None,
+    steps: int | Literal["authors"] | None = None,
     *,
     quick: bool = False,
 ) -> Extent:
     """What is wanted of a part of the paper; what is None is as in the paper, or as in its quick version.
+
+    `steps` may be "authors": as many as their scripts take, see `authors_budget`.
 
     Raises:
         ValueError: if it is not in the paper.
     """
     if part not in WHOLE:
         raise ValueError(f"{part}: the parts are {', '.join(WHOLE)}")
-    arguments = {"worlds": worlds, "methods": methods, "seeds": seeds, "steps": steps}
+    if steps == AUTHORS and part == "grid":
+        raise ValueError(f"steps {AUTHORS}: for curves and critics only; the paper's grid search has 2 million")
+    if steps == AUTHORS and quick:
+        raise ValueError(f"steps {AUTHORS}: not in the quick version, which is short")
+    lengths = None if steps is None else steps_of(steps)
+    arguments = {"worlds": worlds, "methods": methods, "seeds": seeds, "steps": lengths}
     overrides = {name: tuple(v) if isinstance(v, Sequence) else v for name, v in arguments.items() if v is not None}
+    for name in ("worlds", "methods"):
+        if overrides.get(name) == ():
+            raise ValueError(f"no {name}: name at least one")
     scope = (QUICK if quick else WHOLE)[part]._replace(**overrides)
     for world in scope.worlds:
         if world not in PAPER_WORLDS:
@@ -81,24 +100,24 @@ def runs_of(part: Part, wanted: Extent) -> list[Run]:
 
 
 def curve_runs(
-    worlds: Sequence[str], methods: Sequence[str], seeds: Sequence[int], steps: int | None = None
+    worlds: Sequence[str], methods: Sequence[str], seeds: Sequence[int], steps: Steps | None = None
 ) -> list[Run]:
     """Figure 3: the tuned settings, trained for the budget of each world, or for this many steps."""
     runs: list[Run] = []
     for world in worlds:
-        axes = {"steps": [budget(world) if steps is None else steps], "log_points": [POINTS]}
+        axes = {"steps": [budget(world) if steps is None else steps_in(world, steps)], "log_points": [POINTS]}
         runs += product([world], methods, axes, seeds, lambda world, method: tuned(world, method) or {})
     return runs
 
 
 def grid_runs(
-    worlds: Sequence[str], methods: Sequence[str], seeds: Sequence[int], steps: int | None = None
+    worlds: Sequence[str], methods: Sequence[str], seeds: Sequence[int], steps: Steps | None = None
 ) -> list[Run]:
     """The grid search: 3 x 3 x 5 settings for every world and method."""
     runs: list[Run] = []
     for world in worlds:
-        axes = {**grid(world), "steps": [GRID_STEPS if steps is None else steps], "log_points": [POINTS]}
-        runs += product([world], methods, axes, seeds, lambda world, method: {})
+        axes = {**grid(world), "steps": [GRID_STEPS if steps is None else steps_in(world, steps)]}
+        runs += product([world], methods, axes | {"log_points": [POINTS]}, seeds, lambda world, method: {})
     return runs
 
 
@@ -108,7 +127,8 @@ def probes_of(part: Part, wanted: Extent) -> dict[str, ForkProbe]:
 
     if part == "grid":
         return {}
-    return {CRITIC_WORLD: ForkProbe(n=4, every=max(1, (wanted.steps or budget(CRITIC_WORLD)) // POINTS))}
+    steps = steps_in(CRITIC_WORLD, wanted.steps or budget(CRITIC_WORLD))
+    return {CRITIC_WORLD: ForkProbe(n=4, every=max(1, steps // POINTS))}
 
 
 def probes_from_json(data: Mapping[str, Any]) -> dict[str, ForkProbe]:

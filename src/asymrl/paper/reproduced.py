@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 
@@ -25,7 +26,7 @@ from asymrl.paper.selection import leaders, ranking, searched
 from asymrl.paper.world_tables import world_tables
 from asymrl.report.findings import Findings
 from asymrl.report.score_rows import power_statement
-from asymrl.settings.hyperparameters import PAPER_WORLDS
+from asymrl.settings.hyperparameters import PAPER_WORLDS, Steps, steps_of
 from asymrl.stores.wording import thousands
 
 
@@ -57,7 +58,7 @@ def claims_reproduction(
     folder: str | os.PathLike[str],
     worlds: Sequence[str] | None = None,
     seeds: int | None = None,
-    steps: int | None = None,
+    steps: Steps | Literal["authors"] | None = None,
 ) -> Findings:
     """What the paper claims and what came out: a verdict for each claim, and a table of each world.
 
@@ -65,12 +66,13 @@ def claims_reproduction(
         folder: of the store with the runs of figures 3 and 4; a grid search beside it counts, too.
         worlds: only these. None: all.
         seeds: only the first so many.
-        steps: look at the runs as they were after so many.
+        steps: look at the runs as they were after so many, all or by their world, or after those of the authors.
 
     Raises:
         RunError: if there are no such runs in the store.
     """
-    evidence = read_evidence(Path(folder), worlds or PAPER_WORLDS, seeds, steps)
+    lengths = None if steps is None else steps_of(steps)
+    evidence = read_evidence(Path(folder), worlds or PAPER_WORLDS, seeds, lengths)
     claims = [each for each in judged(evidence) if worlds is None or each.claim.where in worlds]
     numbers = claims_table(claims)
     tables = pl.concat(world_tables(evidence).values(), how="diagonal")

@@ -13,7 +13,7 @@ from asymrl.paper.fork import PAIRS, exact_values
 from asymrl.report.intervals import bootstrap, mean, normalised
 from asymrl.report.score_rows import improvement_row, score_row
 from asymrl.settings import A2CSettings, names_of
-from asymrl.settings.hyperparameters import PAPER_WORLDS, tuned
+from asymrl.settings.hyperparameters import PAPER_WORLDS, Steps, steps_in, tuned
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.stores.files import RunError
 from asymrl.stores.result_files import METRICS_FILE, PROBES_FILE, read_table
@@ -37,9 +37,13 @@ def read_results(folder: Path, name: str = "metrics") -> pl.DataFrame:
 
 
 def chosen(
-    table: pl.DataFrame, worlds: Sequence[str], methods: Sequence[str], seeds: int | None, steps: int | None
+    table: pl.DataFrame,
+    worlds: Sequence[str],
+    methods: Sequence[str],
+    seeds: int | None,
+    steps: Steps | None,
 ) -> pl.DataFrame:
-    """The rows of these worlds and methods, of the first seeds, and of runs of this many steps.
+    """The rows of these worlds and methods, of the first seeds, and of runs of this many steps, or as many by world.
 
     A longer run counts as it was after so many steps, which is what the shorter run would be. Without `steps`, where a
     method was run for several numbers of them, those count for which it has most runs, and among equals the longest.
@@ -51,12 +55,15 @@ def chosen(
     if seeds is not None:
         rows = rows.filter(pl.col("seed") < seeds)
     if steps is not None:
-        is_cut = pl.col("steps") > steps
-        rows = rows.filter(pl.col("steps") >= steps, ~is_cut | (pl.col("timestep") < steps))
-        rows = rows.with_columns(steps=pl.lit(steps, pl.Int64))
+        by_world = {world: steps_in(world, steps) for world in worlds}
+        length = pl.col("world").replace_strict(by_world, return_dtype=pl.Int64)
+        rows = rows.filter(pl.col("steps") >= length, (pl.col("steps") == length) | (pl.col("timestep") < length))
+        rows = rows.with_columns(steps=length)
     if rows.is_empty():
         only = "" if seeds is None else f", of the first {seeds} seeds"
-        only += "" if steps is None else f", of {thousands(steps)} steps"
+        if steps is not None:
+            lengths = sorted({steps_in(world, steps) for world in worlds})
+            only += f", of {' or '.join(map(thousands, lengths))} steps"
         raise RunError(f"no runs of {', '.join(worlds)} with {', '.join(methods)}{only}")
     return rows if steps is not None else _of_one_length(rows)
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
+Steps: TypeAlias = int | Mapping[str, int]
+"""How many steps runs have: all of them, or by their world."""
+AUTHORS = "authors"
+
 # Both learning rates were searched over these.
 RATES = (0.0001, 0.0003, 0.001)
 
@@ -108,6 +115,30 @@ def budget(world: str) -> int:
     """Environment steps of a run in our version of the paper's figures: as many as its world needs to be learned."""
     _check_world(world)
     return _BUDGETS[world]
+
+
+def authors_budget(world: str) -> int:
+    """Environment steps of a run in the authors' scripts: 10 million in Heaven-Hell, their default elsewhere."""
+    _check_world(world)
+    return 10_000_000 if world.startswith("heaven-hell") else 2_000_000
+
+
+def steps_of(wanted: Steps | str) -> Steps:
+    """A number of steps, or of each world, which may also be given as `authors`: see `authors_budget`.
+
+    Raises:
+        ValueError: if it is another word.
+    """
+    if not isinstance(wanted, str):
+        return wanted
+    if wanted != AUTHORS:
+        raise ValueError(f"steps is {wanted!r}; it must be a whole number or {AUTHORS!r}")
+    return {world: authors_budget(world) for world in PAPER_WORLDS}
+
+
+def steps_in(world: str, steps: Steps) -> int:
+    """Those of a run in a world."""
+    return steps[world] if isinstance(steps, Mapping) else steps
 
 
 def grid(world: str) -> dict[str, tuple[float, ...]]:

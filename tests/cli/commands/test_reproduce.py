@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -28,6 +29,65 @@ def test_the_evaluation_is_the_papers():
     assert len(runs) == 800
     assert sum(run.settings.steps for run in runs) == 6_000_000_000
     assert len(grid_runs(PAPER_WORLDS, PAPER_METHODS, range(20))) == 36_000
+
+
+def test_as_long_as_the_authors_scripts():
+    wanted = Reproduce(part="curves", steps="authors").extent()
+    lengths = {run.settings.world: run.settings.steps for run in runs_of("curves", wanted)}
+    assert sum(run.settings.steps for run in runs_of("curves", wanted)) == 3_200_000_000
+    assert lengths.pop("heaven-hell-3") == lengths.pop("heaven-hell-4") == 10_000_000
+    assert set(lengths.values()) == {2_000_000}
+    assert probes_of("critics", extent("critics", steps="authors"))["heaven-hell-4"].every == 50_000
+
+
+def test_longer_runs_count_as_the_authors_would_have_seen_them(tmp_path: Path):
+    """Each world at its own length, with its returns up to there; what is shorter does not count."""
+    lengths = {"car-flag": 3_000_000, "cleaner": 1_000_000, "heaven-hell-3": 10_000_000}
+    runs = [run for world, steps in lengths.items() for run in curve_runs([world], ["a2c"], range(2), steps)]
+    source = store_with_curves(tmp_path / "source", runs)
+    places = ["--from-results", str(source), "--out", str(tmp_path)]
+    assert cli.main(["reproduce", "curves", "--steps", "authors", *places]) == 0
+    table = pl.read_csv(tmp_path / "curves.csv")
+    whole, cut = table.select("world", "steps", "mean").rows()
+    assert whole[:2] == ("heaven-hell-3", 10_000_000)
+    assert cut[:2] == ("car-flag", 2_000_000)
+    assert cut[2] < whole[2] - 0.2  # returns grow all the time
+    assert cli.main(["reproduce", "claims", "--env", "car-flag", "--steps", "authors", *places]) == 0
+    assert set(pl.read_csv(tmp_path / "worlds.csv")["steps"]) == {2_000_000}
+
+
+def test_other_words_are_refused(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        cli.main(["reproduce", "curves", "--steps", "author"])
+    assert "or authors" in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["grid", "--steps", "authors"], "curves and critics only"),
+        (["curves", "--steps", "AUTHORS", "--quick"], "not in the quick version"),
+        (["curves", "--steps", "2M", "--env"], "no worlds: name at least one"),
+        (["curves", "--methods"], "no methods: name at least one"),
+        (["curves", "--env", "heaven-hell-3", "--steps", "authors"], "of 10 000 000 steps"),
+        (["claims", "--env", "cleaner", "--steps", "authors"], "of 2 000 000 steps"),
+    ],
+)
+def test_what_is_not_there(arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    worlds = ["cleaner", "heaven-hell-3"]
+    source = store_with_curves(tmp_path / "source", curve_runs(worlds, ["a2c"], range(2), 1_000_000))
+    assert cli.main(["reproduce", *arguments, "--from-results", str(source)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_lengths_from_python():
+    def lengths(steps: Any) -> set[int]:
+        return {run.settings.steps for run in runs_of("curves", extent("curves", seeds=1, steps=steps))}
+
+    assert lengths(1e6) == {1_000_000}
+    assert lengths("authors") == {2_000_000, 10_000_000}
+    with pytest.raises(ValueError, match="'2M'; it must be a whole number or 'authors'"):
+        lengths("2M")
 
 
 def test_curves_from_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -64,9 +64,10 @@ class Reproduce(Running, NetworkOptions):
     """Methods. None: all five; for critics, a2c, a2c-asym-s and a2c-asym-hs; for grid, a2c-asym-hs."""
     seeds: int | None = None
     """How many seeds. None: 20, as in the paper."""
-    steps: int | None = None
-    """Steps of each run. None: for curves and critics 10 million, but 2 million in Shopping and 6 million in
-    memory-four-rooms-9x9; for grid 2 million."""
+    steps: Annotated[int | Literal["authors"] | None, tyro.conf.arg(metavar="INT|authors")] = None
+    """Steps of each run, or as in the authors' scripts: 10 million in Heaven-Hell, 2 million elsewhere.
+    None: for curves and critics 10 million, but 2 million in Shopping and 6 million in memory-four-rooms-9x9; for grid
+    2 million."""
     precision: Literal["float32", "tf32"] = "float32"
     """Precision of matrix products on a GPU; tf32 is faster and less exact."""
     quick: Flag = False
