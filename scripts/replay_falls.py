@@ -4,6 +4,7 @@
     python scripts/replay_falls.py start --seed 1 --steps 1_645_000   # or a new run with the paper's settings
     python scripts/replay_falls.py hunt agent --keys 1 16        # runs from there with tripled learning rates
     python scripts/replay_falls.py hunt agent --keys 1 16 --arm "both clip 1"
+    python scripts/replay_falls.py hunt agent --keys 1 21 --floor 3   # first triples the weight of the entropy slowly
     python scripts/replay_falls.py replay agent-3 --keys 1 4     # a fall that the hunt found
     python scripts/replay_falls.py replay agent-3 --keys 1 3 --later 10
     python scripts/replay_falls.py write results/studies/lost/replays
@@ -32,11 +33,18 @@ from asymrl.learning.a2c import A2CState
 from asymrl.learning.curve import recent_means
 from asymrl.learning.schedules import scheduled
 from asymrl.learning.state import RECENT
-from asymrl.report.falls import LOST
+from asymrl.report.falls import LOST, SOLVED
 from asymrl.settings import A2CSettings
 from asymrl.studies.fall_replays.changed_updates import CHUNK, Change, Replayer, with_key
-from asymrl.studies.fall_replays.replaying import Measured, changed_from, forward, onset_of, replay
-from asymrl.studies.fall_replays.variants import VARIANTS
+from asymrl.studies.fall_replays.replaying import (
+    Measured,
+    changed_from,
+    forward,
+    onset_of,
+    replay,
+    with_entropy_weight,
+)
+from asymrl.studies.fall_replays.variants import VARIANTS, floor_arm
 
 FOLDER = Path("runs/falls")
 SETTINGS = A2CSettings(steps=100_000_000, log_points=10)
@@ -67,8 +75,7 @@ class Start:
             return
         arrays = replayer.start(self.seed)
         while int(arrays.timesteps[0]) < self.steps:
-            weight = scheduled("linear", arrays.timesteps[0], start=0.1, end=FLOOR, steps=2e6)
-            arrays, _ = replayer.train(arrays, CHUNK, entropy_weight=float(weight))
+            arrays, _ = replayer.train(arrays, CHUNK, entropy_weight=paper_weight(arrays))
         save_state(FOLDER / f"seed{self.seed}.npz", arrays)
 
 
@@ -82,21 +89,33 @@ class Hunt:
     steps: int = 100_000
     arm: str = "nothing"
     """Which of the variants holds throughout."""
+    floor: float | None = None
+    """Factor on the final weight of the entropy. Each run approaches it slowly, at the paper's learning rates, before
+    they are tripled. None: the usual weight, at once."""
 
     def run(self, replayer: Replayer) -> None:
+        if self.floor is not None and self.arm != "nothing":
+            raise SystemExit("--floor is an arm of its own: leave --arm out")
         change = changed_from(FAST, VARIANTS[self.arm].later)
+        arm = self.arm if self.floor is None else floor_arm(self.floor)
+        weight = FLOOR * (1 if self.floor is None else self.floor)
         for key in range(*self.keys):
             arrays = with_key(load_state(FOLDER / f"{self.base}.npz", replayer), key)
+            if self.floor is not None:
+                now = FLOOR if self.base == "agent" else paper_weight(arrays)
+                arrays = with_entropy_weight(replayer, arrays, now, weight)
+                if float(recent_means(arrays)[0][0]) < SOLVED:
+                    raise SystemExit(f"{self.base}, key {key}: lost before the learning rates were tripled")
             start, ring, rows, fell = int(arrays.timesteps[0]), deque(maxlen=RING), [], False
             while int(arrays.timesteps[0]) - start < self.steps and not fell:
                 ring.append(arrays)
-                arrays, measured = replayer.train(arrays, CHUNK, change, entropy_weight=FLOOR)
+                arrays, measured = replayer.train(arrays, CHUNK, change, entropy_weight=weight)
                 rows.append(measured)
                 fell = float(recent_means(arrays)[0][0]) < LOST
             record, name = joined(rows), f"{self.base}-{key}"
             row = {
                 "base": self.base,
-                "arm": self.arm,
+                "arm": arm,
                 "key": key,
                 "steps": int(arrays.timesteps[0]) - start,
                 "fell": fell,
@@ -104,7 +123,7 @@ class Hunt:
                 "failures": int((record["lowest_return"] < 1).sum()),
             }
             append(FOLDER / "hunts.jsonl", row)
-            if fell and self.arm == "nothing":
+            if fell and arm == "nothing":
                 for state in ring:
                     save_state(FOLDER / name / f"{int(state.updates[0])}.npz", state)
                 np.savez(FOLDER / name / "record.npz", allow_pickle=False, **record)
@@ -175,6 +194,11 @@ def agent_state(replayer: Replayer) -> A2CState:
     actor, critic = (eqx.filter(network, eqx.is_array) for network in (agent.states.actor, agent.states.critic))
     values = (actor, critic, critic, jnp.ones_like(arrays.recent_returns), jnp.full_like(arrays.episodes, RECENT))
     return eqx.tree_at(lambda a: (a.actor, a.critic, a.target, a.recent_returns, a.episodes), arrays, values)
+
+
+def paper_weight(arrays: A2CState) -> float:
+    """The weight of the entropy after so many steps with the paper's settings."""
+    return float(scheduled("linear", arrays.timesteps[0], start=0.1, end=FLOOR, steps=2e6))
 
 
 def save_state(path: Path, arrays: A2CState) -> None:

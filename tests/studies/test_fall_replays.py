@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,17 @@ from asymrl.studies.fall_replays import VARIANTS, Change, Replayer, ReplayVarian
 from asymrl.studies.fall_replays.changed_updates import with_key
 from asymrl.studies.fall_replays.replay_figure import relative_to_before
 from asymrl.studies.fall_replays.replay_tables import fall_table, hunt_table, replay_findings, share_table
-from asymrl.studies.fall_replays.replaying import HORIZON, changed_from, divided, onset_of, outcome, replay
+from asymrl.studies.fall_replays.replaying import (
+    APPROACH,
+    HORIZON,
+    STAY,
+    changed_from,
+    divided,
+    onset_of,
+    outcome,
+    replay,
+    with_entropy_weight,
+)
 
 SETTINGS = A2CSettings(
     memory_size=8, hidden=(8,), time_limit=10, log_points=2, entropy_schedule="constant", steps=100_000
@@ -177,6 +188,34 @@ def test_shares_and_rates_of_few_numbers():
     assert (usual["falls"], usual["millions"], usual["hell"]) == (2, 3.0, 2)
     assert usual["falls_per_million"] == pytest.approx(2 / 3)
     assert (clipped["falls"], clipped["p"]) == (0, pytest.approx(0.5))
+
+
+def test_other_entropy_weights_are_compared_with_the_usual_one_approached_as_slowly():
+    runs = [("nothing", False), *[("floor x 1", True)] * 2, ("floor x 3", False)]
+    hunts = pl.DataFrame([{"base": "agent", "arm": arm, "steps": 10**6, "fell": fell, "hell": 0} for arm, fell in runs])
+    rows = {row["arm"]: row for row in hunt_table(pl.concat([hunts] * 4)).rows(named=True)}
+    # Eight falls, all with the usual weight, in two thirds of these steps. With equal rates, 6 or more of 8 with the
+    # other weight would be as unlikely.
+    expected = sum(math.comb(8, k) * (1 / 3) ** k * (2 / 3) ** (8 - k) for k in (0, 6, 7, 8))
+    assert rows["floor x 3"]["p"] == pytest.approx(expected)
+    assert rows["nothing"]["p"] == 1.0
+
+
+def test_the_weight_of_the_entropy_changes_by_equal_factors():
+    weights: list[float] = []
+
+    class Weights:
+        def train(self, arrays: Any, updates: int, change: Change, entropy_weight: float) -> tuple[Any, dict[str, Any]]:
+            assert change == Change()
+            weights.extend([entropy_weight] * updates)
+            return arrays, {}
+
+    with_entropy_weight(Weights(), None, 0.01, 0.03)  # pyright: ignore[reportArgumentType]
+    assert len(weights) == APPROACH + STAY
+    different = np.asarray(sorted(set(weights)))
+    np.testing.assert_allclose(different[1:] / different[:-1], 3 ** (1 / len(different)))
+    assert weights == sorted(weights)
+    assert weights[-STAY - 1 :] == pytest.approx([0.03] * (STAY + 1))
 
 
 def test_how_a_fall_begins():

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from asymrl.report.falls import rate_interval, rates_differ, shares_differ
 from asymrl.report.intervals import Interval
 from asymrl.studies.fall_replays.replay_figure import replay_figure
-from asymrl.studies.fall_replays.variants import VARIANTS
+from asymrl.studies.fall_replays.variants import VARIANTS, usual_arm
 
 FOLDER = "replays"  # in that of the study's runs
 SUDDEN = 5  # times as long as before: a step of the critic that a fall begins with
@@ -116,11 +116,12 @@ def share_interval(fell: int, replays: int) -> Interval:
 def hunt_table(hunts: pl.DataFrame) -> pl.DataFrame:
     """How often runs from a solved state with tripled learning rates fall, a row for each state and arm.
 
-    `falls_per_million` steps has the exact interval of a Poisson rate; `p` compares it with that of `nothing`.
+    `falls_per_million` steps has the exact interval of a Poisson rate; `p` compares it with that of `nothing`, or for
+    another final weight of the entropy with that of the usual one.
     """
     rows = []
     for (base, arm), runs in hunts.sort("base").group_by("base", "arm", maintain_order=True):
-        usual = hunts.filter(base=base, arm="nothing")
+        usual = hunts.filter(base=base, arm=usual_arm(str(arm)))
         fell, millions = (
             [int(each["fell"].sum()) for each in (runs, usual)],
             [float(each["steps"].sum()) / 1e6 for each in (runs, usual)],

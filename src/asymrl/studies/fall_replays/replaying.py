@@ -19,6 +19,7 @@ from asymrl.studies.fall_replays.variants import WINDOW, ReplayVariant
 HORIZON = 250  # updates in which a replay can lose the task
 GAP = 50  # updates without a failure before the episode that a fall begins with
 UPDATES_OF_MEAN = RECENT // 2  # two episodes each
+APPROACH, STAY = 2000, 1000  # updates in which the weight of the entropy changes, and then remains
 
 Measured = dict[str, np.ndarray]
 
@@ -54,6 +55,13 @@ def forward(
         rows.append(measured)
         updates -= CHUNK
     return arrays, rows
+
+
+def with_entropy_weight(replayer: Replayer, arrays: A2CState, start: float, end: float) -> A2CState:
+    """The run after its weight of the entropy has changed slowly, by equal factors, at the settings' learning rates."""
+    for share in np.arange(CHUNK, APPROACH + 1, CHUNK) / APPROACH:
+        arrays, _ = forward(replayer, arrays, CHUNK, Change(), start * (end / start) ** share)
+    return forward(replayer, arrays, STAY, Change(), end)[0]
 
 
 def replay(

@@ -69,3 +69,17 @@ VARIANTS: dict[str, ReplayVariant] = {
     "target always copied, before": ReplayVariant(ALWAYS, ALWAYS, ALWAYS, starts=-100, next_target=0),
     "entropy x 3, before": replace(throughout(entropy_factor=3.0), starts=-100),
 }
+
+
+def floor_arm(factor: float) -> str:
+    """What runs are called whose final weight of the entropy is this many times the paper's."""
+    return f"floor x {factor:g}"
+
+
+# Runs whose weight of the entropy was approached slowly are compared with those that approached the usual one.
+USUAL_FLOOR = floor_arm(1)
+
+
+def usual_arm(arm: str) -> str:
+    """The arm that another one is compared with."""
+    return USUAL_FLOOR if arm.startswith("floor") else "nothing"
