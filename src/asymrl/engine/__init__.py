@@ -1,7 +1,7 @@
 """Training: runs flow through the lanes of pools, on cores, accelerators, processes and clusters.
 
-`train_store` trains the runs of a store that are not over. `Placement` says where to train and `Pace` how often to look
-and to save; a `Listener` follows the training (`Silent` is one to build on) and may stop runs (`StopRuns`).
+`train_store` trains the runs of a store that are not over. `Placement` says where to train and `Pace` how often to
+refresh and to save; a `Listener` follows the training (`Silent` is one to build on) and may stop runs (`StopRuns`).
 """
 
 from __future__ import annotations

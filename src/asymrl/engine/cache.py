@@ -22,13 +22,13 @@ def cache_folder() -> Path | None:
     try:
         folder = Path(setting or default).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # no home, or none that can be written: then every process compiles anew
+    except (OSError, RuntimeError):  # no home, or not writable: then every process compiles anew
         return None
     return folder if os.access(folder, os.W_OK) else None
 
 
 def use_compilation_cache() -> None:
-    """Lets JAX keep what it compiles. Call it before the first compilation; a folder that the user gave JAX stays."""
+    """Lets JAX keep what it compiles. Call it before the first compilation; a folder that the user set in JAX stays."""
     folder = cache_folder()
     if folder is None or os.environ.get(_FOLDER.upper()):
         return
@@ -39,6 +39,6 @@ def use_compilation_cache() -> None:
             jax.config.update(_FOLDER, str(folder))
             jax.config.update(_SHORTEST, SHORTEST_COMPILATION)
     else:
-        # Importing JAX takes a second which a command may not need; it reads these when it is imported.
+        # Importing JAX takes a second, and a command may not need it; JAX reads these when it is imported.
         os.environ[_FOLDER.upper()] = str(folder)
         os.environ.setdefault(_SHORTEST.upper(), str(SHORTEST_COMPILATION))

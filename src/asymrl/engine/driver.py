@@ -1,4 +1,4 @@
-"""Trains the runs of a store: finds out what is missing, lets workers train it, and records what comes back."""
+"""Trains the runs of a store: finds the unfinished ones, has workers train them, and records the results."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from asymrl.engine.workers.thread_workers import Workers
 
 POLL_SECONDS = 0.1
-PATIENCE_SECONDS = 5.0  # after which one is told what a training that is stopped waits for
-PARTING_SECONDS = 120.0  # that pools have to hand over their states when a training is stopped
+PATIENCE_SECONDS = 5.0  # until the user is told what a stopping training is waiting for
+PARTING_SECONDS = 120.0  # time pools have to hand over their states when a training is stopped
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a training ended, for now."""
+    """How a training ended."""
 
     runs: int
     over: int
-    """Runs that are over, also from earlier trainings of the same store."""
+    """Runs that are over, including those of earlier trainings of the store."""
     failures: Mapping[str, str]
-    """Why runs could not be trained, or stopped because something was not finite, by what they are."""
+    """Why runs could not be trained, or stopped because something was not finite, by label."""
     interrupted: signal.Signals | None
     """The signal that stopped it before its end, if one did."""
     is_out_of_time: bool
     seconds: float
     steps: int
-    """Trained now."""
+    """Trained this time."""
 
     @property
     def is_complete(self) -> bool:
@@ -62,14 +62,14 @@ def train_store(
     probes: Mapping[str, Probe] | None = None,
     only: Sequence[int] | None = None,
 ) -> Outcome:
-    """Trains those runs of a store that are not over. The store must have been taken, unless all of them are.
+    """Trains the runs of a store that are not over. The store must have been taken, unless all of them are.
 
     SIGINT and SIGTERM end the training early, with a checkpoint.
 
     Args:
         store: with the runs.
         listener: follows the training.
-        pace: how often to look and to save.
+        pace: how often to refresh and to save.
         placement: where to train.
         minutes: after which the training stops with a checkpoint. None: at its end.
         probes: measurements during training, by the name of the world.
@@ -81,7 +81,7 @@ def train_store(
     """
     use_compilation_cache()
     if placement.processes is not None:
-        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the memory of devices is for the others
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # device memory is for the other processes
     begin = time.monotonic()
     listener.begin(store.runs)
     try:
@@ -121,7 +121,7 @@ class _Driver:
         self.store.make_ready(numbers, self.listener.say)
         stop = StopRequests(lambda which: self.listener.say(_stopping(which)))
         if numbers:
-            scheduler, workers = self._plan(numbers)  # nothing is trained yet: Ctrl-C ends it as any other program
+            scheduler, workers = self._plan(numbers)  # nothing is trained yet: Ctrl-C ends it like any other program
             with stop:
                 self._train(scheduler, workers, stop)
         over = self.record.over
@@ -177,11 +177,11 @@ class _Driver:
             workers.end()
         self._drain(scheduler)
         self.record.show(now=True)
-        # The tables say which runs are over, so they come after the states.
+        # The tables say which runs are over, so they are written after the states.
         self.record.write(now=True)
 
     def _listen(self, scheduler: Scheduler, workers: Workers, stop: StopRequests) -> None:
-        """Writes and shows what the pools report, until nothing is left to do or somebody wants to stop."""
+        """Writes and shows what the pools report, until nothing is left to do or the user stops it."""
         stopped_at, is_said = None, False
         while workers.is_alive():
             if stop.received is not None or self._is_out_of_time():
@@ -217,7 +217,7 @@ class _Driver:
         return local_workers(self.pace, workers=how.workers, processes=how.processes)
 
     def _surroundings(self, numbers: Sequence[int]) -> Surroundings | None:
-        """What the processes of pools need to make the worlds of runs. None: pools are in this process."""
+        """What pool processes need to make the worlds of these runs. None: pools are in this process."""
         if self.placement.engine == "local" and self.placement.processes is None:
             return None
         from asymrl.adapters.surroundings import surroundings_of

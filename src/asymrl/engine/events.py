@@ -1,4 +1,4 @@
-"""What a pool tells: runs that advance, runs that are over, states to keep, and trouble."""
+"""The events that a pool reports: runs that advance, runs that are over, states to keep, and trouble."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Retired(NamedTuple):
 
 
 class Stopped(NamedTuple):
-    """Runs that wait for a lane are not wanted any more. Those in a lane are `Retired`."""
+    """Runs without a lane were stopped. Those in a lane are `Retired`."""
 
     numbers: tuple[int, ...]
 

@@ -1,7 +1,7 @@
-"""Ctrl-C and requests to end, answered at once or in an orderly way.
+"""Handles Ctrl-C and SIGTERM, at once or in an orderly way.
 
 A thread reads the signals, because Python's own handlers wait until a running compilation or computation is over, and
-because what they raise can be swallowed: by a callback of a library, or a finaliser.
+because a library's callback or a finaliser can swallow what they raise.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-GRACE_SECONDS = 1.0  # that a command has to clean up after Ctrl-C
+GRACE_SECONDS = 1.0  # time a command has to clean up after Ctrl-C
 IMPORTERS = {"importlib._bootstrap", "importlib._bootstrap_external"}
 INTERRUPTED = 128 + signal.SIGINT
-TOGETHER_SECONDS = 0.5  # less than between two presses of Ctrl-C that are meant
-POOL_THREAD = "pool "  # how the names of threads begin that may be busy for minutes, and that nobody waits for
+TOGETHER_SECONDS = 0.5  # two deliberate presses of Ctrl-C are further apart than this
+POOL_THREAD = "pool "  # name prefix of threads that may be busy for minutes, and that nobody waits for
 
 
 class SignalReader(abc.ABC):
-    """While entered, a thread is told of signals, by `receive`. Readers can be nested; the innermost is told.
+    """While entered, a thread passes signals to `receive`. Readers can be nested; the innermost gets the signals.
 
-    Outside the main thread nothing is changed, as Python allows handlers only there.
+    Outside the main thread it does nothing: Python allows handlers only in the main thread.
     """
 
     def __init__(self, signals: Sequence[signal.Signals], handler: Callable[..., Any]):
-        """`handler`: what Python does about these signals, once it gets round to it."""
+        """`handler`: Python's own handler of these signals, called once Python gets round to it."""
         self._signals, self._handler = signals, handler
         self._is_entered = False
 
@@ -67,20 +67,20 @@ class SignalReader(abc.ABC):
                     self.receive(signal.Signals(number))
 
     def read(self, seconds: float | None) -> bytes | None:
-        """Numbers of signals; nothing once the reader was left, None if there is none for so long."""
+        """Signal numbers; empty once the reader has exited, None if no signal comes within `seconds`."""
         if seconds is not None and not select.select([self._reading], [], [], seconds)[0]:
             return None
         return os.read(self._reading, 64)
 
     @abc.abstractmethod
     def receive(self, which: signal.Signals) -> None:
-        """What to do about a signal, in the thread that reads them."""
+        """Handles a signal, in the thread that reads them."""
 
 
 class PromptEnd(SignalReader):
     """While entered, Ctrl-C raises KeyboardInterrupt, and ends the process a second later in any case.
 
-    During an import it ends the process at once: native modules crash when what they call while they begin raises.
+    During an import it ends the process at once: native modules crash if something raises while they initialise.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class PromptEnd(SignalReader):
             end_process(128 + which)
 
     def _ignored(self, unraisable: sys.UnraisableHookArgs) -> None:
-        """Says nothing of a KeyboardInterrupt that a callback swallowed: the process ends all the same."""
+        """Does not report a KeyboardInterrupt that a callback swallowed: the process ends all the same."""
         if not isinstance(unraisable.exc_value, KeyboardInterrupt):
             self._hook_before(unraisable)
 
@@ -117,8 +117,8 @@ class PromptEnd(SignalReader):
 class StopRequests(SignalReader):
     """While entered, the first SIGINT or SIGTERM is noted in `received`; the second ends the process at once.
 
-    Signals that arrive together are one request: `timeout` and schedulers of clusters send theirs to a process, and
-    again to its group.
+    Signals that arrive together are one request: `timeout` and cluster schedulers send theirs to a process, and again
+    to its group.
     """
 
     def __init__(self, on_first: Callable[[signal.Signals], None]):
@@ -135,14 +135,14 @@ class StopRequests(SignalReader):
 
 
 def is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported by what runs in `frame`, or by what called it."""
+    """Whether the code in `frame`, or one of its callers, is importing a module."""
     while frame is not None and frame.f_globals.get("__name__") not in IMPORTERS:
         frame = frame.f_back
     return frame is not None
 
 
 def is_busy() -> bool:
-    """Whether a thread still compiles that nobody waits for; Python would wait for it, or crash while it ends."""
+    """Whether a thread that nobody waits for still compiles; Python would wait for it, or crash at exit."""
     return any(thread.name.startswith(POOL_THREAD) for thread in threading.enumerate())
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Assignment(NamedTuple):
-    """A run that is given to a pool, from its beginning or from where it was saved."""
+    """A run for a pool to train, from its beginning or from its saved state."""
 
     number: int
     run: Run
@@ -48,7 +48,7 @@ class Snapshot(NamedTuple):
 
     @classmethod
     def of(cls, states: RunState) -> Snapshot:
-        """Waits for the states, and copies."""
+        """Waits for the states, and copies this part of them."""
         return cls(*jax.device_get([getattr(states, name) for name in cls._fields]))
 
     def recent_means(self, lane: int) -> tuple[float, float]:
@@ -99,12 +99,12 @@ class Lane:
         return self.probe is not None and timesteps >= self.next_probe()
 
     def next_probe(self) -> int:
-        """The step of the next measurement: the first multiple of the probe's distance after the last one."""
+        """The step of the next measurement: the first multiple of `probe.every` after the last one."""
         assert self.probe is not None
         return (self.probe_timesteps[-1] // self.probe.every + 1) * self.probe.every if self.probe_timesteps else 0
 
     def result(self, snapshot: Snapshot, lane: int, device: str) -> RunResult:
-        """What is known of the run now."""
+        """The result of the run so far."""
         recent_return, recent_length = snapshot.recent_means(lane)
         status = self.status(snapshot, lane)
         return RunResult(
@@ -138,7 +138,7 @@ def _not_finite(snapshot: Snapshot, lane: int) -> str:
 
 
 def probe_arrays(lanes: Sequence[Lane]) -> dict[str, np.ndarray]:
-    """The measurements of the lanes, filled up to the longest series: -1 marks times that are not there."""
+    """The measurements of the lanes, filled up to the longest series: -1 marks missing times."""
     points = max(len(lane.probe_timesteps) for lane in lanes)
     width = next((len(value) for lane in lanes for value in lane.probe_values), 0)
     times, values = [], []
@@ -149,7 +149,7 @@ def probe_arrays(lanes: Sequence[Lane]) -> dict[str, np.ndarray]:
     return {f"{EXTRA}probe_timesteps": np.concatenate(times), f"{EXTRA}probe_values": np.concatenate(values)}
 
 
-# The runs of a lane are replaced as a whole: compiled leaf by leaf, so many small copies would take seconds.
+# All leaves are replaced in one compiled call: compiled leaf by leaf, so many small copies would take seconds.
 @functools.partial(jax.jit, donate_argnums=0)
 def scatter(states: Any, new: Any, rows: Int[np.ndarray, "new"]) -> Any:
     """The states with new ones in these rows; a row beyond the last lane is dropped."""
@@ -163,7 +163,7 @@ def gather(states: RunState, rows: Int[np.ndarray, "lane"]) -> RunState:
 
 
 def blank_states(like: Any, lanes: int, device: Any) -> Any:
-    """States of no run, `[lane, ...]`, to be filled."""
+    """States of zeros, `[lane, ...]`, to be filled."""
 
     def leaf(some: Any) -> Any:
         if jax.dtypes.issubdtype(some.dtype, jax.dtypes.prng_key):

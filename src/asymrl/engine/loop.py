@@ -18,7 +18,7 @@ class RunSource(Protocol):
     """Where a pool takes its runs from, and reports to."""
 
     def take(self, count: int) -> list[Assignment]:
-        """At most so many further runs of the pool's shape."""
+        """At most `count` further runs of the pool's shape."""
         ...
 
     def report(self, event: Event) -> None: ...
@@ -26,7 +26,7 @@ class RunSource(Protocol):
     def is_stopped(self) -> bool: ...
 
     def unwanted(self) -> frozenset[int]:
-        """The numbers of the runs that somebody has stopped."""
+        """The numbers of the runs that were stopped."""
         ...
 
 
@@ -34,16 +34,16 @@ class TurnTaking(Protocol):
     """How runs take turns, where pools have one lane each."""
 
     def should_yield(self, seconds_left: float, seconds_per_step: float) -> bool:
-        """Whether a run that waits needs longer than the one in the pool, which needs so long."""
+        """Whether a waiting run needs longer than the one in the pool, which needs `seconds_left`."""
         ...
 
     def requeue(self) -> None:
-        """The runs of the pool wait again, as they were last saved."""
+        """Puts the runs of the pool back into the queue, as they were last saved."""
         ...
 
 
 def train_pool(pool: Pool, source: RunSource, pace: Pace, turns: TurnTaking | None = None) -> None:
-    """Trains runs from `source` until there are none, or until it is stopped; then what is in the lanes is saved.
+    """Trains runs from `source` until there are none, or until it is stopped; then saves the runs in the lanes.
 
     With `turns`, the run of a pool with one lane steps aside for one that needs longer.
     """
@@ -86,7 +86,7 @@ def _report_states(pool: Pool, source: RunSource) -> None:
 
 
 def _is_shorter(pool: Pool, turns: TurnTaking, took: float) -> bool:
-    """Whether the run of a pool with one lane will be over before one that waits."""
+    """Whether the run of a pool with one lane will be over before a waiting one."""
     if not pool.is_single or pool.is_empty or not pool.is_timed:
         return False
     return turns.should_yield(pool.seconds_left(took), pool.seconds_per_step(took))

@@ -16,7 +16,7 @@ from asymrl.learning.programs.factory import program
 from asymrl.settings import DQNSettings, Settings
 from asymrl.stores.wording import size_text
 
-MEMORY_SHARE = 0.8  # of what there is may be planned for
+MEMORY_SHARE = 0.8  # of the memory may be planned for
 # Besides the state of a run: on a host, the last checkpoint, the next one and its file; on an accelerator, a copy while
 # runs move to other lanes.
 COPIES = {"cpu": 4}
@@ -25,7 +25,7 @@ LARGE_LAYER = 4096  # units; a memory of that size has 200 MB of weights
 
 
 class MemoryPlan:
-    """What the runs of a training may take of one memory, or of one for each place."""
+    """How many runs fit into memory: one that all places share, or one for each device."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class MemoryPlan:
         pools: int = 1,
         device_of: Callable[[Any], Hashable] = lambda place: place,
     ):
-        """`there`: bytes, None if that is not known; `is_shared`: whether all places share them.
+        """`there`: bytes of memory, None if unknown; `is_shared`: whether all places share them.
 
         `pools`: how many may serve one shape there; `device_of`: the device of a place, if several places share one.
         """
@@ -44,9 +44,9 @@ class MemoryPlan:
         self._device_of = device_of
 
     def bytes_of(self, shape: Settings) -> int:
-        """What a run of this shape takes, with the copies that are made of it; 0 where that is little.
+        """Bytes of a run of this shape, with the copies that are made of it; 0 if the run is small.
 
-        Programs of small networks without a replay say what they need once they are compiled.
+        Programs of small networks without a replay report what they need once they are compiled.
         """
         if not is_large(shape):
             return 0
@@ -57,7 +57,7 @@ class MemoryPlan:
         return None if self._is_shared else self._device_of(place)
 
     def lanes(self, shape: Settings, used: int = 0) -> int | None:
-        """Runs of a shape that fit besides what is used; None if that is not known."""
+        """How many runs of a shape fit beside `used` bytes; None if that is not known."""
         if self._there is None or not (each := self.bytes_of(shape)):
             return None
         return max(int((MEMORY_SHARE * self._there - used) // each), 0)
@@ -104,7 +104,7 @@ def _itemsize(dtype: Any) -> int:
 
 
 def memory_of(device: Any) -> int | None:
-    """Bytes of memory for the runs on a device: of an accelerator, or what is free of the machine's."""
+    """Bytes for the runs on a device: the limit of an accelerator, or the free memory of the machine."""
     if device.platform == "cpu":
         return free_memory()
     stats = device.memory_stats()
@@ -112,7 +112,7 @@ def memory_of(device: Any) -> int | None:
 
 
 def free_memory(root: Path = Path("/")) -> int | None:
-    """Bytes of this machine, or of the container, that are not in use; None if the system does not say."""
+    """Free bytes of this machine or of the container, whichever is less; None if the system does not say."""
     amounts = [_meminfo(root / "proc/meminfo"), _container(root / "sys/fs/cgroup")]
     return min((each for each in amounts if each is not None), default=None)
 
@@ -127,7 +127,7 @@ def _meminfo(path: Path) -> int | None:
 
 
 def _container(folder: Path) -> int | None:
-    """What a control group leaves, where it sets a limit."""
+    """Bytes that the control group leaves, if it sets a limit."""
     try:
         limit, used = ((folder / name).read_text().strip() for name in ("memory.max", "memory.current"))
         return None if limit == "max" else max(int(limit) - int(used), 0)

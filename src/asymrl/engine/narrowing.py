@@ -22,7 +22,7 @@ class Narrower:
     def _make(self, program: Program, device: Any) -> None:
         try:
             self._trainer = program.open(self.lanes, device)
-        except Exception:  # then the wider one goes on, as it did
+        except Exception:  # then the wider one goes on
             self._trainer = None
         if self._is_abandoned:
             self.abandon()
@@ -35,14 +35,14 @@ class Narrower:
         return self._trainer
 
     def abandon(self) -> None:
-        """Nobody will ask for the program; it is closed once it is there."""
+        """Closes the program, once it is compiled: it is not needed any more."""
         self._is_abandoned = True
         if (trainer := self._trainer) is not None:
             trainer.close()
 
 
 def narrower_width(width: int, active: int) -> int:
-    """The narrowest of a width, three quarters of it, three quarters of that and so on, that has room for the runs."""
+    """The narrowest width with room for the runs: `width`, three quarters of it, three quarters of that and so on."""
     while (less := 3 * width // 4) >= active:
         width = less
     return width

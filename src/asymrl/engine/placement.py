@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LONGEST_CALL = 2.0  # seconds, of a training program
 STEPPED_LANES = 8  # of a pool whose world runs in Python
 FEW_LANES, MOST_LANES = 24, 320  # of a pool on an accelerator: fewer leave it idle, more are hardly faster
-LANES_SHARE = 0.6  # of the runs may have a lane at once; the others fill the lanes of those that end
+LANES_SHARE = 0.6  # of the runs may have a lane at once; the others get the lanes of runs that end
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class Pace:
 
 
 def lanes_for(platform: str, wanted: int | None, places: int) -> LanesOf:
-    """How many lanes a pool should have, where so many pools train at the same time.
+    """How many lanes a pool should have; `places`: pools that share the runs of one shape.
 
     On a core, the weights of one run fill the cache. A world that runs in Python asks the policies of many runs in one
-    call. An accelerator wants many lanes, but also runs that wait for a lane, so that few are left alone at the end.
+    call. An accelerator needs many lanes, but also waiting runs to refill them, so that few run alone at the end.
     """
 
     def lanes_of(shape: Settings, waiting: int, of_all_shapes: int) -> int:

@@ -24,15 +24,15 @@ from asymrl.stores.tables import STOPPED, TRAINING, RunResult
 
 FIRST_UPDATES = 4  # in the first call, before anything is known about the speed
 MOST_UPDATES = 100_000  # in one call
-ADMITTED_TOGETHER = 16  # runs that are started in one call; more would be another compilation for each number of them
-WORTH_SECONDS = 20.0  # a narrower program must promise to save this; it is compiled while the wider one goes on
+ADMITTED_TOGETHER = 16  # runs started in one call, which is padded to this size: each size compiles separately
+WORTH_SECONDS = 20.0  # a narrower program must be expected to save this; it is compiled while the wider one goes on
 
 
 class Pool:
     """Runs of one shape that train together on one device."""
 
     def __init__(self, program: Program, lanes: int, device: Any, call_seconds: float = 2.0):
-        """Compiles the program for so many lanes. `call_seconds`: how long one call of it should take."""
+        """Compiles the program for this many lanes. `call_seconds`: how long one call of it should take."""
         self.program, self.device, self._call_seconds = program, device, call_seconds
         self.lanes: list[Lane | None] = [None] * lanes
         self._trainer: Trainer = program.open(lanes, device)
@@ -56,11 +56,11 @@ class Pool:
 
     @property
     def is_single(self) -> bool:
-        """Whether it is a place for one run only, as on a core."""
+        """Whether it has only one lane, as on a core."""
         return len(self.lanes) == 1
 
     def clear(self) -> None:
-        """Takes all runs out of their lanes, as they are."""
+        """Takes all runs out of their lanes without saving them."""
         self.lanes = [None] * len(self.lanes)
 
     def admit(self, assignments: Sequence[Assignment]) -> None:
@@ -95,7 +95,7 @@ class Pool:
         return problem is not None
 
     def _put(self, states: RunState, assignments: Sequence[Assignment], lanes: list[int]) -> None:
-        """Puts the first of these states into lanes."""
+        """Puts the states of these runs into lanes; further states are padding."""
         arrays, static = eqx.partition(states, eqx.is_array)
         arrays = jax.device_put(arrays, self.device)
         if len(lanes) == len(self.lanes):
@@ -120,9 +120,9 @@ class Pool:
         return jax.device_put(numbers, self.device)
 
     def advance(self) -> float:
-        """One call of the program, and the size of the next so that it takes about as long as wanted.
+        """Calls the program once, and sizes the next call so that it takes about `call_seconds`.
 
-        Returns the seconds that it took.
+        Returns the seconds that this call took.
         """
         assert self._states is not None
         assert self._numbers is not None
@@ -140,7 +140,7 @@ class Pool:
         took = time.monotonic() - begin
         for lane in filter(None, self.lanes):
             lane.seconds += took
-        # A run that ends makes fewer updates than were asked for, and says nothing about a longer call.
+        # Counts the updates that were made: runs that end make fewer than requested.
         update_count = max(1, int((self.snapshot.updates - previous.updates).max()))
         self._gained = np.maximum(self.snapshot.timesteps - previous.timesteps, 0) / update_count
         self._calls, self._last_updates = self._calls + 1, update_count
@@ -187,7 +187,7 @@ class Pool:
             self._numbers = self._lane_numbers()
 
     def results(self) -> dict[int, RunResult]:
-        """What is known of the runs in the lanes, by number."""
+        """The results so far of the runs in the lanes, by run number."""
         kind = self.device.device_kind
         if self.snapshot is None:
             return {}
@@ -211,7 +211,7 @@ class Pool:
         return SavedRuns(tuple(lane.run for lane in there), arrays, key_kind(self._states), seconds)
 
     def _updates_now(self) -> int:
-        """Not so many that the next measurement of a probe would be late."""
+        """The updates of the next call, few enough that no probe is measured late."""
         updates = self._updates
         assert self.snapshot is not None
         for i, lane in enumerate(self.lanes):
@@ -222,7 +222,7 @@ class Pool:
         return updates
 
     def _measure_probes(self, last: int | None = None) -> None:
-        """Asks the probes of the lanes where it is time, or that of the lane whose run has its last measurement."""
+        """Measures the probes that are due, and that of lane `last`, whose run is over."""
         assert self.snapshot is not None
         due = [
             i
@@ -247,7 +247,7 @@ class Pool:
         """Goes on in a narrower program once a quarter of the lanes is free, if the time saved is worth it.
 
         Call it when no run waits for a lane. `took`: seconds of the last call. The narrower program is compiled in the
-        background, and taken when it is there.
+        background, and used once it is ready.
         """
         active = len(self.lanes) - self.free
         width = narrower_width(len(self.lanes), active)
@@ -259,7 +259,7 @@ class Pool:
             self._narrower = Narrower(self.program, width, self.device)
 
     def seconds_left(self, took: float) -> float:
-        """Until the slowest run is over, at the speed of the last call, which took so long."""
+        """Seconds until the slowest run is over, at the speed of the last call, which took `took` seconds."""
         assert self.snapshot is not None
         remaining_updates = [
             (lane.run.settings.steps - self.snapshot.timesteps[i]) / self._gained[i]
@@ -274,7 +274,7 @@ class Pool:
         return self._calls > 1
 
     def seconds_per_step(self, took: float) -> float:
-        """Of all lanes together, in the last call, which took so long."""
+        """Seconds per step of all lanes together in the last call, which took `took` seconds."""
         return took / max(float(self._gained.sum()) * self._last_updates, 1.0)
 
     def _move_into(self, narrower: Narrower) -> None:
@@ -292,11 +292,11 @@ class Pool:
         self._gained = self._gained[padded]
 
     def bytes_needed(self) -> int | None:
-        """Memory of the states and of what training them needs besides, or None if the compiler does not say."""
+        """Bytes of the states and of everything else that training needs, or None if the compiler does not say."""
         return self._trainer.bytes_needed()
 
     def close(self) -> None:
-        """Gives back what the program holds, such as environments that run in Python."""
+        """Releases what the program holds, such as environments that run in Python."""
         self._trainer.close()
         if self._narrower is not None:
             self._narrower.abandon()

@@ -47,7 +47,7 @@ def possible_runs(record: TrainingRecord, numbers: Sequence[int], plan: MemoryPl
 
 
 def assignments_of(record: TrainingRecord, numbers: Sequence[int]) -> list[Assignment]:
-    """The runs with their newest states, if they have one."""
+    """The runs, each with its newest state if there is one."""
     assignments = {
         number: Assignment(number, run, None, record.probes.get(run.settings.world))
         for number in numbers
@@ -74,7 +74,7 @@ def assignments_of(record: TrainingRecord, numbers: Sequence[int]) -> list[Assig
 
 
 def _networks_to_begin_with(record: TrainingRecord, numbers: Sequence[int]) -> dict[int, dict[str, np.ndarray]]:
-    """For the new runs that start from trained ones; those that cannot are recorded as broken."""
+    """Networks for the new runs that start from trained ones; runs that cannot are recorded as broken."""
     groups: dict[tuple[str, Settings], list[int]] = {}
     for number in numbers:
         settings = record.store.runs[number].settings
@@ -94,7 +94,7 @@ def _networks_to_begin_with(record: TrainingRecord, numbers: Sequence[int]) -> d
 
 
 def say_what_fits(record: TrainingRecord, numbers: Sequence[int], plan: MemoryPlan | None, lanes_of: LanesOf) -> None:
-    """Says how many runs fit at a time, where it is memory that limits them."""
+    """Says how many runs fit at a time, where memory limits them."""
     shapes = collections.Counter(record.store.runs[number].settings.shape() for number in numbers)
     for shape, count in shapes.items():
         if plan is None or (fit := plan.lanes(shape)) is None:
@@ -106,7 +106,7 @@ def say_what_fits(record: TrainingRecord, numbers: Sequence[int], plan: MemoryPl
 
 
 def _say_what_differs(record: TrainingRecord, layouts: Sequence[DeviceLayout | None]) -> None:
-    """Says once that runs go on elsewhere than they began."""
+    """Says once that runs continue on other devices than they were trained on so far."""
     now = record.store.checkpoints.layout
     others = [layout for layout in layouts if layout is not None and now is not None and layout != now]
     if others and now is not None:
@@ -117,7 +117,7 @@ def _say_what_differs(record: TrainingRecord, layouts: Sequence[DeviceLayout | N
 
 
 def _begin_again(record: TrainingRecord, numbers: Sequence[int]) -> None:
-    """Forgets what runs have reached whose states are gone, and says so."""
+    """Drops the results of runs whose states are gone, and says so."""
     lost = [number for number in numbers if record.results.get(number, RunResult()).timesteps]
     lost += [number for number in record.store.lost if number in numbers]
     for number in lost:

@@ -1,4 +1,4 @@
-"""The scheduler: the queue of runs by shape, which pool has which of them, and what becomes of runs that are lost."""
+"""The scheduler: the queue of runs by shape, which pool holds which runs, and what happens to runs that are lost."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from asymrl.engine.memory_plan import MemoryPlan
 from asymrl.settings import Settings
 from asymrl.stores.wording import plural
 
-MOST_LOSSES = 5  # pools that one run may lose before it counts as broken
-MOST_UNWRITTEN = 3  # states of a pool that wait to be written
-TURN_SECONDS, TURN_SHARE = 2.0, 0.02  # a run steps aside for one that needs so much longer
+MOST_LOSSES = 5  # times that a run may lose its pool before it counts as broken
+MOST_UNWRITTEN = 3  # saved states of a pool that may wait to be written
+TURN_SECONDS, TURN_SHARE = 2.0, 0.02  # a run steps aside for one that needs this much longer
 
 LanesOf = Callable[[Settings, int, int], int]
-"""How many lanes a pool should have, for a shape of which so many runs wait, among so many of all shapes."""
+"""How many lanes a pool should have, given its shape and the waiting runs: of that shape, and of all shapes."""
 
 
 class Order(NamedTuple):
@@ -42,7 +42,7 @@ class PoolEvent(NamedTuple):
 
 @dataclass
 class _Holding:
-    """What a pool has taken."""
+    """What a pool holds."""
 
     order: Order | None = None
     place: Hashable = None
@@ -63,7 +63,7 @@ class Scheduler:
     ):
         """`one_pool_per_shape`: whether a device serves a shape with one pool only, as an accelerator does.
 
-        With a `plan`, pools get no more lanes than fit, and wait while none does.
+        With a `plan`, pools get no more lanes than fit into memory, and wait while none fits.
         """
         self.events: queue.Queue[PoolEvent] = queue.Queue()
         self._surroundings = surroundings
@@ -91,7 +91,7 @@ class Scheduler:
         return self._stopped
 
     def stop_runs(self, numbers: Iterable[int]) -> None:
-        """These runs are not wanted any more: those that wait at once, those in lanes when their pool looks next."""
+        """Stops these runs: waiting ones at once, those in lanes when their pool checks next."""
         with self._changed:
             self._unwanted |= set(numbers)
             waiting = [each.number for queue in self._waiting.values() for each in queue]
@@ -112,7 +112,7 @@ class Scheduler:
             return any(self._waiting.values())
 
     def held_runs(self) -> int:
-        """How many runs pools have that they have not given back."""
+        """How many runs the pools hold."""
         with self._changed:
             return sum(len(holding.runs) for holding in self._holdings.values())
 
@@ -142,14 +142,14 @@ class Scheduler:
             return None
 
     def _fitting(self, shape: Settings, place: Hashable, lanes: int) -> int:
-        """So many lanes, or as many as fit beside those of other pools; 0 if the pool has to wait for room."""
+        """This many lanes, or fewer if no more fit beside other pools; 0 if the pool has to wait for room."""
         if (plan := self._plan) is None:
             return lanes
         memory = plan.memory_at(place)
         beside = [each.order for each in self._holdings.values() if plan.memory_at(each.place) == memory]
         used = sum(order.lanes * plan.bytes_of(order.shape) for order in beside if order is not None)
         room = plan.lanes(shape, used)
-        # What does not fit even alone is tried: nobody would ever make room for it.
+        # A run that does not fit even alone is tried: waiting would not make room for it.
         return lanes if room is None else min(lanes, room if used else max(room, 1))
 
     def _is_served(self, shape: Settings, place: Hashable) -> bool:
@@ -159,7 +159,7 @@ class Scheduler:
         )
 
     def take(self, pool: str, count: int) -> list[Assignment]:
-        """At most so many runs of the shape that the pool serves."""
+        """At most `count` waiting runs of the shape that the pool serves."""
         with self._changed:
             holding = self._holdings[pool]
             assert holding.order is not None
@@ -173,9 +173,9 @@ class Scheduler:
             return taken
 
     def should_yield(self, pool: str, seconds_left: float, seconds_per_step: float) -> bool:
-        """Whether a waiting run needs longer than the only one of the pool, which needs so long; asked by cores.
+        """Whether a waiting run needs longer than the pool's only run, which needs `seconds_left`; cores ask this.
 
-        Only once fewer runs wait than pools serve their shape: before that, runs are ended one after the other.
+        Only once no more runs wait than pools serve their shape: before that, runs are finished one after the other.
         """
         with self._changed:
             order = self._holdings[pool].order
@@ -193,13 +193,13 @@ class Scheduler:
         return 0 < len(self._waiting[shape]) <= pools
 
     def _estimate(self, assignment: Assignment) -> float:
-        """Seconds until a run is over, as it was last known or as others of its shape need them."""
+        """Seconds until a run is over, as last measured, or at the speed of others of its shape."""
         settings = assignment.run.settings
         by_steps = settings.steps * self._seconds_per_step.get(settings.shape(), 0.0)
         return self._seconds_left.get(assignment.number, by_steps)
 
     def requeue(self, pool: str) -> None:
-        """The runs of the pool wait again, as they were last saved."""
+        """Puts the runs of the pool back into the queue, as they were last saved."""
         with self._changed:
             holding = self._holdings[pool]
             assert holding.order is not None
@@ -208,10 +208,10 @@ class Scheduler:
             self._changed.notify_all()
 
     def report(self, pool: str, event: Event) -> None:
-        """Passes on what happened, and remembers what it means for the runs of the pool."""
+        """Passes on an event, and updates the runs that the pool holds."""
         with self._changed:
             if getattr(event, "saved", None) is not None:
-                # Where the disk is slower than pools train, they wait, rather than fill the memory with states.
+                # If the disk is slower than the pools, they wait rather than fill the memory with states.
                 while self._unwritten[pool] >= MOST_UNWRITTEN and not self._stopped:
                     self._changed.wait(timeout=1.0)
                 self._unwritten[pool] += 1
@@ -237,7 +237,7 @@ class Scheduler:
                 self._changed.notify_all()
 
     def close(self, pool: str) -> None:
-        """The pool has nothing to do any more, or was stopped after its last checkpoint."""
+        """The pool has nothing left to do, or was stopped after its last checkpoint."""
         with self._changed:
             self._holdings[pool].runs.clear()
             self._holdings[pool].order = None
@@ -291,14 +291,14 @@ class Scheduler:
             return True
 
     def _break_waiting(self, pool: str, shape: Settings, reason: str) -> None:
-        """No run of this shape can be trained."""
+        """Reports the waiting runs of this shape as broken."""
         numbers = tuple(each.number for each in self._waiting[shape])
         self._waiting[shape].clear()
-        if numbers:  # a pool for the same program may have said so already
+        if numbers:  # another pool for the same program may have reported them already
             self.events.put(PoolEvent(pool, Broken(numbers, reason)))
 
     def give_up(self) -> None:
-        """No pool is left, as every device is gone: what they have not trained is broken."""
+        """No pool is left, as every device is gone: all unfinished runs are broken."""
         with self._changed:
             runs = [each for holding in self._holdings.values() for each in holding.runs.values()]
             for pool in self._holdings:
@@ -315,6 +315,6 @@ def _often_lost(reason: str) -> str:
 
 
 def _longest_first(assignment: Assignment) -> tuple[bool, int, int]:
-    """Runs that have begun first, then those that take longest, so that none is left alone at the end."""
+    """Runs that have begun come first, then the longest, so that none is left alone at the end."""
     settings = assignment.run.settings
     return assignment.saved is None, -settings.steps, -len(settings.how.reads)

@@ -24,7 +24,7 @@ WRITING_SHARE = 0.05  # of the time may be spent on writing tables
 
 
 class TrainingRecord:
-    """What is known of the runs of a store while they train; it alone writes their results and tells the listener."""
+    """Collects the results of the runs of a store while they train, writes them and informs the listener."""
 
     def __init__(self, store: Store, listener: Listener, pace: Pace, probes: Mapping[str, Probe]):
         self.store, self.listener, self.pace, self.probes = store, listener, pace, probes
@@ -38,7 +38,7 @@ class TrainingRecord:
         self.speed_meter, self.shown_at = SpeedMeter(pace.call_seconds), -float("inf")
         self.is_listener_broken = False
         self.scheduler: Scheduler | None = None
-        """Where runs are stopped when a listener asks for it; there once something is trained."""
+        """Stops runs when a listener asks for it; set once something is trained."""
 
     @property
     def over(self) -> int:
@@ -87,7 +87,7 @@ class TrainingRecord:
         self.show()
 
     def _forget(self, pool: str) -> None:
-        """The pool does nothing any more."""
+        """Drops a pool that has ended."""
         self.training.pop(pool, None)
         self.compilations.end(pool)
 
@@ -105,7 +105,7 @@ class TrainingRecord:
         self.is_changed = True
 
     def write(self, *, now: bool = False) -> None:
-        """Writes the tables if something is new, but not all the time; and passes on new points."""
+        """Writes the tables if something changed, at a limited rate, and passes new points to the listener."""
         if not self.is_changed and not (now and not (self.store.path / "runs.parquet").exists()):
             return
         if not now and not self.writing.is_due():
@@ -130,7 +130,7 @@ class TrainingRecord:
     def _notify(self, call: Callable[[], None]) -> None:
         """Calls a listener, which may stop runs.
 
-        One that fails, as a tracker without a network, must not end the training; it is mentioned once.
+        One that fails, such as a tracker without a network, must not end the training; it is mentioned once.
         """
         try:
             call()
@@ -142,7 +142,7 @@ class TrainingRecord:
             self.is_listener_broken = True
 
     def _stop_runs(self, numbers: frozenset[int]) -> None:
-        """Somebody wants these runs to end, or without numbers all."""
+        """Stops these runs, or all if there are no numbers."""
         assert self.scheduler is not None
         running = {n for n in range(len(self.store.runs)) if not self.results.get(n, RunResult()).is_over}
         if unknown := sorted(numbers - set(range(len(self.store.runs)))):

@@ -32,7 +32,7 @@ def plain_console() -> Console:
 
 
 def display(console: Console | None = None) -> Listener:
-    """The display that suits where the output goes."""
+    """The display that suits the output: a terminal, or anything else."""
     console = console or plain_console()
     return LivePanel(console) if console.is_terminal else PlainLines(console)
 
@@ -61,7 +61,7 @@ class PlainLines(Silent):
 
 
 class LivePanel(Silent):
-    """Everything at a glance, drawn anew in place."""
+    """Everything at a glance, redrawn in place."""
 
     def __init__(self, console: Console):
         self.console = console
@@ -124,7 +124,7 @@ def compilation(progress: Progress) -> str:
 
 
 def line(progress: Progress) -> str:
-    """Where the training stands, in a line without markup."""
+    """The progress of the training, in a line without markup."""
     if not progress.results or (progress.compilations and not progress.training and not progress.over):
         return compilation(progress)
     several = len(progress.runs) > 1
@@ -155,7 +155,7 @@ def _returns(progress: Progress) -> tuple[str, ...]:
 
 
 def panel(progress: Progress) -> RenderableType:
-    """Where the training stands, with a bar, and the learning curve so far or a row for each world and method."""
+    """The progress of the training: a bar, and the learning curve so far or a row for each world and method."""
     busy = Spinner("dots", compilation(progress), style="dim") if progress.compilations else ""
     if not progress.results:
         return busy
@@ -221,7 +221,7 @@ def sparkline(progress: Progress, width: int = 60) -> str:
     if points < 2:
         return ""
     curve, _ = mean_and_error(np.stack([each[:points, RETURN] for each in curves]))
-    curve = curve[np.isfinite(curve)]  # from where the first episode is over
+    curve = curve[np.isfinite(curve)]  # from the end of the first episode
     if len(curve) < 2:
         return ""
     values = [float(part.mean()) for part in np.array_split(curve, min(len(curve), width))]

@@ -1,4 +1,4 @@
-"""Those who want to know how a training goes: displays, experiment trackers, and callbacks of the user's own."""
+"""Listeners that follow a training: displays, experiment trackers, and the user's own callbacks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Listener(Protocol):
         ...
 
     def compiling(self, shape: Settings, lanes: int) -> None:
-        """A program for runs of this shape is being compiled, for so many lanes."""
+        """A program for runs of this shape is being compiled, for this many lanes."""
         ...
 
     def progress(self, progress: Progress) -> None:
@@ -104,7 +104,7 @@ class ListenerGroup(Silent):
         self._call_each(lambda listener: listener.points(run, table))
 
     def _call_each(self, tell: Callable[[Listener], None]) -> None:
-        """Tells all of them, whatever one raises; then what they raised."""
+        """Calls all of them, whatever one raises; then raises their stops as one, or else the first error."""
         stops, failures = [], []
         for listener in self.listeners:
             try:
@@ -129,7 +129,7 @@ class ListenerGroup(Silent):
 
 
 class Probe(Protocol):
-    """Something to ask runs during training, such as the values of a few histories."""
+    """A measurement of runs during training, such as the values of a few histories."""
 
     @property
     def columns(self) -> tuple[str, ...]:

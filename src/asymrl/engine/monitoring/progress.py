@@ -1,4 +1,4 @@
-"""Where a training stands: of all runs of a store together, and of each that is in a lane."""
+"""The progress of a training: of all runs of a store together, and of each run in a lane."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ BROKEN = "error"  # the status of a run that could not be trained; it is tried a
 
 @dataclass
 class SpeedMeter:
-    """Speed over the last seconds, so that it follows what happens now."""
+    """The current speed, measured over the last seconds."""
 
     call_seconds: float = 1.0
-    """How often the steps of a run are reported: between two reports they seem to stand still."""
+    """Seconds between two reports of a run's steps."""
     samples: list[tuple[float, int]] = field(default_factory=list)
 
     def add(self, now: float, steps: int) -> None:
         if self.samples and steps < self.samples[-1][1]:
-            self.samples = []  # steps that were lost, with a pool that failed, are no speed
+            self.samples = []  # steps were lost with a pool that failed: measure anew
         since = now - max(20.0, 3 * self.call_seconds)
         self.samples = [*(sample for sample in self.samples if sample[0] >= since), (now, steps)]
 
@@ -51,7 +51,7 @@ class Compilation(NamedTuple):
 
 
 class Compilations:
-    """Which programs are compiled, by which pools."""
+    """Which programs are being compiled, and by which pools."""
 
     def __init__(self) -> None:
         self.expected = 0  # programs in all
@@ -64,7 +64,7 @@ class Compilations:
         self._begun[pool] = shape, now
 
     def end(self, pool: str) -> None:
-        """The pool trains, or cannot; so do all that compile the same, but for those that find no run left."""
+        """The pool trains, or failed. Its program counts as compiled for all: pools that get no run never report it."""
         shape, _ = self._begun.get(pool, (None, 0.0))
         self._begun = {name: begun for name, begun in self._begun.items() if begun[0] != shape}
 
@@ -94,7 +94,7 @@ class Progress(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Of all runs; those that are over count as done, as nothing more will come of them."""
+        """Of all runs; those that are over or broken count in full, as they will not go on."""
         return sum(steps_done(run, self.results.get(n), n in self.broken) for n, run in enumerate(self.runs))
 
     @property
@@ -103,7 +103,7 @@ class Progress(NamedTuple):
 
     @property
     def trained(self) -> int:
-        """Steps that were really taken, by all runs."""
+        """Steps that all runs have actually taken."""
         return sum(result.timesteps for result in self.results.values())
 
     @property

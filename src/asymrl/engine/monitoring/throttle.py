@@ -1,4 +1,4 @@
-"""How often something is done beside a training, such as writing its tables."""
+"""Limits how often work is done beside a training, such as writing its tables."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterator
 
 
 class Throttle:
-    """Lets work be done every so many seconds, and less often if it would take more than a share of the time.
+    """Allows work every few seconds, and less often if it would take more than a share of the time.
 
-    What counts is the shorter of the last two times it took. One alone may say nothing: a laptop that was closed while
-    a table was written would write no other for hours.
+    The shorter of the last two durations counts. One alone may mislead: a laptop that was closed while it wrote a table
+    would write no other for hours.
     """
 
     def __init__(self, seconds: float, share: float):
-        """`seconds`: at least, between two times; `share`: of the time, at most."""
+        """`seconds`: the least between two pieces of work; `share`: the most of the time that work may take."""
         self.seconds, self.share = seconds, share
         self._ended_at = -float("inf")
-        self._last, self._took = 0.0, 0.0  # of the last time, and the shorter one of the last two
+        self._last, self._took = 0.0, 0.0  # seconds of the last work, and the shorter of the last two
 
     def is_due(self) -> bool:
         """Whether it is time again."""
@@ -30,7 +30,7 @@ class Throttle:
 
     @contextlib.contextmanager
     def work(self) -> Iterator[None]:
-        """Measures how long the work takes that is done inside, and begins to count the seconds again."""
+        """Measures how long the work inside takes, and begins to count the seconds again."""
         begin = time.monotonic()
         try:
             yield

@@ -38,7 +38,7 @@ class TensorBoard(Silent):
 
     def points(self, run: int, table: pl.DataFrame) -> None:
         if run not in self._writers:
-            # A process that was killed may have written points that the last checkpoint does not know.
+            # A process that was killed may have written points after its last checkpoint.
             folder = self._folder / self._names[run]
             self._writers[run] = self._package.SummaryWriter(str(folder), purge_step=table[AXIS][0])
         for row in table.to_dicts():
@@ -53,7 +53,7 @@ class TensorBoard(Silent):
 
 
 class WeightsAndBiases(Silent):
-    """A run there for each run here, in a group with the name of the folder. WANDB_MODE=offline keeps them local."""
+    """One run on Weights & Biases per run, in a group named after the folder. WANDB_MODE=offline keeps them local."""
 
     def __init__(self, folder: Path):
         self._wandb, self._folder = self.package(), folder
@@ -80,7 +80,7 @@ class WeightsAndBiases(Silent):
 
     def _start(self, run: int) -> Any:
         name = self._names[run]
-        # The same name after a resume, so that the curve goes on there too.
+        # The same id after a resume, so that the curve continues.
         identity = hashlib.sha256(f"{self._folder.resolve()}/{name}".encode()).hexdigest()[:16]
         return self._wandb.init(
             project="asymrl",
@@ -103,6 +103,6 @@ def _optional(package: str, purpose: str, extra: str) -> Any:
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:
-    """A name for each run that tells it from the others and can be a folder."""
+    """A name for each run that distinguishes it from the others and is a valid folder name."""
     names = differing(runs)
     return [re.sub(r"[^\w.=-]+", "-", label(run, names).replace(", ", "_")) for run in runs]

@@ -1,1 +1,1 @@
-"""Workers: those who train the runs of a store, in threads, in processes of their own, or on a Ray cluster."""
+"""Workers train the runs of a store: in threads, in processes of their own, or on a Ray cluster."""

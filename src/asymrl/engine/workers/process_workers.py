@@ -32,12 +32,12 @@ RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a mome
 
 
 class ProcessPlacement(NamedTuple):
-    """Where the process of a pool is to train."""
+    """Where the process of a pool trains."""
 
     device: int
-    """Which of the devices of the machine."""
+    """Index of the device on this machine."""
     platform: str | None
-    """What kind of device that has to be. None: any."""
+    """The kind of device it must be. None: any."""
     environment: Mapping[str, str]
     pause: float = 0.0
     """Seconds to wait first."""
@@ -82,7 +82,7 @@ class RemoteClient:
 
 
 def serve_remotely(connection: Connection, pace: Pace, placement: ProcessPlacement) -> None:
-    """What the process of a pool does."""
+    """The main function of a pool's process."""
     become_child()
     time.sleep(placement.pause)
     os.environ.update(placement.environment)  # before anything touches the device
@@ -108,7 +108,7 @@ def serve_remotely(connection: Connection, pace: Pace, placement: ProcessPlaceme
 
 
 class DeviceLostError(RuntimeError):
-    """A process found another kind of device than it was made for."""
+    """A process found another kind of device than it expected."""
 
 
 class ProcessWorkers:
@@ -154,7 +154,7 @@ class ProcessWorkers:
             supervisor.start()
 
     def _environment(self, environment: Mapping[str, str], i: int) -> dict[str, str]:
-        """Small updates would wait behind large ones, unless their processes go first: one in six does.
+        """Gives one process in six priority: otherwise, small updates would wait behind large ones.
 
         A priority that the user has set holds for all.
         """
@@ -210,12 +210,12 @@ class _Supervisor(threading.Thread):
             try:
                 question, arguments = connection.recv()
                 if question == "lost":
-                    self._process.kill()  # with a device that failed, the end of a process can take forever
+                    self._process.kill()  # after its device failed, a process may take forever to exit
                     return arguments[0]
                 connection.send(getattr(self.client, question)(*arguments))
             except (EOFError, OSError):
                 return None
-            except Exception as error:  # nobody else would learn what became of its runs
+            except Exception as error:  # nobody else would learn what happened to its runs
                 self._process.kill()
                 return reason_of(error)
 
@@ -228,11 +228,11 @@ class _Supervisor(threading.Thread):
 
 @contextlib.contextmanager
 def shared_device() -> Iterator[dict[str, str]]:
-    """The environment in which processes share an accelerator, for as long as they do.
+    """While entered, processes with the returned environment variables can share an accelerator.
 
-    Starts MPS for the occasion, unless there is none or one is running already; without it, processes take turns.
+    Starts MPS for that time, unless it is not installed or already running; without it, processes take turns.
     """
-    environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # nobody takes all of the memory
+    environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # no process takes all of the memory
     control = shutil.which(MPS_CONTROL)
     if control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
         yield environment
@@ -248,7 +248,7 @@ def shared_device() -> Iterator[dict[str, str]]:
 
 
 def _control(control: str, arguments: list[str], environment: Mapping[str, str], command: str | None = None) -> bool:
-    """Whether MPS did as asked."""
+    """Calls the MPS control program. Returns whether it succeeded."""
     try:
         result = subprocess.run(
             [control, *arguments],

@@ -1,7 +1,7 @@
 """Pools on a Ray cluster: workers train their lanes for a while and hand everything back to the driver, which writes.
 
-A time slice of a pool starts with the states that the driver has, wherever a worker is free. When a worker dies, its
-runs go on from there in another; nothing else is lost.
+A time slice of a pool starts from the driver's states, wherever a worker is free. When a worker dies, its runs go on
+from those states in another; only that slice is lost.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from asymrl.engine.scheduler import Order, Scheduler
 from asymrl.engine.workers.serving import LocalClient, is_out_of_memory, open_pool, reason_of
 from asymrl.stores.files import RunError
 
-SLICE_SECONDS = 120.0  # of training in one slice, if no checkpoints are wanted
+SLICE_SECONDS = 120.0  # of training in one slice, if there are no checkpoints
 POLL_SECONDS = 0.5
 
 
 class TimeSlice:
-    """The runs of one time slice, until they are over or the time is."""
+    """The runs of one time slice, until they or its time are over."""
 
     def __init__(self, assignments: list[Assignment], seconds: float):
         self._waiting, self._end_at = list(assignments), time.monotonic() + seconds
@@ -43,12 +43,12 @@ class TimeSlice:
         return time.monotonic() >= self._end_at
 
     def unwanted(self) -> frozenset[int]:
-        """None: what is stopped meanwhile is not trained in the next slice."""
+        """No runs: those that are stopped meanwhile are left out of the next slice."""
         return frozenset()
 
 
 def train_slice(order: Order, assignments: list[Assignment], seconds: float, pace: Pace) -> list[Event]:
-    """Trains runs for so long, in the process of a worker; what happened, the states of the others last."""
+    """Trains runs for this long, in a worker's process. Returns the events, the states of unfinished runs last."""
     import jax
 
     from asymrl.engine.cache import use_compilation_cache
@@ -84,7 +84,7 @@ class RayWorkers:
         self._threads: list[threading.Thread] = []
 
     def start(self, scheduler: Scheduler) -> None:
-        # The cluster may grow: some more threads than it has room for now wait for their turn in Ray's queue.
+        # One thread for each slice that the cluster has room for now.
         for i in range(self._room()):
             client = LocalClient(scheduler, f"ray worker {i}", i)
             self._threads.append(threading.Thread(target=self._serve, args=(client,), daemon=True))
@@ -107,7 +107,7 @@ class RayWorkers:
     def _serve(self, client: LocalClient) -> None:
         try:
             self._train_slices(client)
-        except Exception as error:  # nobody else would learn what became of its runs
+        except Exception as error:  # nobody else would learn what happened to its runs
             client.scheduler.lose(client.pool, reason_of(error))
 
     def _train_slices(self, client: LocalClient) -> None:

@@ -18,7 +18,7 @@ from asymrl.worlds.stepped_world import UserCodeError
 
 
 class OutOfMemoryError(MemoryError):
-    """So many lanes do not fit on the device."""
+    """The lanes of a pool do not fit on the device."""
 
 
 class SchedulerClient(Protocol):
@@ -70,7 +70,7 @@ class LocalClient:
 
 
 def serve(client: SchedulerClient, device: Any, pace: Pace) -> None:
-    """The life of a pool's place: opens a pool for each order, and trains until there is nothing left to do."""
+    """Serves a place: opens a pool for each order, and trains until there is nothing left to do."""
     while (order := client.pick()) is not None:
         try:
             client.report(Opened(order.shape, order.lanes))
@@ -104,7 +104,7 @@ def open_pool(order: Order, device: Any, pace: Pace) -> Pool:
 
 
 def reason_of(error: BaseException) -> str:
-    """An error in one line; under that of the user's own environment, the traceback of their code."""
+    """An error in one line; for an error of the user's code, followed by its traceback."""
     if isinstance(error, UserCodeError):
         return error.report
     text = " ".join(str(error).split()) or type(error).__name__

@@ -20,11 +20,11 @@ from asymrl.engine.workers.process_workers import ProcessWorkers
 from asymrl.engine.workers.serving import LocalClient, reason_of, serve
 from asymrl.stores.checkpoints.saved_runs import DeviceLayout
 
-ENDING_SECONDS = 0.5  # that threads have to end; those that still compile do not matter any more
+ENDING_SECONDS = 0.5  # time threads have to end; those still compiling no longer matter
 
 
 class Workers(Protocol):
-    """Those who train: they take runs from the scheduler until there are none."""
+    """Take runs from the scheduler and train them until there are none."""
 
     @property
     def platform(self) -> str:
@@ -51,7 +51,7 @@ class Workers(Protocol):
     def is_alive(self) -> bool: ...
 
     def end(self) -> None:
-        """Lets go of everything. Called once no pool holds runs, or after an error."""
+        """Releases everything. Called once no pool holds runs, or after an error."""
         ...
 
 
@@ -96,7 +96,7 @@ def local_workers(pace: Pace, *, workers: int | None, processes: int | None) -> 
     Args:
         pace: of their pools.
         workers: pools per device; by default one per core of a CPU, or 5 on an accelerator.
-        processes: put pools into so many processes of their own. None: into threads of this one.
+        processes: run pools in this many processes of their own. None: in threads of this one.
     """
     import jax
 
@@ -115,7 +115,7 @@ def local_workers(pace: Pace, *, workers: int | None, processes: int | None) -> 
 
 
 def layout_of(devices: Sequence[Any]) -> DeviceLayout:
-    """These devices, some of which may be there several times, and the threads of this process."""
+    """The layout of these devices, each counted once, and of the cores of this process."""
     first = devices[0]
     return DeviceLayout(first.platform, first.device_kind, len({device.id for device in devices}), cores())
 
