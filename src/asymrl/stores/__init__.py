@@ -1,7 +1,7 @@
 """Runs and the folders that keep them: what they are, what they reached, how to continue.
 
 A `Run` is one training: settings and a seed. A `Store` is a folder with runs; reading it needs this package only.
-`convert_sweep` reads sweeps of versions before 0.2. A `RunError` is something that the user can fix.
+`convert_sweep` reads sweeps of versions before 0.2. A `RunError` is a problem that the user can fix.
 """
 
 from __future__ import annotations

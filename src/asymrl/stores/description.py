@@ -40,7 +40,7 @@ def read_description(path: Path) -> dict[str, Any]:
         data: dict[str, Any] = read_json(file)
         version = data["format"]
         sources = _read_sources(data.get("sources", {}))
-        # Versions before 0.2 kept checksums of .pomdp files: format 1 of one, format 2 by the names of worlds.
+        # Versions before 0.2 kept checksums of .pomdp files: format 1 for one file, format 2 by the names of worlds.
         files = dict(data.get("world_files", {}))
         if version == 1 and (checksum := data.get("world_file", {}).get("sha256")):
             files = {data["settings"]["world"]: checksum}

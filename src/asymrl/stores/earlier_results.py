@@ -1,4 +1,4 @@
-"""Results that are there already: runs of another store, and sweeps that were written by versions before 0.2.
+"""Existing results: runs of another store, and sweeps that were written by versions before 0.2.
 
 Those versions kept the finished runs of a sweep as `cells/*.npz`, a file for each batch. Their run folders need no
 conversion: they are opened as they are.
@@ -23,11 +23,11 @@ EPISODE, UPDATE, RETURN, LENGTH = 1, 2, 3, 4  # columns of a curve
 
 
 def reuse(store: Store, other: Store) -> int:
-    """Copies what runs reached that are over in another store and the same here: equal settings and seed.
+    """Copies the results of runs that are over in another store and have equal settings and seed here.
 
     Args:
-        store: was taken, and does not keep networks, which are not copied.
-        other: where runs were trained.
+        store: to copy into; taken, and without networks, which are not copied.
+        other: to copy from.
 
     Returns:
         how many runs were copied.

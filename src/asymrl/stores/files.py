@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and a lock on a folder."""
+"""Files that are written whole or not at all, and a lock on a folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StorageError(OSError):
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file so that at any moment, also after a crash, either the old or the new one is there, whole.
+    """Writes a file so that at any moment, even after a crash, either the old or the new one is there, whole.
 
     Raises:
         StorageError: if that is not possible, such as on a full disk; the old file is untouched.
@@ -30,7 +30,7 @@ def write_whole(path: Path, data: bytes) -> None:
     unfinished = path.with_name(path.name + UNFINISHED)
     try:
         unfinished.unlink(missing_ok=True)
-        # A link of this name, in a folder from somebody else, must not lead the contents to another file.
+        # A link of this name, in a folder from somebody else, must not redirect the contents to another file.
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
         with open(descriptor, "wb") as file:
             file.write(data)
@@ -44,14 +44,14 @@ def write_whole(path: Path, data: bytes) -> None:
         raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-SUBFOLDERS = ("checkpoint", "sources", "study", "tensorboard", "wandb")  # of a store, that a training writes into
+SUBFOLDERS = ("checkpoint", "sources", "study", "tensorboard", "wandb")  # of a store, which a training writes into
 
 
 def check_links(folder: Path) -> None:
-    """Raises RunError if something in a store is a link that leads out of it, where a training would write then.
+    """Raises RunError if something in a store is a link that leads out of it, where a training would then write.
 
-    Also if something in its subfolders is neither a file nor a folder. Folders that are not a store's, such as a linked
-    `.venv`, are none of its business.
+    Also if something in its subfolders is neither a file nor a folder. Folders that are not the store's, such as a
+    linked `.venv`, are not checked.
     """
     check_no_way_out(folder, sorted(path for path in folder.iterdir() if not path.is_dir()))
     check_subfolders(folder)

@@ -1,4 +1,4 @@
-"""What a user gave, turned into settings: every value checked, sources combined in one order."""
+"""Turns what a user gave into settings: checks every value, and combines the sources in one order."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def resolve(
         world: name of the world.
         method: name of the method.
         *given: what the user gave, by the names of `Settings`; later ones override earlier ones (a configuration file,
-            then the options). The `preset` among them comes before all of them.
+            then the options). A `preset` among them is applied before them.
         tuned: what is known to work for this world and method.
 
     Returns:
-        Values for `Settings`; what is not in there is at its default.
+        Values for `Settings`; those that are missing keep their defaults.
 
     Raises:
         ValueError: if the world cannot be found.
@@ -53,7 +53,7 @@ def preset_settings(given: Mapping[str, Any], method: str) -> dict[str, Any]:
     """The settings of the preset that is given, if one is.
 
     Raises:
-        RunError: if there is no such preset, or it is one of another learner.
+        RunError: if there is no such preset, or it belongs to another learner.
     """
     try:
         return preset_values(given.get("preset"), method)
@@ -94,7 +94,7 @@ def checked_values(values: Mapping[str, Any], where: str, method: str | None = N
     Args:
         values: by the names of settings.
         where: they come from, for messages.
-        method: whose learner's settings they are, unless they say so themselves or nobody knows.
+        method: whose learner's settings they are, unless they name one themselves. None: unknown.
 
     Raises:
         RunError: naming `where`, the setting and what it expects.
@@ -109,7 +109,7 @@ def checked_values(values: Mapping[str, Any], where: str, method: str | None = N
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(SETTINGS)}"
             raise RunError(f"{where}: unknown setting {name!r}; {hint}")
         try:
-            # A memory may be none, so this word is a text there.
+            # Other texts keep the word: a memory may be called none.
             checked[name] = None if name == "preset" and value == "none" else _converted(value, hints[name])
         except TypeError:
             raise RunError(f"{where}: {name} is {value!r}, expected {_description(hints[name])}") from None
@@ -126,7 +126,7 @@ def _types(method: str | None) -> dict[str, Any]:
 
 
 def _converted(value: Any, target_type: Any) -> Any:
-    """The value as one of the wanted type. Raises TypeError if that is not possible."""
+    """The value as one of this type. Raises TypeError if that is not possible."""
     origin, parts = typing.get_origin(target_type), typing.get_args(target_type)
     if origin is types.UnionType or origin is typing.Union:
         if value is None or (value == "none" and str not in parts):

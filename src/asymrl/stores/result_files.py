@@ -36,7 +36,7 @@ METRICS_FILE, RUNS_FILE, PROBES_FILE = "metrics.parquet", "runs.parquet", "probe
 
 
 def read_results(path: Path, run_list: Sequence[Run]) -> dict[int, RunResult]:
-    """What is known of each run of a store, by number. Runs that have not begun are not in it."""
+    """The results so far of the runs of a store, by number, without runs that have not begun."""
     import polars as pl
 
     from asymrl.learning.state import METRICS
@@ -76,7 +76,7 @@ def read_results(path: Path, run_list: Sequence[Run]) -> dict[int, RunResult]:
 def write_results(
     path: Path, run_list: Sequence[Run], results: Mapping[int, RunResult], probe_names: Sequence[str] = ()
 ) -> None:
-    """Writes what the runs have reached. `runs.parquet` comes last: it says which runs are over."""
+    """Writes the results of the runs. `runs.parquet` comes last: it says which runs are over."""
     runs, shown = dict(enumerate(run_list)), shown_settings(run_list)
     curves = {n: result.curve for n, result in results.items() if result.curve is not None}
     write_whole(path / METRICS_FILE, to_parquet(metrics_table(runs, curves, shown)))
@@ -89,7 +89,7 @@ def write_results(
 def read_table(folder: Path, name: str) -> pl.DataFrame:
     """A table of a store. Raises RunError if it is not there or damaged.
 
-    Means over episodes are null where no episode was over, also if an earlier version wrote zeros.
+    Means over episodes are null where no episode was over, even if an earlier version wrote zeros.
     """
     import polars as pl
 
@@ -109,7 +109,7 @@ def read_table(folder: Path, name: str) -> pl.DataFrame:
 
 
 def reopened(result: RunResult, run: Run, before: Run | None = None) -> RunResult:
-    """A result of a run that was made longer: complete no more, or if it was shorter `before`, stopped no more."""
+    """The result of a run that was made longer: no longer complete, nor stopped if it was shorter `before`."""
     is_longer = before is not None and before.settings.steps < run.settings.steps
     is_open = result.status == COMPLETE or (result.status == STOPPED and is_longer)
     if is_open and result.timesteps < run.settings.steps:

@@ -14,10 +14,10 @@ from asymrl.stores.options import checked_values, preset_settings
 from asymrl.stores.wording import thousands
 
 SEEDS = 2**32  # seeds are 0 to this, exclusive
-MOST_KINDS = 100_000  # settings in one store; what is read for each takes a fraction of a millisecond
+MOST_KINDS = 100_000  # different settings in one store; reading each takes a fraction of a millisecond
 MAY_GROW = ("steps", "log_points")  # a run may be made longer; every other setting stays
 
-# Settings that are known before the axes of a sweep are: those tuned for a world and a method, for example.
+# The settings of a world and a method before the axes of a sweep are applied, such as tuned ones.
 Base = Callable[[str, str], Mapping[str, Any]]
 
 
@@ -31,7 +31,8 @@ class Run(NamedTuple):
         """The same run, trained for longer. The result equals that of a run started with this length.
 
         Raises:
-            RunError: if it is shorter, or its learning curve would have points at other places.
+            RunError: if it would be shorter, its learning rate is annealed, or its learning curve would have points at
+                other steps.
         """
         now, period = self.settings.steps, self.settings.log_period
         if steps < now:
@@ -118,7 +119,7 @@ def product(
         base: other settings for a world and a method.
 
     Raises:
-        ValueError: if an axis is not a setting, has no values, or a value that is not possible.
+        ValueError: if an axis is not a setting, has no values, or has an invalid value.
     """
     for name, values in axes.items():
         if name in ("world", "method"):
@@ -148,9 +149,9 @@ def differing(runs: Iterable[Run]) -> tuple[str, ...]:
 
 
 def differing_by_choice(runs: Iterable[Run]) -> tuple[str, ...]:
-    """Those of `differing` that tell runs apart for people: world and method, and what differs where both are the same.
+    """The settings of `differing` that a user chose: world and method, and what differs where both are the same.
 
-    The rest follows from them: what the paper tuned for them, a world's discount, defaults of a learner.
+    The rest follows from these: what the paper tuned for them, a world's discount, defaults of a learner.
     """
     values: dict[tuple[str, str, str], set[Any]] = {}
     names = differing(runs := list(runs))
@@ -177,7 +178,7 @@ def full_label(run: Run) -> str:
 
 
 def to_json(runs: Sequence[Run]) -> dict[str, Any]:
-    """What the runs share, and for each its seed and what it has of its own."""
+    """The settings that the runs share, and for each run its seed and its own settings."""
     kinds = {type(run.settings) for run in runs}
     everywhere = set.intersection(*(set(names_of(kind)) for kind in kinds)) - set(differing(runs))
     shared = {name: value for name, value in asdict(runs[0].settings).items() if name in everywhere}

@@ -29,16 +29,16 @@ class Session(NamedTuple):
     runs_finished: int
     runs_left: int
     devices: dict[str, int]
-    """How many of each kind JAX sees on the machine of the driver."""
+    """How many devices of each kind JAX sees on the driver's machine."""
     machine: str
     """Its processor, number of cores and system."""
     versions: dict[str, str]
     commit: str | None
-    """Of the repository that asymrl was run from, if it was."""
+    """Of the repository that asymrl was run from, if there is one."""
 
     @classmethod
     def now(cls, seconds: float, steps: int, finished: int, left: int) -> Session:
-        """The session that has just ended, after so many seconds."""
+        """The session that has just ended, after this many seconds."""
         import jax
 
         from asymrl import __version__
@@ -71,7 +71,7 @@ def sessions(folder: Path) -> list[dict[str, Any]]:
 
 
 def _is_session(data: Any) -> bool:
-    """Whether these can be the data of a session; an entry may be missing, as older versions wrote fewer."""
+    """Whether the data can be those of a session; entries may be missing, as older versions wrote fewer."""
     if not isinstance(data, dict):
         return False
     numbers = all(isinstance(data.get(name) or 0, int | float) for name in ("seconds", "steps"))

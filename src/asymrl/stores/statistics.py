@@ -36,9 +36,9 @@ def mean_and_error(
 
 
 def tenth_means(curves: Float64[np.ndarray, "run point"]) -> Float64[np.ndarray, "run window"]:
-    """Means over every tenth of training, from the first to the last, of curves with equally distant points.
+    """Means over every tenth of training, from the first to the last, of curves with equally spaced points.
 
-    Returns of a hundred episodes rise and fall by chance; these show whether a run does.
+    Mean returns of a hundred episodes rise and fall by chance; these show whether the run itself does.
     """
     width = max(1, round(FINAL_SHARE * curves.shape[1]))
     return np.lib.stride_tricks.sliding_window_view(curves, width, axis=1).mean(axis=-1)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Store:
     """The runs in a folder, numbered from 0.
 
-    Reading needs nothing more. To write, the store must be taken first: `create` and `take` lock it until `release` or
+    Reading needs no lock. To write, the store must be taken first: `create` and `take` lock it until `release` or
     the end of the process.
     """
 
@@ -48,12 +48,12 @@ class Store:
         self.keeps_networks = keeps_networks
         """Whether the networks of runs that are over are kept; their curves always are."""
         self.sources = dict(sources or {})
-        """Where its worlds come from, by how their names refer to it."""
+        """Where its worlds come from, by their text in world names."""
         self._began_with: Sources | None = None
         self.trust = trust
         """Whether the user trusts the code that its settings name."""
         self.probes = dict(probes or {})
-        """What is measured during training, by world; data that the one who asked for it can read."""
+        """The probes to measure during training, by world, as JSON data."""
         self.checkpoints = Checkpoints(path / "checkpoint")
         self._results: dict[int, RunResult] | None = None
         self.lost: tuple[int, ...] = ()
@@ -103,7 +103,7 @@ class Store:
 
     @classmethod
     def take(cls, path: Path, *, trust: bool = False) -> Store:
-        """The store in this folder, to go on with it. Raises RunError, also if another process has it."""
+        """The store in this folder, to go on with it. Raises RunError, for example if another process has it."""
         read_description(path)
         check_links(path)
         lock = Lock(path)
@@ -156,7 +156,7 @@ class Store:
         self._change(changed)
 
     def extend(self, steps: int) -> None:
-        """Makes all runs so long that are shorter.
+        """Makes all shorter runs this long.
 
         Raises:
             RunError: if that is not possible; then nothing has changed.
@@ -164,7 +164,7 @@ class Store:
         self._change(self.extended_runs(steps))
 
     def extended_runs(self, steps: int) -> list[Run]:
-        """All runs, those made so long that are shorter; changes nothing. Raises RunError if that is not possible."""
+        """All runs, the shorter ones made this long; changes nothing. Raises RunError if that is not possible."""
         lengths = [run.settings.steps for run in self.runs]
         if max(lengths) > steps > min(lengths):  # of runs of several lengths, the longer ones stay as they are
             return [self.extended(n, max(length, steps)) for n, length in enumerate(lengths)]
@@ -199,9 +199,9 @@ class Store:
         self._write_settings()
 
     def use_current_files(self) -> None:
-        """Takes files of worlds that have changed since the runs began as they are now, for all its runs.
+        """Uses world files that have changed since the runs began as they are now, for all its runs.
 
-        A store that was only opened is not written.
+        A store that was only opened is not written to.
 
         Raises:
             RunError: if one of them cannot be read.
@@ -224,7 +224,7 @@ class Store:
     # What the runs have reached.
 
     def results(self) -> dict[int, RunResult]:
-        """What is known of each run, by number. Runs that have not begun are not in it."""
+        """The results so far, by the numbers of the runs, without runs that have not begun."""
         if self._results is None:
             self._results = read_results(self.path, self.runs)
         return self._results
@@ -239,13 +239,13 @@ class Store:
         return not self.unfinished_or_all() and self.keeps_networks == bool(manifests(self.checkpoints.folder))
 
     def forget_lost_networks(self) -> None:
-        """Lets all runs begin again if their networks should be there, but no checkpoint is."""
+        """Makes all runs that are over begin again if their networks should be kept but there is no checkpoint."""
         if self.keeps_networks and not manifests(self.checkpoints.folder):
             self.lost = tuple(n for n, result in self.results().items() if result.is_over)
             self._results = {n: result for n, result in self.results().items() if n not in self.lost}
 
     def _recover_results(self) -> None:
-        """Forgets tables that are damaged, if the checkpoints hold everything that they said."""
+        """Ignores damaged tables if the checkpoints hold everything that was in them."""
         try:
             self.results()
         except RunError:
@@ -268,7 +268,7 @@ class Store:
     def saved(
         self, numbers: Sequence[int], say: Callable[[str], None] = print
     ) -> Iterator[tuple[list[int], SavedRuns]]:
-        """The newest states of those of the runs that have one, a few runs at a time.
+        """The numbers and newest states of the runs that have one, a few runs at a time.
 
         Raises:
             RunError: if none is sound.
@@ -280,7 +280,7 @@ class Store:
             yield [by_run[run] for run in saved.runs], saved
 
     def make_ready(self, numbers: Sequence[int] | None = None, say: Callable[[str], None] = print) -> None:
-        """Makes the worlds of all or some of the runs ready to be made: finds their files, asks whether code may run.
+        """Prepares the worlds of all or some of the runs: finds their files, and checks whether their code may run.
 
         Raises:
             RunError: if a file is neither where it was nor in the store, as it was when the runs began; or if code
@@ -294,7 +294,7 @@ class Store:
         return read_table(self.path, METRICS_FILE)
 
     def write_tables(self, results: Mapping[int, RunResult], probe_names: Sequence[str] = ()) -> None:
-        """Writes what the runs have reached."""
+        """Writes the results of the runs."""
         self._results = {**self.results(), **results}
         write_results(self.path, self.runs, self._results, probe_names)
 
@@ -317,7 +317,7 @@ class Store:
         )
 
     def _remove_unfinished(self) -> None:
-        """Clears away what a process that was killed left half written."""
+        """Removes files that a killed process left half written."""
         for folder in (self.path, self.checkpoints.folder):
             for path in folder.glob(f"*{UNFINISHED}"):
                 path.unlink(missing_ok=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 COUNTERS = ("timestep", "episode", "update")
 LABELS = ("world", "method")
-ALWAYS = ("steps", "actor_rate", "critic_rate", "entropy_weight")  # settings that have a column in any case
+ALWAYS = ("steps", "actor_rate", "critic_rate", "entropy_weight")  # settings that always have a column
 MEANS_OVER_EPISODES = {
     "episode": ("return", "length"),
     "episodes": ("final_return", "recent_return", "recent_length"),
@@ -40,7 +40,7 @@ OVER = (COMPLETE, SOLVED, FAILED, STOPPED)
 
 
 class RunResult(NamedTuple):
-    """What is known of a run: how far it came, and its learning curve."""
+    """The result of a run so far: how far it came, and its learning curve."""
 
     status: str = WAITING
     """waiting, training, complete, solved (its return was reached), stopped (by a listener) or failed."""
@@ -65,7 +65,7 @@ class RunResult(NamedTuple):
 
 
 def shown_settings(runs: Iterable[Run]) -> tuple[str, ...]:
-    """The settings that have a column: those that are always of interest, and those not at their default somewhere.
+    """The settings that have a column: those that always have one, and those that some run has not at its default.
 
     Arguments of environments are among them, as `env.NAME`.
     """
@@ -99,7 +99,7 @@ def metrics_table(
     for i, name in enumerate(METRICS):
         column = values[:, i].astype(np.int32 if name in COUNTERS else np.float32)
         columns[name] = pl.Series(column)
-        if name.startswith("evaluation_"):  # a run without evaluations has none, rather than NaN
+        if name.startswith("evaluation_"):  # null rather than NaN for a run without evaluations
             columns[name] = columns[name].fill_nan(None)
     return without_unended(pl.DataFrame(columns))
 
@@ -140,7 +140,7 @@ def runs_table(runs: Mapping[int, Run], results: Mapping[int, RunResult], shown:
 def _final_returns(
     runs: Mapping[int, Run], results: Mapping[int, RunResult], numbers: Sequence[int]
 ) -> list[float | None]:
-    """The final return of each run, as `engine.statistics` defines it; None for a run without a curve."""
+    """The final return of each run, as `stores.statistics` defines it; None for a run without a curve."""
     curves = {n: curve for n in numbers if n in results and (curve := results[n].curve) is not None and len(curve)}
     if not curves:
         return [None] * len(numbers)
@@ -195,7 +195,7 @@ def _labels(
 
 
 def _argument_column(values: list[Any]) -> pl.Series:
-    """The values of an argument of environments: numbers if all are, otherwise text."""
+    """The values of an environment argument: booleans or numbers if all are, otherwise text."""
     import polars as pl
 
     there = [value for value in values if value is not None]
@@ -207,7 +207,7 @@ def _argument_column(values: list[Any]) -> pl.Series:
 
 
 def _column(name: str, values: list[Any]) -> pl.Series:
-    """The values of a setting; its type does not depend on the values, so that tables can be put together."""
+    """The values of a setting; the column type does not depend on them, so that tables can be concatenated."""
     import polars as pl
 
     kind = next(kind for kind in SETTINGS_TYPES.values() if name in names_of(kind))

@@ -1,6 +1,6 @@
 """Code that the user has trained with on this machine: a list in the user's own folder, which no store can write to.
 
-It lets runs that were trained here be opened without a question, and asks for the code of all others.
+Runs that were trained here open without a question; for all others, the user has to trust the code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def state_folder() -> Path:
 
 
 def remember(code: Mapping[str, Any]) -> None:
-    """Notes that the user has trained with this code. Without a folder to write to, it will be asked for again."""
+    """Notes that the user has trained with this code. If nothing can be written, it has to be trusted again."""
     with contextlib.suppress(OSError, RuntimeError):
         file = _file(code)
         if not file.exists():

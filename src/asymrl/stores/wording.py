@@ -30,7 +30,7 @@ def unbroken(text: str) -> str:
 
 
 def wrapped(text: str, width: int, **options: Any) -> list[str]:
-    """Lines of a text, as of `textwrap.wrap`, that break no number."""
+    """Lines of a text, as from `textwrap.wrap`, that break no number."""
     return [line.replace(NO_BREAK, " ") for line in textwrap.wrap(unbroken(text), width, **options)]
 
 

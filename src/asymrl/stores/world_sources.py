@@ -1,7 +1,7 @@
-"""Where the worlds of a store come from, and what the store keeps of that to be opened elsewhere.
+"""Where the worlds of a store come from, and what the store keeps so that it can be opened elsewhere.
 
-Of `.pomdp` and Python files it keeps a copy; of modules and installed packages the name and version; of worlds that
-were made in Python the name by which they can be made again, if they have one.
+It keeps copies of `.pomdp` and Python files; the names and versions of modules and installed packages; and for worlds
+made in Python the name by which they can be made again, if they have one.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ Sources = Mapping[str, WorldSource]
 
 
 def sources_of(worlds: Iterable[str]) -> tuple[dict[str, WorldSource], dict[str, bytes]]:
-    """The sources of worlds by how names refer to them, and the contents of the copies to keep.
+    """The sources of worlds, by their text in world names, and the contents of the copies to keep.
 
     Raises:
         RunError: if a file cannot be read.
@@ -167,7 +167,7 @@ def _version(module: str) -> str | None:
 
 
 def remember_sources(worlds: Iterable[str], sources: Sources) -> None:
-    """Notes that the user has trained in these worlds here; only in those that the user has named."""
+    """Remembers that the user has trained in these worlds on this machine; only for worlds that the user has named."""
     for world in dict.fromkeys(worlds):
         if is_allowed(world) and runs_code(world):
             remember(_code(world, sources))
@@ -176,7 +176,7 @@ def remember_sources(worlds: Iterable[str], sources: Sources) -> None:
 
 
 def _code(world: str, sources: Sources) -> dict[str, Any]:
-    """What running the code of a world means on this machine."""
+    """What identifies the code of a world on this machine."""
     parts = {}
     for source in code_sources(world):
         record = sources.get(source, WorldSource(FILE))
@@ -185,9 +185,9 @@ def _code(world: str, sources: Sources) -> dict[str, Any]:
 
 
 def current_files(sources: Sources, *, anywhere: bool) -> tuple[dict[str, WorldSource], dict[str, bytes]]:
-    """Those of the sources whose files have changed, as they are now, and the contents of the copies to keep.
+    """The sources whose files have changed, as they are now, and the contents of the copies to keep.
 
-    `anywhere`: a file that is not where it was is taken from where its name leads now.
+    `anywhere`: whether a file that is not where it was is taken from where its name leads now.
 
     Raises:
         RunError: if a file cannot be read.
@@ -218,15 +218,15 @@ def make_ready(
     say: Callable[[str], None],
     began: Sources | None = None,
 ) -> None:
-    """Makes the worlds of a store ready to be made: finds their files, and sees whether their code may run.
+    """Prepares the worlds of a store: finds their files, and checks whether their code may run.
 
     Args:
         folder: of the store.
         worlds: their names.
         sources: as the store has recorded them.
         trust: whether the user trusts the code of this store.
-        say: is told about copies in use.
-        began: the sources that the runs began with, if others are to be used: who has trained with those may go on.
+        say: called about copies in use.
+        began: the sources that the runs began with, if others are used now: a user who trained with those may go on.
 
     Raises:
         RunError: if something is missing, or the code of a world may not run.
@@ -235,7 +235,7 @@ def make_ready(
         base, _ = split_options(world)
         record = sources.get(base)
         if source_of(world) is None and not (record is not None and record.kind == OBJECT):
-            continue  # a world of this package, or of nobody, as making it says
+            continue  # a world of this package, or an unknown one, which fails when it is made
         if record is None or record.kind != OBJECT:
             _make_code_ready(folder, world, sources, trust, say, began)
         elif not is_registered(base):
@@ -294,7 +294,7 @@ def _described(world: str) -> str:
 
 
 def _location(folder: Path, source: str, record: WorldSource, say: Callable[[str], None]) -> Location:
-    """Where a file is that has the recorded contents: where it was, in the store, or where its name leads now."""
+    """Where to read a file with the recorded contents: where it was, where its name leads now, or in the store."""
     assert record.path is not None or record.kind == POMDP
     digest_of = _pomdp_digest if record.kind == POMDP else _digest
     copy = None if record.copy is None else folder / record.copy

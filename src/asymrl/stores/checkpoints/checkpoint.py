@@ -1,4 +1,4 @@
-"""Checkpoints: the states of some runs in a safetensors file, and a manifest that vouches for it.
+"""Checkpoints: the states of some runs in a safetensors file, and a manifest to verify it by.
 
 A checkpoint exists once its manifest does. Loading executes nothing. The newest sound checkpoint that holds a run is
 the one that counts; the one before it is kept in case the newest is damaged.
@@ -28,7 +28,7 @@ from asymrl.stores.runs import MAY_GROW, Run
 
 FORMAT, READABLE = 2, (1, 2)  # in format 1 every checkpoint held all runs of its folder, under other array names
 ALWAYS_THERE = ("timesteps", "updates", "logged", "curve")  # in the state of any run
-HEADER_BYTES = 2**20  # that names and shapes of arrays may take in a file
+HEADER_BYTES = 2**20  # most bytes for the names and shapes of arrays in a file
 
 
 class DamagedError(RunError):
@@ -45,10 +45,10 @@ class Checkpoints:
         self._index: dict[Path, tuple[str, frozenset[Any]]] = {}  # pool and keys of the runs
 
     def save(self, saved: SavedRuns, pool: str) -> Path:
-        """Writes a checkpoint of some runs and returns its manifest. `pool` names who trains them.
+        """Writes a checkpoint of some runs and returns its manifest. `pool` names the pool that trains them.
 
         Raises:
-            StorageError: if there is no room, for example; earlier checkpoints are still there.
+            StorageError: for example if there is no room; earlier checkpoints are still there.
         """
         import safetensors.numpy
 
@@ -82,10 +82,10 @@ class Checkpoints:
 
         Args:
             wanted: runs of the store, which may be longer by now than when they were saved.
-            say: called about a damaged checkpoint that is passed over.
+            say: called about each damaged checkpoint that is skipped.
 
         Raises:
-            RunError: if every checkpoint that holds a wanted run is damaged, or one is of another version.
+            RunError: if every checkpoint is damaged, or one is of another version.
         """
         from asymrl.learning.state import upgrade_arrays
 
@@ -142,9 +142,9 @@ class Checkpoints:
                 _refuse_other_runs(path, saved_runs, wanted)
 
     def remove_superseded(self, finished: Collection[Any] = ()) -> None:
-        """Removes checkpoints that nobody needs: the keys of all their runs are in newer ones, or are `finished`.
+        """Removes checkpoints that are not needed: the keys of all their runs are in newer ones, or `finished`.
 
-        The second newest of each pool stays, to go back to if the newest is damaged.
+        The second newest of each pool stays, in case the newest is damaged.
         """
         newer, count = set(finished), collections.Counter[str]()
         for _, path in manifests(self.folder):
@@ -202,7 +202,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _manifest_problem(manifest: Mapping[str, Any], path: Path) -> str | None:
-    """What is wrong with a manifest that somebody has made with a digest of its own."""
+    """What is wrong with a manifest whose digest matches; somebody may have forged both."""
     if manifest.get("file") != path.with_suffix(".safetensors").name:
         return "it names another file"
     kinds = {"sha256": str, "key_kind": str, "arrays": dict, "pool": str | None, "bytes": int | None}
@@ -219,13 +219,13 @@ def _largest_file(manifest: Mapping[str, Any]) -> int:
     """Bytes that the file of a manifest may have. Raises ValueError if that is not known."""
     if (size := manifest.get("bytes")) is not None:
         return size
-    arrays = manifest["arrays"].values()  # before there was that entry
+    arrays = manifest["arrays"].values()  # from before that entry existed
     sizes = (np.dtype(each["dtype"]).itemsize * math.prod(each["shape"]) for each in arrays)
     return sum(sizes) + HEADER_BYTES
 
 
 def _read_arrays(path: Path, manifest: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The arrays of the manifest at `path`, as it vouches for them. Raises DamagedError."""
+    """The arrays of the manifest at `path`, verified by it. Raises DamagedError."""
     import safetensors
     import safetensors.numpy
 
@@ -242,7 +242,7 @@ def _read_arrays(path: Path, manifest: Mapping[str, Any]) -> dict[str, np.ndarra
         raise DamagedError(f"{file}: damaged: its {len(data)} bytes do not match the checksum in its manifest")
     try:
         arrays = safetensors.numpy.load(data)
-    except Exception as error:  # whatever the library raises about a file that was made to do harm
+    except Exception as error:  # whatever the library raises for a malicious file
         raise DamagedError(f"{file}: damaged: {' '.join(str(error).split())}") from error
     try:
         arrays = {name: with_tail(name, array, manifest["arrays"].get(name)) for name, array in arrays.items()}
@@ -266,7 +266,7 @@ def _arrays_problem(arrays: Mapping[str, np.ndarray], runs: int) -> str | None:
 
 
 def _check_length(path: Path, then: Run, now: Run) -> None:
-    """Refuses a state of a run that has become shorter, or whose curve has points elsewhere."""
+    """Refuses the state of a run that is shorter now, or whose curve has points at other steps."""
     if now.settings.steps < then.settings.steps or now.settings.log_period != then.settings.log_period:
         raise RunError(
             f"{path}: made with {then.settings.steps} steps and {then.settings.log_points} log_points, but "

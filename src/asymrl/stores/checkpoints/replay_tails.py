@@ -1,4 +1,4 @@
-"""The unused end of a replay, which is not written to disk: a run that is over seldom fills all of the room it had."""
+"""The unused end of a replay, which is not written to disk: a run seldom fills its whole replay."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-REPLAY = "replay."  # how the names of the arrays of a replay begin
-MOST_BYTES = 2**36  # that an array may have when its end is put back
+REPLAY = "replay."  # name prefix of the arrays of a replay
+MOST_BYTES = 2**36  # of an array whose end is restored
 
 
 def without_tail(name: str, array: np.ndarray) -> np.ndarray:
-    """An array `[run, row, ...]` of a replay without those last rows that are zero in all runs; any other as it is."""
+    """An array `[run, row, ...]` of a replay without its last rows that are zero in all runs; others unchanged."""
     if not name.startswith(REPLAY) or array.ndim < 2:
         return array
     used = array.reshape(len(array), array.shape[1], -1).any(axis=(0, 2))

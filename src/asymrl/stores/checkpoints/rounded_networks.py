@@ -1,4 +1,4 @@
-"""Networks in few bits, to look at and to use but not to train: large arrays as whole numbers and scales.
+"""Networks in few bits, to inspect and use but not to train: large arrays as whole numbers and scales.
 
 A weight is `code * scale`: a whole number of a few bits, and one scale for each column of its array. Small arrays stay
 in half precision. `restored` makes all of them float32 again.
@@ -13,14 +13,14 @@ from jaxtyping import Float16, Float32, UInt8
 
 from asymrl.stores.checkpoints.saved_runs import SavedRuns
 
-SMALL, LARGE = 4096, 200_000  # entries: up to which an array stays in half precision, and from which errors average out
+SMALL, LARGE = 4096, 200_000  # entries: arrays up to SMALL stay in half precision; from LARGE on, errors average out
 BITS, BITS_OF_LARGE = 6, 4
-CODES, SCALE = ":codes", ":scale"  # endings of the names of the two parts; the codes' has the number of bits
-SHRINKAGES = np.linspace(0.6, 1.0, 17)  # of the range of a column that is tried: to clip a few weights may pay
+CODES, SCALE = ":codes", ":scale"  # name suffixes of the two parts; the number of bits follows CODES
+SHRINKAGES = np.linspace(0.6, 1.0, 17)  # shares of a column's range to try: clipping a few weights may pay
 
 
 def rounded_networks(saved: SavedRuns) -> SavedRuns:
-    """Saved runs with their actors and critics in about six bits for each weight."""
+    """Saved runs with their actors and critics in about six bits per weight."""
     arrays: dict[str, np.ndarray] = {}
     for name, array in saved.arrays.items():
         if not is_network(name) or not np.issubdtype(array.dtype, np.floating):
@@ -38,7 +38,7 @@ def restored(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """All networks in single precision.
 
     Raises:
-        ValueError: naming an array that is no part of a rounded one.
+        ValueError: naming an array that is not part of a rounded network.
     """
     whole: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
@@ -62,7 +62,7 @@ def is_network(name: str) -> bool:
 def encode(
     array: Float32[np.ndarray, "... rows columns"], bits: int
 ) -> tuple[UInt8[np.ndarray, "... rows bytes"], Float16[np.ndarray, "... columns"]]:
-    """Codes of the entries, the bits of a row packed into bytes, and the scale of each column with the least error."""
+    """Codes of the entries, the bits of a row packed into bytes, and for each column the scale with the least error."""
     largest = 2 ** (bits - 1) - 1
     range_ = np.abs(array).max(-2, keepdims=True)
     best, least = np.ones_like(range_), np.full_like(range_, np.inf)

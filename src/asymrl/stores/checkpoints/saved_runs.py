@@ -1,4 +1,4 @@
-"""Runs as far as they were trained: their arrays, where they were trained, and several of them as one."""
+"""Saved runs: their arrays, where they were trained, and how to join several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXTRA = "extra."  # arrays that belong to a run but not to its state: what a pro
 
 
 class DeviceLayout(NamedTuple):
-    """What decides how sums are rounded: bit for bit the same results need the same layout."""
+    """The devices, which decide how sums are rounded: bit-identical results need the same layout."""
 
     platform: str
     kind: str
@@ -28,7 +28,7 @@ class DeviceLayout(NamedTuple):
 
     @classmethod
     def from_json(cls, data: Any) -> DeviceLayout | None:
-        """The inverse of `_asdict`; None for data that are none."""
+        """The inverse of `_asdict`; None for data that are not a layout."""
         if not isinstance(data, dict) or set(data) != set(cls._fields):
             return None
         kinds = {"platform": str, "kind": str, "devices": int, "threads": int}
@@ -36,7 +36,7 @@ class DeviceLayout(NamedTuple):
 
 
 class SavedRuns(NamedTuple):
-    """Some runs as far as they were trained."""
+    """Some runs, as they were saved."""
 
     runs: tuple[Run, ...]
     arrays: dict[str, np.ndarray]
@@ -49,7 +49,7 @@ class SavedRuns(NamedTuple):
     """Where they were trained last, if that is known."""
 
     def only(self, rows: Sequence[int]) -> SavedRuns:
-        """The same for some of the runs, which do not depend on the others."""
+        """Only the runs in these rows."""
         selection = slice(rows[0], rows[0] + 1) if len(rows) == 1 else list(rows)  # a view, where that is possible
         arrays = {name: array[selection] for name, array in self.arrays.items()}
         runs = tuple(self.runs[row] for row in rows)
@@ -63,7 +63,7 @@ class SavedRuns(NamedTuple):
 
 
 def joined(parts: Sequence[SavedRuns]) -> SavedRuns:
-    """Saved runs of one shape as one. Curves and extras of different lengths are filled up with NaN."""
+    """Saved runs of one shape as one. Shorter curves and extras are filled up with NaN, or -1 for integers."""
     names = dict.fromkeys(name for part in parts for name in part.arrays)
     arrays = {name: _stacked(_each(parts, name)) for name in names}
     runs = tuple(run for part in parts for run in part.runs)
@@ -71,7 +71,7 @@ def joined(parts: Sequence[SavedRuns]) -> SavedRuns:
 
 
 def _each(parts: Sequence[SavedRuns], name: str) -> list[np.ndarray]:
-    """An array of each part; an extra that a part does not have is there without points."""
+    """An array of each part; without points if it is an extra that the part does not have."""
     like = next(part.arrays[name] for part in parts if name in part.arrays)
     return [
         part.arrays.get(name, np.zeros((len(part.runs), 0, *like.shape[2:]), like.dtype))
@@ -89,7 +89,7 @@ def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def filled_up(array: np.ndarray, points: int) -> np.ndarray:
-    """An array `[run, point, ...]` with room for so many points."""
+    """An array `[run, point, ...]` with room for this many points."""
     missing = points - array.shape[1]
     empty = np.nan if np.issubdtype(array.dtype, np.floating) else -1
     return np.concatenate([array, np.full((array.shape[0], missing, *array.shape[2:]), empty, array.dtype)], axis=1)

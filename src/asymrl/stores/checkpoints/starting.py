@@ -19,9 +19,9 @@ from asymrl.stores.store import Store
 from asymrl.stores.wording import listed, thousands
 
 ACTOR, CRITIC = "actor.", "critic."
-OF_ACTOR, OF_CRITIC = "statistics.observations.", "statistics.signal."  # by which their inputs are normalised
+OF_ACTOR, OF_CRITIC = "statistics.observations.", "statistics.signal."  # which normalise their inputs
 
-# What a learner has a second time, as the target of its estimates.
+# Second copies of networks, which a learner uses as targets.
 COPIES = {
     "a2c": {"target.": CRITIC},
     "dqn": {"target.history.": ACTOR, "target.privileged.": CRITIC},
@@ -35,7 +35,7 @@ class TrainedNetworks(NamedTuple):
     arrays: dict[str, np.ndarray]
     """Everything in it, by name."""
     described: str
-    """Which run it is, for people."""
+    """Which run it is, in words."""
 
 
 class StartingNetworks(NamedTuple):
@@ -44,18 +44,17 @@ class StartingNetworks(NamedTuple):
     arrays: dict[str, np.ndarray]
     """By their names in the state of a run."""
     new: tuple[str, ...]
-    """Arrays of the critic that are not among them, since the trained run has none, or of another shape."""
+    """Arrays of the critic that are not among them: missing in the trained run, or of another shape there."""
     described: str
-    """Whose they are, for people."""
+    """Which run they come from, in words."""
 
 
 def starting_networks(name: str, program: Program) -> StartingNetworks:
-    """The networks of a trained run for runs of a program: its whole actor, and what fits of its critic.
+    """The networks of a trained run for runs of a program: its whole actor, and the parts of its critic that fit.
 
     Args:
-        name: the folder of some runs, of which that with the best recent return counts; or `zoo:NAME`, an agent that
-            ships with asymrl.
-        program: of the runs that begin with them.
+        name: a folder of runs, whose best run by recent return is used; or `zoo:NAME`, an agent that ships with asymrl.
+        program: of the runs that begin with these networks.
 
     Raises:
         RunError: if there are no networks, or they cannot act in the world of the program.

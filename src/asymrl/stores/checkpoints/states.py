@@ -44,13 +44,13 @@ def without_training_state(saved: SavedRuns) -> SavedRuns:
 def from_saved(program: Program, saved: SavedRuns, *, to_train: bool = True) -> RunState:
     """The states that were saved, `[run, ...]`.
 
-    Curves with fewer points than the settings ask for, from before a run was made longer, are filled up.
+    Curves from before a run was made longer, with fewer points than the settings need, are filled up.
 
     Args:
         program: of the runs.
         saved: their arrays.
-        to_train: False where the runs are only looked at: then what `without_training_state` leaves out may be missing,
-            and its shapes stand in its place; networks may be rounded.
+        to_train: False if the runs are only inspected: then arrays that `without_training_state` leaves out may be
+            missing, and shapes take their place; networks may be rounded.
 
     Raises:
         ValueError: naming the first array that is missing, superfluous or of another shape or type.
@@ -75,7 +75,7 @@ def array_shapes(program: Program) -> dict[str, jax.ShapeDtypeStruct]:
 
 
 def with_arrays(states: RunState, given: Sequence[Mapping[str, np.ndarray]]) -> RunState:
-    """States `[run, ...]` with other arrays for the first runs, by their names; each of them is without that axis."""
+    """States `[run, ...]` with the given arrays in the first runs: by name for each run, without the run axis."""
     arrays, static = eqx.partition(states, eqx.is_array)
 
     def replaced(path: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
@@ -122,7 +122,7 @@ def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> di
 def _without_other_versions(
     arrays: dict[str, np.ndarray], expected: Mapping[str, jax.ShapeDtypeStruct], runs: int
 ) -> dict[str, Any]:
-    """The arrays with a shape in place of each that only training needs and that another version saved differently."""
+    """The arrays, with shapes in place of those that only training needs and another version saved differently."""
 
     def fits(name: str, leaf: jax.ShapeDtypeStruct) -> bool:
         array = arrays.get(name)
@@ -143,11 +143,11 @@ def _check_keys(data: np.ndarray, count: int, kind: str) -> None:
 
 
 def _with_room(arrays: dict[str, np.ndarray], points: int) -> dict[str, np.ndarray]:
-    """The arrays with room for so many points in the curves."""
+    """The arrays with room for this many points in the curves."""
     curve = arrays["curve"]
     if curve.ndim != 3 or curve.shape[1] >= points:
         return arrays
-    # A curve that had no room left has counted points that it could not keep.
+    # A full curve has counted points that it could not keep.
     logged = np.minimum(arrays["logged"], curve.shape[1]).astype(arrays["logged"].dtype)
     return {**arrays, "curve": filled_up(curve, points), "logged": logged}
 
