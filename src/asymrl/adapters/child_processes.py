@@ -1,4 +1,4 @@
-"""Processes that this one starts: what they are sent, Ctrl-C, which is for their parent, and that none outlives it."""
+"""Child processes: what is sent to them, and how they leave Ctrl-C to their parent and end with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)  # what a terminal or a queue sends to
 
 def start_child(process: Any) -> None:
     """Starts a process of `multiprocessing`, whose target must call `become_child` first."""
-    # Until then it could only die of Ctrl-C with a traceback. What is blocked here is blocked in new processes too.
+    # Until then Ctrl-C would end it with a traceback. Signals that are blocked here are blocked in new processes too.
     old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         process.start()
@@ -23,7 +23,7 @@ def start_child(process: Any) -> None:
 
 
 def packed(value: Any) -> bytes:
-    """A Python object, such as a function, for a process of ours. Files never hold such bytes: see `unpacked`.
+    """A Python object, such as a function, for one of our processes. Files never hold such bytes: see `unpacked`.
 
     Raises:
         Exception: of any kind, if it cannot be sent.
@@ -34,14 +34,14 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(data: bytes) -> Any:
-    """What another process of ours has packed. This runs code, so the bytes come through a pipe, never from a file."""
+    """What another of our processes packed. This runs code, so the bytes come through a pipe, never from a file."""
     import cloudpickle
 
     return cloudpickle.loads(data)
 
 
 def become_child() -> None:
-    """What a new process does first: it leaves signals to its parent, and ends when the parent does, however busy."""
+    """The first call of a new process: it leaves signals to its parent, and ends when the parent does, however busy."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -50,7 +50,7 @@ def become_child() -> None:
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Whether an error comes from Ctrl-C; in other threads and in children, KeyboardInterrupt was raised by code."""
+    """Whether an error comes from Ctrl-C; in other threads and in children, code raised KeyboardInterrupt."""
     is_main = threading.current_thread() is threading.main_thread()
     return isinstance(error, KeyboardInterrupt) and is_main and signal.getsignal(signal.SIGINT) != signal.SIG_IGN
 

@@ -18,7 +18,7 @@ NUMBERS = (bool, int, float)
 def parameters_of(build: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
     """The parameters of a class or function by name, and whether it takes any others.
 
-    A class that passes on `**kwargs` has those of the classes above it as well.
+    A class that passes on `**kwargs` has those of its base classes as well.
     """
     parameters: dict[str, inspect.Parameter] = {}
     takes_any = False
@@ -45,13 +45,13 @@ def _layers(build: Callable[..., Any]) -> list[Callable[..., Any]]:
 def checked_arguments(
     title: str, build: Callable[..., Any], arguments: Mapping[str, Any], given: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The arguments as the constructor wants them: whole numbers become floats, lists tuples.
+    """The arguments with the types that the constructor expects: whole numbers become floats, lists tuples.
 
     Args:
         title: what to call the environment in errors.
         build: the class or function.
         arguments: what the user chose.
-        given: others that it gets in any case.
+        given: others that it always gets.
 
     Raises:
         ValueError: if there is no such argument, its type is wrong, or one is missing.
@@ -76,7 +76,7 @@ def checked_arguments(
 
 
 def _name_so_far(title: str, arguments: Mapping[str, Any]) -> str:
-    """The name with the arguments that are known, up to where the next begins; objects of Python have no text."""
+    """The name with the known arguments, up to where the next begins; without those if one cannot be written."""
     try:
         return f"{with_options(title, arguments)}," if arguments else f"{title}:"
     except ValueError:
@@ -108,7 +108,7 @@ def _checked(title: str, name: str, value: Any, hint: Any, parameter: inspect.Pa
 
 
 def _converted(value: Any, hint: Any) -> Any:
-    """The value as one of the type. Raises TypeError if it is certainly none; of types that are not known, any is."""
+    """The value as one of the type. Raises TypeError if it certainly does not fit; unknown types accept any value."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         return _converted(value, parts[0])

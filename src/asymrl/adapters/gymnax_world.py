@@ -167,7 +167,7 @@ def make_gymnax(identifier: str, arguments: Mapping[str, Any] | None = None, **o
     """The gymnax environment with this name.
 
     Args:
-        identifier: as gymnax has it.
+        identifier: its name in gymnax.
         arguments: of the environment's constructor, or fields of its parameters.
         **options: `name`, `discount`, `time_limit`.
     """

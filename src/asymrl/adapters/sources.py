@@ -29,7 +29,7 @@ _POMDP_FILE = re.compile(r"(?P<path>.+\.pomdp(?:\.gz)?)(?::(?P<rest>.*))?", re.I
 _GYMNASIUM_ID = re.compile(r"(?:[\w.]+:|.+\.py:)?(?:[\w.-]+/)?[\w.-]+-v\d+")
 
 _REGISTERED: dict[str, Callable[..., World]] = {}
-_OBJECTS: dict[str, World] = {}  # those of them that are worlds made in Python
+_OBJECTS: dict[str, World] = {}  # the registered worlds that were made in Python
 
 
 def register(name: str, build: Callable[..., World]) -> None:
@@ -68,12 +68,12 @@ def is_registered(name: str) -> bool:
 
 
 def registered(name: str) -> Callable[..., World]:
-    """What makes the world that has this name in this process."""
+    """The function that makes the world that has this name in this process."""
     return _REGISTERED[split_options(name)[0]]
 
 
 def code_sources(name: str) -> tuple[str, ...]:
-    """The files and modules that the whole name of a world refers to, in its options too."""
+    """The files and modules that the name of a world refers to, including its options."""
     base, _ = split_options(name)
     if is_registered(base) or base.startswith("gymnax:") or pomdp_path(name) is not None:
         return ()
@@ -112,18 +112,18 @@ def _build_from_file(name: str, options: NamedOptions) -> World:
 
 
 def _readable(path: str) -> str:
-    """Where a `.pomdp` file can be read: a copy, if it has changed or is gone."""
+    """The path to read a `.pomdp` file from: a copy, if it has changed or is gone."""
     from asymrl.adapters.pomdp_files.reader import checksum
 
     location = location_of(path)
     if location.sha256 is None or location.copy is None:
-        return path if os.path.abspath(path) == location.path else location.path  # errors say what the user wrote
+        return path if os.path.abspath(path) == location.path else location.path  # errors show the path as written
     is_same = os.path.isfile(location.path) and checksum(location.path) == location.sha256
     return location.path if is_same else location.copy
 
 
 def _version(name: str) -> Hashable:
-    """Tells apart what a name means: the contents of files, and worlds made in Python."""
+    """Changes with what a name means: the contents of files, or a world made in Python."""
     if is_registered(name):
         return id(registered(name))
     files = [source for source in code_sources(name) if source.endswith(".py")]
@@ -161,7 +161,7 @@ def _build_user_class(name: str, options: NamedOptions) -> World:
     module, _, attribute = base.rpartition(":")
     target = load_attribute(f"world {base!r}", module, attribute)
     is_world_class = isinstance(target, type) and issubclass(target, World)
-    # A class of worlds says itself what its time limit and discount are.
+    # A class of worlds sets its own time limit and discount.
     ours, arguments = split_arguments(options, frozenset({"time_limit"}) if is_world_class else GYMNASIUM_OPTIONS)
     if isinstance(target, World):
         if unknown := sorted({*ours, *arguments} - {"time_limit"}):

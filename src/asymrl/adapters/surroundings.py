@@ -1,4 +1,4 @@
-"""What other processes need to make the same worlds: files, what may run, and worlds made in Python."""
+"""What other processes need to make the same worlds: files, code that may run, and worlds made in Python."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class SentFile(NamedTuple):
     """A file that names refer to, for a process that may be on a machine without it."""
 
     source: str
-    """Its path as names have it."""
+    """Its path as it is written in names."""
     location: Location
     contents: bytes | None = None
     """None: it was not there, or is too large."""
 
     def set_up(self) -> None:
-        """Notes where the file is: where it was, or if it is not there or different, in a copy."""
+        """Records where the file is: where it was, or in a copy if it is missing or different there."""
         location = self.location
         if self.contents is not None and not _holds(location.path, self.contents):
             location = location._replace(copy=_copy(os.path.basename(location.path), self.contents))
@@ -48,7 +48,7 @@ class Surroundings(NamedTuple):
     worlds: tuple[tuple[str, bytes], ...] = ()
     """Worlds made in Python, by name."""
     folders: tuple[str, ...] = ()
-    """Where the modules of those are."""
+    """Where the modules of these worlds are."""
 
     def set_up(self) -> None:
         """Makes all of it known in this process."""
@@ -95,7 +95,7 @@ def _checksum(source: str, path: str, contents: bytes) -> str:
     if pomdp_path(source) is not None:
         from asymrl.adapters.pomdp_files.reader import checksum
 
-        return checksum(path)  # of what is in it, if it is compressed
+        return checksum(path)  # of the uncompressed contents
     return hashlib.sha256(contents).hexdigest()
 
 
@@ -108,7 +108,7 @@ def _holds(path: str, contents: bytes) -> bool:
 
 @functools.cache
 def _copy(name: str, contents: bytes) -> str:
-    """The path of a file with these contents, which is there as long as this process."""
+    """The path of a file with these contents, which exists as long as this process."""
     folder = Path(_copies().name) / hashlib.sha256(contents).hexdigest()[:16]
     folder.mkdir(exist_ok=True)
     (folder / name).write_bytes(contents)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from asymrl.reading import read_regular
 from asymrl.worlds.allowed_code import check_allowed
 
-LARGEST_SOURCE = 2**20  # bytes of a file that is looked at without running it
+LARGEST_SOURCE = 2**20  # bytes of a file that is inspected without running it
 
 
 class MissingSourceError(OSError):
@@ -27,40 +27,40 @@ class MissingSourceError(OSError):
 
 
 class Location(NamedTuple):
-    """Where a file is that a name refers to."""
+    """Where the file that a name refers to is."""
 
     path: str
     sha256: str | None = None
     """What its contents must be. None: anything."""
     copy: str | None = None
-    """Where the same contents are, should the file change or go away."""
+    """A file with the same contents, in case this one changes or is removed."""
 
 
 class _Loaded(NamedTuple):
     sha256: str
     folder: str
-    """From which it imports other files: that of the original, if it was loaded from a copy."""
+    """The one that it imports other files from: that of the original, if it was loaded from a copy."""
     module: ModuleType
 
 
 _WANTED: set[str] = set()  # modules that the user has named or trusts, so that they are imported
-_LOCATIONS: dict[str, Location] = {}  # by the path as names have it
+_LOCATIONS: dict[str, Location] = {}  # by the path as it is written in names
 _FILES: dict[str, _Loaded] = {}  # by absolute path
 _PATH_LOCK = threading.Lock()  # while the import path is changed
 
 
 def locate(source: str, location: Location | None = None) -> None:
-    """Notes where a file is that names refer to; by default where its path leads now."""
+    """Records where a file that names refer to is; by default where its path leads now."""
     _LOCATIONS[source] = location or Location(os.path.abspath(source))
 
 
 def location_of(source: str) -> Location:
-    """Where a file is that a name refers to: as noted, or where its path leads now."""
+    """Where the file that a name refers to is: as recorded, or where its path leads now."""
     return _LOCATIONS.get(source) or Location(os.path.abspath(source))
 
 
 def file_version(source: str) -> str:
-    """Tells versions of a file apart."""
+    """A text that differs between versions of a file."""
     location = location_of(source)
     if location.sha256 is not None:
         return location.sha256
@@ -71,7 +71,7 @@ def file_version(source: str) -> str:
 
 
 def locations() -> dict[str, Location]:
-    """All that was noted, for other processes."""
+    """All recorded locations, for other processes."""
     return dict(_LOCATIONS)
 
 
@@ -93,7 +93,7 @@ def load_class(what: str, name: str) -> Any:
 
 
 def locate_class(name: str) -> None:
-    """Notes where the file of a class is that the user names."""
+    """Records where the file of a class that the user names is."""
     source = name.rpartition(":")[0]
     if source.endswith(".py"):
         locate(source)
@@ -118,7 +118,7 @@ def load_module(what: str, source: str) -> ModuleType:
 
 
 def described(error: BaseException) -> str:
-    """An error of the user's code in a line, with its last place there: `light.py:12: KeyError: 'a'`."""
+    """An error of the user's code in one line, with the last line of that code: `light.py:12: KeyError: 'a'`."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{os.path.basename(error.filename)}:{error.lineno}: {error.msg}"
     own = _users_frames(error)
@@ -166,7 +166,7 @@ def _load_file(source: str) -> ModuleType:
     name = os.path.splitext(os.path.basename(path))[0]
     module = ModuleType(name)
     module.__file__ = path
-    # Compiled from what was just read: a file of bytecode beside it, which may say something else, is not looked at.
+    # Compiled from what was just read: a bytecode file beside it is ignored, as it may differ.
     code = compile(data, path, "exec", dont_inherit=True)
     # Other processes find the classes of this file by the name of its module.
     old_module, sys.modules[name] = sys.modules.get(name), module
@@ -205,7 +205,7 @@ def _contents(source: str, location: Location) -> tuple[str, bytes, str]:
 def importable_name(attribute: Any) -> str | None:
     """The name, MODULE:NAME or FILE.py:NAME, by which a class or function can be imported; None if it has none.
 
-    Importing a script runs it, so what is defined in the main script has a name only if the script guards what it does.
+    Importing a script runs it, so definitions in the main script have a name only if the script has a `__main__` guard.
     """
     name, module = getattr(attribute, "__qualname__", ""), getattr(attribute, "__module__", "")
     holder = sys.modules.get(module)
@@ -234,14 +234,14 @@ def public_names(file: str) -> list[str]:
 
 
 def _is_guarded(file: str) -> bool:
-    """Whether a script asks for `__name__ == "__main__"`."""
+    """Whether a script checks `__name__ == "__main__"`."""
     with open(file, "rb") as script:
         tree = ast.parse(script.read())
     return any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body)
 
 
 def import_folders(*, always: bool = False) -> list[str]:
-    """The folders from which code of the user is imported; see `user_path`."""
+    """The folders from which the user's code is imported; see `user_path`."""
     return [*([os.getcwd()] if _WANTED or always else []), *(loaded.folder for loaded in _FILES.values())]
 
 
@@ -250,11 +250,11 @@ def user_path(*, always: bool = False) -> Iterator[None]:
     """Puts the current folder, as `python -m` does, and the folders of loaded files on the import path.
 
     Processes started inside this context inherit the path. The current folder may be somebody else's, with a file
-    `json.py` in it: it counts only where code of the user is imported, or `always`.
+    `json.py` in it: it is added only once the user's code is imported, or `always`.
     """
     folders = import_folders(always=always)
     with _PATH_LOCK:
-        sys.path = [*folders, *sys.path]  # a new list: another thread that imports something may be looking through it
+        sys.path = [*folders, *sys.path]  # a new list: another importing thread may be iterating over the old one
     try:
         yield
     finally:

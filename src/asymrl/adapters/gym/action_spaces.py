@@ -12,7 +12,7 @@ from gymnasium import spaces
 from asymrl.worlds.spaces import ActionSpace, Box, Discrete, MultiDiscrete, Record
 
 SUPPORTED = "Discrete, MultiDiscrete, MultiBinary, Box, or a Dict or Tuple of these"
-LARGEST_EXACT = 2.0**53  # beyond it, whole numbers are not exact; such a bound is none
+LARGEST_EXACT = 2.0**53  # beyond it, floats cannot hold all whole numbers; such a bound counts as none
 
 
 class ActionEncoding(NamedTuple):
@@ -71,7 +71,7 @@ def _numbers(space: spaces.Box, where: str) -> ActionEncoding:
             nearest = np.clip(np.rint(placed), np.asarray(least, np.float64), np.asarray(most, np.float64))
             return np.asarray(nearest, dtype)
         # Rounded to float32, an action on the bound may lie outside a float64 bound.
-        return np.asarray(np.clip(placed.astype(dtype), least, most))  # of a single number it makes no array
+        return np.asarray(np.clip(placed.astype(dtype), least, most))  # np.clip makes no array of a single number
 
     return ActionEncoding(Box((len(low),), tuple(low), tuple(high)), act)
 

@@ -16,22 +16,22 @@ from asymrl.adapters.user_code import described, own_traceback
 from asymrl.worlds.stepped_world import UserCodeError
 
 StepValues = tuple[Any, Any, float, bool, bool]
-"""Observation and latent state as our spaces have them, reward, and whether the episode was terminated or truncated."""
+"""Observation and latent state in our spaces, reward, and whether the episode was terminated or truncated."""
 
 
 class LatentState(NamedTuple):
-    """How to find and encode the latent state of an environment, and where; `missing` says why there is none."""
+    """How to find and encode the latent state of an environment; `where` it is, or why it is `missing`."""
 
     find: Callable[[gymnasium.Env, dict[str, Any]], Any]
     encoding: Encoding
     where: str = ""
     missing: str | None = None
     space: gymnasium.Space[Any] | None = None
-    """What the environment declares about it, if it does."""
+    """Its space, if the environment declares one."""
 
 
 class Interface(NamedTuple):
-    """All that is known about a user's environment: how to make it, and how to read and to answer it."""
+    """All that is known about a user's environment: how to make it, read it and act in it."""
 
     title: str
     make: Callable[[], gymnasium.Env]
@@ -44,7 +44,7 @@ class Interface(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where an environment is: so many resets since it was made, with which seed the last, and so many steps since."""
+    """Where an environment is: the resets since it was made, the seed of the last reset, and the steps since then."""
 
     episode: int = 0
     seed: int | None = None
@@ -70,7 +70,7 @@ class CheckedEnvironment:
         self.env = make_environment(interface.title, interface.make)
 
     def reset(self, seed: int) -> tuple[Any, Any]:
-        """Starts an episode; observation and latent state."""
+        """Starts an episode. Returns observation and latent state."""
         self.position = self.position.reset(seed)
         with mistakes_named(self.interface.title, self.position, "reset"):
             return self._read(*reset_values(self.env.reset(seed=seed)))
@@ -84,10 +84,10 @@ class CheckedEnvironment:
             return *self._read(observation, info), reward, terminated, truncated
 
     def close(self) -> None:
-        """Whatever happens, the environment is no longer needed."""
+        """Closes the environment, ignoring its errors."""
         try:
             self.env.close()
-        except Exception:  # nobody is interested any more
+        except Exception:  # it is no longer needed
             return
 
     def _read(self, observation: Any, info: dict[str, Any]) -> tuple[Any, Any]:
@@ -111,7 +111,7 @@ def mistakes_named(title: str, position: Position, method: str) -> Iterator[None
         raise
     except ReturnedValueError as error:
         raise position.mistake(title, method, str(error)) from None
-    except BaseException as error:  # also SystemExit, which would end a thread without a word
+    except BaseException as error:  # also SystemExit, which would end a thread silently
         if is_ctrl_c(error):
             raise
         old = method == "reset" and isinstance(error, TypeError) and "'seed'" in str(error)

@@ -14,7 +14,7 @@ from asymrl.worlds.spaces import Box, Discrete, Image, Indices, MultiDiscrete, R
 from asymrl.worlds.stepped_world import Conversion
 
 MOST_SYMBOLS = 1024  # a larger array of small integers is treated as numbers, not as symbols
-LARGEST_RANGE = 2**24  # of integers that are scaled to 0..1; beyond it they have no bounds that mean anything
+LARGEST_RANGE = 2**24  # of integers that are scaled to 0..1; wider bounds carry no meaning
 SMALLEST_PICTURE, MOST_CHANNELS = 8, 16
 UNREADABLE = {
     "Text": "leave it out with gymnasium.wrappers.FilterObservation, or turn it into numbers in a wrapper",
@@ -72,7 +72,7 @@ class Encoding(NamedTuple):
     space: Space
     read: Callable[[Any], Any]
     conversions: tuple[Conversion, ...] = ()
-    """The same as data, if the environment declares a space."""
+    """The same function as data, if the environment declares a space."""
 
 
 def encoding_of_space(space: gymnasium.Space[Any], where: str, *, symbols: int | None = None) -> Encoding | None:
@@ -120,9 +120,9 @@ def _several_indices(space: spaces.MultiDiscrete) -> Encoding:
 
 
 def _picture_axes(space: spaces.Box) -> tuple[int, ...] | None:
-    """The order of axes in which an array of bytes is a picture `[height, width, channels]`; None: it is none.
+    """The order of axes in which an array of bytes is a picture `[height, width, channels]`; None if it is no picture.
 
-    Two axes are height and width. Of three, the channels come last or first, and are fewer than the pixels of a side.
+    Two axes are height and width. With three, channels come last or first, and are no more than the pixels of a side.
     """
     if space.dtype != np.uint8 or space.low.any() or not (space.high == 255).all():
         return None

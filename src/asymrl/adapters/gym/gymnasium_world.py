@@ -130,7 +130,7 @@ def from_gymnasium(
 
 
 def _groups_hint(observation: Space) -> str:
-    """How critics can be told more than actors without a latent state, where observations have named parts."""
+    """How critics can see more than actors without a latent state, where observations have named parts."""
     if not isinstance(observation, Record) or len(names := [name for name, _ in observation.items()]) < 2:
         return ""
     return (
@@ -200,7 +200,7 @@ def _factory(
 
 
 def _spec_named(name: str) -> EnvSpec:
-    """What Gymnasium knows of an id, which may have a module or file in front that registers it."""
+    """Gymnasium's spec of an id, which may follow a module or file that registers it."""
     module, _, identifier = name.rpartition(":")
     if module:
         load_module(f"world {name!r}", module)  # this registers the id
@@ -296,7 +296,7 @@ def minigrid_symbols() -> int:
     """How many kinds of objects, or of colours or states if there are more of those, a cell of MiniGrid can show."""
     try:
         from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX, STATE_TO_IDX  # pyright: ignore[reportMissingImports]
-    except ImportError:  # an environment of its own that looks like MiniGrid's
+    except ImportError:  # another environment that looks like MiniGrid's
         return 256
     return 1 + max(index for table in (OBJECT_TO_IDX, COLOR_TO_IDX, STATE_TO_IDX) for index in table.values())
 

@@ -24,8 +24,8 @@ from asymrl.adapters.gym.steppers import RowBuffers, StepResult, chosen, of_envi
 from asymrl.adapters.user_code import user_path
 from asymrl.worlds.stepped_world import UserCodeError
 
-PARTING_SECONDS = 2.0  # that environments have to close
-STARTING_SECONDS = 60.0  # that new processes have besides, to import what they need on a busy machine
+PARTING_SECONDS = 2.0  # time environments have to close
+STARTING_SECONDS = 60.0  # extra time for new processes to import what they need on a busy machine
 
 
 class ProcessStepper:
@@ -92,7 +92,7 @@ class ProcessStepper:
         self._children.clear()
 
     def _send(self, i: int, request: tuple[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # it is gone, as its answer will say
+        with contextlib.suppress(OSError):  # it is gone, as waiting for its answer will show
             self._children[i][1].send(request)
 
     def _answers(self, numbers: Sequence[int], method: str, besides: float = 0.0) -> list[Any]:
@@ -121,7 +121,7 @@ def try_environment(title: str, make: Callable[[], Any], timeout: float | None) 
     """Makes and resets an environment in a process of its own, before this process does the same.
 
     Raises:
-        UserCodeError: if it dies, hangs or fails there; here it would take the whole command with it.
+        UserCodeError: if it dies, hangs or fails there; here, that would end the whole command.
         ValueError: if it cannot be sent to another process.
     """
     try:
@@ -175,7 +175,7 @@ def _failed(title: str, position: Position, method: str, cause: str) -> UserCode
 
 
 def serve_environment(connection: Connection, make: bytes) -> None:
-    """What the process of an environment does: it answers requests until it is told to close, or its parent is gone."""
+    """The main function of an environment's process: answers requests until `close`, or until its parent is gone."""
     become_child()
     try:
         env: CheckedEnvironment = unpacked(make)()

@@ -1,4 +1,4 @@
-"""What a user's environment returned, checked: a mistake is named where it is made, not where it shows much later."""
+"""Checks what a user's environment returns: a mistake is reported where it is made, not where it shows much later."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def _check_info(info: Any) -> None:
 def check_value(space: spaces.Space[Any], value: Any, what: str) -> None:
     """Raises ReturnedValueError, calling the value `what`, if it does not have the form that a space declares.
 
-    Keys, shapes, the range of integers and that numbers are finite: other bounds and exact types are often not kept,
-    and do no harm.
+    Checks keys, shapes, the range of integers, and that numbers are finite. Violations of other bounds and of exact
+    types are common, and do no harm.
     """
     match space:
         case spaces.Dict():

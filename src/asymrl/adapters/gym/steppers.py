@@ -85,7 +85,7 @@ def write_row(rows: Any, i: int, value: Any) -> None:
 
 
 def of_environment(mistake: UserCodeError, i: int, count: int) -> UserCodeError:
-    """The mistake, and which of so many environments made it."""
+    """The mistake, and which of `count` environments made it."""
     return UserCodeError(str(mistake), mistake.traceback, i, count)
 
 

@@ -32,7 +32,7 @@ from asymrl.adapters.pomdp_files.tokens import (
     take_numbers,
 )
 
-# Nearly all of a large file are entries, statements like `T: a : s : s' p`: these are read thousands at a time.
+# A large file consists almost entirely of entries, like `T: a : s : s' p`: these are read thousands at a time.
 _INDEX = rf"\s*+:\s*+({NAME}|[0-9]++|\*)"
 _ENTRY_PATTERN = rf"\s*+([TOR])\b{_INDEX * 3}(?>(?:{_INDEX})?)\s++({NUMBER})(?!\S)"
 _ENTRY = re.compile(_ENTRY_PATTERN)
@@ -217,7 +217,7 @@ class Entries(NamedTuple):
 
 
 class Positions:
-    """Where each statement begins. Of a run of entries only the first is stored; the rest is found when needed."""
+    """Where each statement begins. Only the first of a run of entries is stored; others are searched when needed."""
 
     def __init__(self, text: str):
         self._text = text

@@ -21,7 +21,7 @@ from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 LIMITS = Limits()
 LARGEST_FILE = 1 << 32  # bytes
-UNPACKED = 1 << 30  # bytes; a small archive can hold any number
+UNPACKED = 1 << 30  # bytes; a small archive can unpack to any size
 _OTHER_FORMATS = (
     (
         re.compile(rb"\x1f\x8b|PK\x03\x04|BZh|\xfd7zXZ"),
@@ -114,6 +114,6 @@ def world_from_file(
 
 
 def other_format(data: bytes) -> str | None:
-    """What a file with the ending `.pomdp` holds instead, or None if there is no sign of another format."""
+    """What a file named `.pomdp` holds instead, or None if there is no sign of another format."""
     head = data[:4096]
     return next((what for sign, what in _OTHER_FORMATS if sign.match(head)), None)

@@ -81,7 +81,7 @@ class Tokens:
         # Comments become blanks, so that all other characters keep their positions.
         self.text = _COMMENT.sub(lambda comment: " " * len(comment.group()), source.text)
         self.place = 0
-        self._near: dict[int, Token] = {}  # tokens found lately, by where the search for them began
+        self._near: dict[int, Token] = {}  # recent tokens, by where the search for them began
 
     def peek(self, skip: int = 0) -> Token:
         """The next token, or the one `skip` tokens after it."""
