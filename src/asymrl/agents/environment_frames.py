@@ -1,4 +1,4 @@
-"""The pictures that an environment draws of itself, along an episode that was played in it.
+"""The pictures that an environment draws of itself during an episode.
 
 Episodes are played in environments that draw nothing. For its pictures an episode is played again, from its seed and
 with its actions, in an environment with the render mode rgb_array.
@@ -45,12 +45,12 @@ def environment_frames(world: SteppedWorld, seed: int, actions: Iterable[Any], o
         world: made from the environment.
         seed: of the environment's episode.
         actions: of the world.
-        observations: what was seen when the episode was played, `[T + 1, ...]`, to compare with; of a dictionary,
-            some parts suffice.
+        observations: from when the episode was played, `[T + 1, ...]`, to compare with; some parts of a dictionary
+            suffice.
 
     Raises:
         NoFramesError: if the environment has no render mode rgb_array.
-        UserCodeError: if its code fails, which it may do only where it draws.
+        UserCodeError: if its code fails, perhaps only when it draws.
         ValueError: if it does not repeat itself.
     """
     env, position = with_frames(world), Position().reset(seed)
@@ -77,7 +77,7 @@ def with_frames(world: SteppedWorld) -> Any:
 
 
 def frames_per_second(world: SteppedWorld) -> float | None:
-    """How fast the environment says that its pictures follow one another, if it does."""
+    """The frame rate of its pictures, if the environment declares one."""
     env = make_environment(world.name, world.make)
     try:
         rate = env.metadata.get("render_fps")

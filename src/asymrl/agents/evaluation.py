@@ -26,7 +26,7 @@ SIDE_BY_SIDE, SIDE_BY_SIDE_IN_PYTHON = 100, 10
 
 
 class Outcomes(NamedTuple):
-    """What came of the episodes of a batch of runs."""
+    """The outcomes of the episodes of a batch of runs."""
 
     returns: Float[np.ndarray, "run episode"]
     discounted: Float[np.ndarray, "run episode"]
@@ -150,7 +150,7 @@ def evaluation_table(
     seed: int = 0,
     greedy: bool = False,
 ) -> pl.DataFrame:
-    """A row for each run: its number, what it is, and means with standard errors over its episodes."""
+    """A row for each run: its number, world, method and seed, and means with standard errors over its episodes."""
     import polars as pl
 
     rows = []

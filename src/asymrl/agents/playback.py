@@ -1,4 +1,4 @@
-"""One episode of a trained run in every detail: states, observations, how likely the actions were, their values."""
+"""One episode of a trained run in detail: states, observations, how likely the actions were, their values."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Playback(NamedTuple):
     """An episode of T steps. Arrays `[T + 1, ...]` also have a last entry, for what came after the last action."""
 
     states: Any  # [T + 1, ...]
-    observations: Any  # [T + 1, ...], what the actor sees of them
+    observations: Any  # [T + 1, ...], the parts that the actor sees
     actions: Num[np.ndarray, "T *size"]
     rewards: Float[np.ndarray, "T"]
     policy: Float[np.ndarray, "T numbers"]
-    """What `distribution` shows of itself: probabilities of the actions, action values, or means and spreads."""
+    """From `distribution.shown`: probabilities of the actions, action values, or means and spreads."""
     values: Float[np.ndarray, "T"]
     truncated: bool
     critic: str
@@ -80,7 +80,7 @@ class Playback(NamedTuple):
 def critic_name(settings: Settings) -> str:
     """What the critic of a run is: V(h), V(s) or V(h, s), with the symbols of what it sees in place of s.
 
-    Of a learner of action values it is Q(h, s, a) or the like.
+    For a learner of action values it is Q(h, s, a) or similar.
     """
     reads = settings.how.reads
     symbol = critic_symbol(settings.critic_sees if "s" in reads else "", "h" in reads)
@@ -90,7 +90,7 @@ def critic_name(settings: Settings) -> str:
 def play_back(
     env: World, settings: Settings, actor: Actor, critic: Critic | None, *, seed: int = 0, greedy: bool = False
 ) -> Playback:
-    """Plays an episode with the actor of one run and asks its critic about each step of it.
+    """Plays an episode with the actor of one run and evaluates each step with its critic.
 
     Without a critic, the actor values its actions itself.
     """
@@ -125,7 +125,7 @@ def play_back(
 def _judge(
     actor: Actor, critic: Critic | None, episode: Episodes, signal: CriticSignal | None, key: PRNGKeyArray
 ) -> tuple[Float[Array, "time 1 numbers"], Float[Array, "time 1"]]:
-    """The policy at each step of an episode, and the value there, or that of the action which is taken."""
+    """The policy at each step of an episode, and the value there, or that of the action taken."""
     with jax.default_matmul_precision("highest"):
         signal_values, previous_actions = None, episode.before(actor.distribution)
         if signal is not None:

@@ -1,4 +1,4 @@
-"""A trained agent that acts in an environment: what it sees goes in, an action comes out."""
+"""A trained agent that acts in an environment: observations go in, actions come out."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ActorPolicy:
         return self.to_env(self.previous_action)
 
     def draw(self, shown: Float[np.ndarray, "numbers"], generator: np.random.Generator | None) -> Any:
-        """An action from what `observe` gives: drawn with the generator, or without one the most likely."""
+        """An action from what `observe` returns: drawn with the generator, or the most likely without one."""
         return self._actor.distribution.draw(shown, generator)
 
     def to_env(self, action: Any) -> Any:
@@ -71,8 +71,8 @@ class ActorPolicy:
     def observe(self, observation: Any) -> Float[np.ndarray, "numbers"]:
         """Takes in the observation that follows `previous_action`; returns the probabilities of the next action.
 
-        Of several choices, the probabilities of the first, then of the second, and so on. Then of numbers their means
-        and after them their spreads, in coordinates where -1 and 1 are the bounds. Of a greedy policy, the action
+        For several choices, the probabilities of the first, then of the second, and so on. Then, for numbers, their
+        means followed by their spreads, in coordinates where -1 and 1 are the bounds. For a greedy policy, the action
         values.
         """
         space = self._seen

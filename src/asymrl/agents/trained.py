@@ -26,7 +26,7 @@ from asymrl.worlds.world import World
 
 
 class TrainedRuns(NamedTuple):
-    """Runs of one shape as their last checkpoint has them."""
+    """Runs of one shape, from their last checkpoints."""
 
     numbers: tuple[int, ...]
     """In their store."""
@@ -71,7 +71,7 @@ class TrainedRun(NamedTuple):
 
     @property
     def recent_return_text(self) -> str:
-        """The recent return for people."""
+        """The recent return as text."""
         return f"{self.recent_return:.3g}" if np.isfinite(self.recent_return) else "unknown, as no episode was over"
 
 
@@ -79,7 +79,7 @@ def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] |
     """The runs of a store with their networks, finished or not, grouped by shape.
 
     Args:
-        store: or its folder.
+        store: the store, or its folder.
         numbers: the runs to load. None: all.
 
     Raises:
@@ -138,7 +138,7 @@ def choose_runs(runs: Sequence[Run], where: Mapping[str, Any], seed: int | None 
 
 
 def _setting(run: Run, name: str) -> Any:
-    """A setting of a run, or an argument of its environment, `env.NAME`; None if it has no such."""
+    """A setting of a run, or an argument of its environment, `env.NAME`; None if it has none."""
     if name.startswith(PREFIX):
         return arguments_of(run.settings.world).get(name.removeprefix(PREFIX))
     return getattr(run.settings, name, None)
@@ -151,7 +151,7 @@ def _asked(where: Mapping[str, Any], seed: int | None) -> str:
 
 
 def _present(runs: Sequence[Run], where: Mapping[str, Any]) -> str:
-    """What the runs have instead, of the settings that were asked for."""
+    """The values that the runs have of these settings."""
     there = {name: sorted({str(value) for run in runs if (value := _setting(run, name)) is not None}) for name in where}
     return "; ".join(
         f"{name} is {listed(values, 'or')}" if values else f"none has {name}" for name, values in there.items()
@@ -159,7 +159,7 @@ def _present(runs: Sequence[Run], where: Mapping[str, Any]) -> str:
 
 
 def _same(value: Any, target: Any) -> bool:
-    """Whether a setting has the wanted value, which may be text from a command line."""
+    """Whether a setting has this value, which may be text from a command line."""
     if isinstance(value, float) and isinstance(target, str):
         try:
             return value == float(target)
@@ -183,14 +183,14 @@ def best_run(
     worlds = sorted({store.runs[number].settings.world for number in numbers})
     if len(worlds) > 1:
         if not store.keeps_networks and not any(store.checkpoints.folder.glob("*.json")):
-            raise _not_kept(store)  # to choose a world would not help
+            raise _not_kept(store)  # choosing a world would not help
         raise RunError(
             f"runs in {listed(worlds)}; choose a world with --where, such as --where world={worlds[0]}, "
             f'in Python where={{"world": "{worlds[0]}"}}'
         )
     returns = {n: store.results()[n].recent_return for n in numbers if n in store.results()}
     returns = {n: value for n, value in returns.items() if np.isfinite(value)}
-    if len(returns) == len(numbers):  # the tables say which it is, so that only one has to be loaded
+    if len(returns) == len(numbers):  # the tables say which run is best, so that only that one is loaded
         return load_trained(store, [max(numbers, key=lambda n: (returns[n], -n))])[0].one(0)
     loaded = load_trained(store, numbers)
     scored = [
