@@ -1,7 +1,7 @@
 """A search over settings with Optuna, in a folder that holds the runs of its trials.
 
-`SettingsSearch` runs it, `SearchAxis` has the values of a setting that may be tried, `default_space` gives what is
-searched for a learner, and `read_space` the user's own from a TOML file.
+`SettingsSearch` runs it, `SearchAxis` holds the values of a setting to try, `default_space` returns the default search
+space of a method, and `read_space` reads the user's own from a TOML file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is searched: settings, and the values of each that may be tried."""
+"""The search space: settings, and the values of each to try."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from asymrl.stores.options import checked_values
 
 
 class SearchAxis(NamedTuple):
-    """A setting and its values: a range of numbers, or some that are listed."""
+    """The values of a setting to try: a range of numbers, or a list."""
 
     low: float | None = None
     high: float | None = None
     log: bool = False
-    """Whether a tenth and ten times as much are equally far away."""
+    """Whether the range is searched on a logarithmic scale."""
     choices: tuple[Any, ...] = ()
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """Values that must be possible for all others to be."""
+        """The values to check: if they are valid, so are all others."""
         return self.choices or (self.low, self.high)
 
     def to_json(self) -> dict[str, Any]:
@@ -35,7 +35,7 @@ class SearchAxis(NamedTuple):
 
 Space = dict[str, SearchAxis]
 
-# Numbers may differ inside a program, so that trials share one; a listed rollout is another program for each value.
+# Trials that differ in numbers only share one program; each listed rollout needs a program of its own.
 DEFAULTS: dict[str, tuple[Space, dict[str, Any]]] = {
     "a2c": (
         {
@@ -73,7 +73,7 @@ DEFAULTS: dict[str, tuple[Space, dict[str, Any]]] = {
 
 
 def default_space(method: str, given: Mapping[str, Any] | None = None) -> tuple[Space, dict[str, Any]]:
-    """What is searched for a method unless the user says something else, and the settings that this needs.
+    """The default search space of a method, and the settings that it needs.
 
     Settings that are `given` are not searched. Raises ValueError if there is no such method.
     """
@@ -88,7 +88,7 @@ def read_space(path: Path, method: str) -> Space:
     """The search space in a TOML file: a table for each setting, with low and high (and log = true), or choices.
 
     Raises:
-        RunError: if it cannot be read, or something in it is not possible.
+        RunError: if it cannot be read, or something in it is invalid.
     """
     try:
         data = tomllib.loads(path.read_text())

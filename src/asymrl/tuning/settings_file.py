@@ -15,7 +15,7 @@ SETTINGS_TOML = "settings.toml"
 
 
 def write_settings(search: SettingsSearch, best: Trial) -> Path:
-    """Writes what was given to the search and what its best trial chose; the file in the folder of the search."""
+    """Writes the given settings and those of the best trial into the folder of the search. Returns the file."""
     values = {"method": search.base["method"], **search.given, **best.settings}
     lines = [
         f"# {search.base['world']}: the best of {search.trials} trials by asymrl tune, trial {best.number}.",
@@ -40,7 +40,7 @@ def best_of(trials: list[Trial]) -> Trial | None:
 
 
 def toml_text(value: Any) -> str:
-    """A value of a setting as TOML has it."""
+    """A value of a setting in TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

@@ -41,7 +41,7 @@ class Trial:
     state: str
     """complete, pruned, failed or running."""
     value: float | None
-    """Mean final return of its runs; of a pruned trial, the last that was known."""
+    """Mean final return of its runs; for a pruned trial, the mean return last reported."""
     settings: Mapping[str, Any]
     """Those that were searched."""
 
@@ -61,7 +61,7 @@ class SettingsSearch:
     """Trials whose runs are trained together."""
     sampler_seed: int = 0
     given: Mapping[str, Any] = field(default_factory=dict)
-    """What the user chose of `base`, to be written into the settings file."""
+    """The part of `base` that the user chose, to be written into the settings file."""
 
     def __post_init__(self) -> None:
         if self.trials < 1:
@@ -70,12 +70,12 @@ class SettingsSearch:
             raise ValueError("no seeds: train at least one run of each trial")
         if self.together < 1:
             raise ValueError(f"{self.together} trials together: at least 1 is needed")
-        for name, axis in self.space.items():  # every end must be possible beside the other settings
+        for name, axis in self.space.items():  # every end must be valid together with the other settings
             for end in axis.ends:
                 self.settings({name: end})
 
     def settings(self, chosen: Mapping[str, Any]) -> Settings:
-        """The settings of a trial. Raises ValueError if they are not possible."""
+        """The settings of a trial. Raises ValueError if they are invalid."""
         return new_settings(**{**self.base, **chosen})
 
     def runs(self, chosen: Mapping[str, Any]) -> list[Run]:
@@ -83,7 +83,7 @@ class SettingsSearch:
         return [Run(settings, seed) for seed in self.seeds]
 
     def description(self) -> dict[str, Any]:
-        """What two halves of one search have in common."""
+        """What must stay the same when a search is continued."""
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in self.base.items()}
         space = {name: axis.to_json() for name, axis in self.space.items()}
         return {"settings": plain, "space": space, "seeds": list(self.seeds)}
@@ -97,11 +97,11 @@ class SettingsSearch:
         minutes: float | None = None,
         keeps_networks: bool = True,
     ) -> Outcome:
-        """Does the trials that are missing, batch by batch. SIGINT and SIGTERM end it, with a checkpoint.
+        """Runs the missing trials, batch by batch. SIGINT and SIGTERM end it, with a checkpoint.
 
         Args:
-            listener: makes one that follows the training of a batch.
-            pace: how often to look and to save.
+            listener: makes a listener for the training of each batch.
+            pace: how often to refresh and to save.
             placement: where to train.
             minutes: after which it stops with a checkpoint. None: at its end.
             keeps_networks: whether a new store keeps the networks of the runs.
@@ -134,7 +134,7 @@ class SettingsSearch:
         return sorted(trials, key=lambda t: (order.get(t.state, 2), -(t.value if t.value is not None else -math.inf)))
 
     def _hold(self) -> Lock:
-        """Takes the folder of the study, which keeps another process from searching in it."""
+        """Locks the folder of the study against other processes."""
         if is_store(self.folder) and not (self.folder / STUDY_FOLDER / STUDY_FILE).is_file():
             raise RunError(f"{self.folder}: already holds runs of something else; choose another --out")
         inner = self.folder / STUDY_FOLDER
@@ -157,7 +157,7 @@ class SettingsSearch:
         return {name: unlisted(value, self.space[name]) for name, value in trial.params.items()}
 
     def _tell_what_is_over(self, study: optuna.Study) -> Outcome:
-        """A search that was killed may have runs that are over and trials that do not know it."""
+        """Updates trials whose runs are over already, as after a search was killed."""
         running = [each for each in study.get_trials(deepcopy=False) if each.state.name == "RUNNING"]
         over = 0
         if is_store(self.folder):
@@ -167,7 +167,7 @@ class SettingsSearch:
         return Outcome(over, over, {}, None, False, 0.0, 0)
 
     def _batch(self, study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-        """The trials to train next: those that were begun, and as many new ones as there is room for."""
+        """The trials to train next: those that were begun, and new ones up to `together`."""
         there = study.get_trials(deepcopy=False)
         running = [each for each in there if each.state.name == "RUNNING"]
         kinds = {name: type(getattr(self.settings({}), name)) for name in self.space}
@@ -205,7 +205,7 @@ class SettingsSearch:
             store.release()
 
     def _tell(self, study: optuna.Study, batch: Sequence[optuna.trial.FrozenTrial], store: Store) -> None:
-        """Tells the study about the trials of which no run is left to train."""
+        """Tells the study about the trials that have no run left to train."""
         from optuna.trial import TrialState  # pyright: ignore[reportMissingImports]
 
         numbers = {run.key: number for number, run in enumerate(store.runs)}
@@ -226,7 +226,7 @@ class SettingsSearch:
 
 
 class Pruning(Silent):
-    """A listener that ends the runs of trials which are worse than the median of those before at the same point."""
+    """A listener that stops the runs of trials that are worse than the median of earlier ones at the same point."""
 
     def __init__(
         self,

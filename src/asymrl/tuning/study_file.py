@@ -1,4 +1,4 @@
-"""Optuna's study of a search, in a file of JSON lines beside the runs: what was asked, what it reached."""
+"""Optuna's study of a search, in a file of JSON lines beside the runs: the trials, and what they reached."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import optuna  # pyright: ignore[reportMissingImports]
 
 STUDY_FILE = "study.journal"
-STARTUP_TRIALS = 5  # before the sampler learns from what it has seen, and before trials are pruned
+STARTUP_TRIALS = 5  # before the sampler learns from earlier trials, and before trials are pruned
 WARMUP_SHARE = 0.2  # of a learning curve, before it is judged
 
 
@@ -33,12 +33,12 @@ def open_study(folder: Path, description: Mapping[str, Any], points: int, seed: 
 
     Args:
         folder: of the study, inside that of the search.
-        description: of the search; that of a study that is there must be the same.
+        description: of the search; must equal that of an existing study.
         points: of the learning curve of a run.
         seed: of the sampler.
 
     Raises:
-        RunError: if the study there is of another search, or damaged.
+        RunError: if the existing study is of another search, or damaged.
     """
     optuna = optuna_package()
     file = folder / STUDY_FILE
@@ -73,7 +73,7 @@ def open_study(folder: Path, description: Mapping[str, Any], points: int, seed: 
 
 
 def distributions(space: Space, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """The axes as Optuna has them. Lists are texts, since it takes plain values only."""
+    """The axes as Optuna's distributions. Lists become texts, since Optuna takes plain values only."""
     optuna = optuna_package()
 
     def of(name: str, axis: SearchAxis) -> Any:
@@ -89,7 +89,7 @@ def distributions(space: Space, kinds: Mapping[str, type]) -> dict[str, Any]:
 
 
 def listed(value: Any) -> Any:
-    """A value of a setting as one of Optuna's: a list of sizes such as 64:64."""
+    """A value of a setting for Optuna: a list of sizes becomes a text such as 64:64."""
     return ":".join(map(str, value)) if isinstance(value, tuple) else value
 
 
@@ -99,7 +99,7 @@ def unlisted(value: Any, axis: SearchAxis) -> Any:
 
 
 class HeldFolder:
-    """The lock of a file that needs none: the folder of the search is held."""
+    """A lock that does nothing: the folder of the search is already locked."""
 
     def acquire(self) -> bool:
         return True
@@ -115,7 +115,7 @@ def _backend(file: Path) -> Any:
 
 
 def _drop_unfinished_line(file: Path) -> None:
-    """What a process that was killed wrote last may not be whole."""
+    """Removes a last line that a killed process left incomplete."""
     if not file.exists():
         return
     with open(file, "rb+") as opened:
