@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def check_possible(runs: Sequence[Run], placement: Placement | None = None) -> None:
-    """Raises ValueError, before anything is written, unless the runs, which the user has asked for, can be trained.
+    """Raises ValueError, before anything is written, unless the runs that the user has asked for can be trained.
 
-    Their worlds can be made, tell their critics what these want to read, and reach the processes that train them; and
-    they fit into memory.
+    Their worlds must exist, provide what the critics read, and be available to the processes that train them; and the
+    runs must fit into memory.
     """
     allow(*(name for run in runs for name in run.settings.code_names))
     for name in {name for run in runs for name in run.settings.user_code}:
@@ -30,7 +30,7 @@ def check_possible(runs: Sequence[Run], placement: Placement | None = None) -> N
 
 
 def check_trainable(runs: Sequence[Run], placement: Placement | None = None) -> None:
-    """Like `check_possible`, for runs that a store says."""
+    """Like `check_possible`, for the runs of a store."""
     from asymrl.learning.programs.factory import program
     from asymrl.learning.state import training_world
 
@@ -60,7 +60,7 @@ def check_memory(shapes: Collection[Settings]) -> None:
 
 
 def check_saved(store: Store, runs: Mapping[int, Run]) -> None:
-    """Raises RunError, before anything is written, unless those of these runs that were saved can go on from there.
+    """Raises RunError, before anything is written, unless these runs can go on from their saved states, if any.
 
     Args:
         store: that holds them.
@@ -69,7 +69,7 @@ def check_saved(store: Store, runs: Mapping[int, Run]) -> None:
     from asymrl.learning.programs.factory import program
     from asymrl.stores.checkpoints.states import saved_problem
 
-    for held, saved in store.saved(sorted(runs), say=lambda _: None):  # who trains them says what is damaged
+    for held, saved in store.saved(sorted(runs), say=lambda _: None):  # training them reports what is damaged
         for row, number in enumerate(held):
             if problem := saved_problem(program(runs[number].settings), saved.only([row])):
                 raise RunError(
@@ -79,7 +79,7 @@ def check_saved(store: Store, runs: Mapping[int, Run]) -> None:
 
 
 def check_starts(runs: Sequence[Run]) -> None:
-    """Raises RunError if the networks that runs shall begin with are not there, or do not fit."""
+    """Raises RunError if the networks that runs start from are missing, or do not fit."""
     from asymrl.learning.programs.factory import program
     from asymrl.stores.checkpoints.starting import starting_networks
 

@@ -136,7 +136,7 @@ class Runs:
             why = "no episode of a run was over yet" if metric in ("return", "length") else f"no run has a {metric} yet"
             raise ValueError(f"{self.folder}: {why}; {MORE_STEPS}")
         of_returns = metric in ("return", "evaluation_return")
-        if path is None and own.is_symlink():  # in a folder from somebody else, it must not lead to another file
+        if path is None and own.is_symlink():  # in somebody else's folder, it must not redirect to another file
             own.unlink()
         path = own if path is None else Path(path)
         try:

@@ -1,4 +1,4 @@
-"""The folders that hold wanted runs: new ones, and those that are there already."""
+"""The folders that hold the requested runs: new ones, and existing ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from asymrl.engine.placement import Placement
     from asymrl.paper.parts import Extent, Part
 
-NETWORKS_KEPT = 300  # runs of a store whose networks are kept, unless something else is asked for; each has some MB
+NETWORKS_KEPT = 300  # by default, a store with at most this many runs keeps their networks; each has some MB
 
 
 def keeps_networks(runs: Sequence[Run], wanted: bool | None) -> bool:
@@ -28,7 +28,7 @@ def keeps_networks(runs: Sequence[Run], wanted: bool | None) -> bool:
 
 
 def new_store(runs: Sequence[Run], out: str | PathLike[str] | None, placement: Placement | None = None) -> Store:
-    """A store for these runs, whose worlds are known to exist, and which fit where they will be trained."""
+    """A new store for these runs, after checks that their worlds exist and that they fit where they will be trained."""
     check_possible(runs, placement)
     check_starts(runs)
     first = runs[0].settings
@@ -36,7 +36,7 @@ def new_store(runs: Sequence[Run], out: str | PathLike[str] | None, placement: P
 
 
 def grown_store(folder: Path, runs: Sequence[Run], **how: Any) -> Store:
-    """`Store.take_or_create` for runs that are to be trained. Raises RunError, too, if saved ones cannot go on."""
+    """`Store.take_or_create` for runs to train. Also raises RunError if saved runs cannot go on."""
     if not is_store(folder):
         check_starts(runs)
     else:
@@ -54,7 +54,7 @@ def grown_store(folder: Path, runs: Sequence[Run], **how: Any) -> Store:
 def store_with(
     out: Path, runs: Sequence[Run], *, keep_networks: bool | None, probes: Mapping[str, Any] | None = None
 ) -> tuple[Store, list[int]]:
-    """The store in a folder, taken, which holds these runs and maybe others; and the numbers of these runs."""
+    """The store in a folder, taken, with these runs and perhaps others; and the numbers of these runs."""
     store = grown_store(out, runs, keeps_networks=keeps_networks(runs, keep_networks), probes=probes)
     keys = {run.key for run in runs}
     return store, [number for number, run in enumerate(store.runs) if run.key in keys]
@@ -112,7 +112,7 @@ def comparison_store(folder: Path, runs: Sequence[Run], placement: Placement | N
     """The store of a comparison, which holds its runs or some of them.
 
     Raises:
-        RunError: if it holds others: then it is another comparison.
+        RunError: if it holds other runs: then it is another comparison.
     """
     if is_store(folder) and not {run.key for run in Store.open(folder).runs} <= {run.key for run in runs}:
         raise RunError(f"{folder}: holds runs with other settings or seeds; choose another --out")
@@ -132,7 +132,7 @@ def reproduction_folder(part: Part, *, quick: bool = False) -> Path:
 def reproduction_store(
     part: Part, wanted: Extent, out: Path, *, keep_networks: bool | None = None, precision: str = "float32"
 ) -> tuple[Store, list[int]]:
-    """The store for a part of the paper, which may hold other runs too; and the numbers of those that are wanted.
+    """The store for a part of the paper, which may hold other runs too; and the numbers of the runs of the part.
 
     Runs that are there but shorter are made longer: they go on from where they ended.
     """

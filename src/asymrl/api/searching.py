@@ -34,7 +34,7 @@ class Tuning(NamedTuple):
     """What a search has found."""
 
     settings: dict[str, Any]
-    """The best, with what was given: arguments of `asymrl.train` besides the world."""
+    """The best settings, with the given ones: arguments of `asymrl.train` besides the world."""
     value: float
     """Their mean final return."""
     trials: list[Trial]
@@ -44,7 +44,7 @@ class Tuning(NamedTuple):
     file: Path
     """The best settings as a TOML file."""
     command: str
-    """That trains with them."""
+    """The command that trains with them."""
 
 
 def tune(
@@ -73,18 +73,18 @@ def tune(
         trials: how many choices of settings to try in total.
         seeds: of the runs of each trial: how many (0, 1, ...), or which.
         steps: of each run.
-        space: what to search: a TOML file, or by the names of `Settings` a list of values, a `SearchAxis`, or a mapping
-            with `low` and `high`; by default the rates and weights of the learner.
+        space: what to search: a TOML file, or for each name of `Settings` a list of values, a `SearchAxis`, or a
+            mapping with `low` and `high`; by default the rates and weights of the learner.
         together: trials that share the lanes of a program.
         out: the folder; by default `runs/tune-WORLD-METHOD`.
         listener: shows progress; by default one that suits the terminal.
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
         env_kwargs: arguments of the environment's constructor, which become part of the world's name.
-        **settings: of all runs, also `preset`; what is given here is not searched.
+        **settings: of all runs, including `preset`; what is given here is not searched.
 
     Raises:
-        ValueError: if something is not possible, Optuna is missing, or no trial was completed.
+        ValueError: if something is invalid, Optuna is missing, or no trial was completed.
         KeyboardInterrupt: on Ctrl-C, after a checkpoint.
     """
     from asymrl.engine.monitoring.display import display
@@ -115,7 +115,7 @@ def new_search(
     together: int = TOGETHER,
     out: str | PathLike[str] | None = None,
 ) -> SettingsSearch:
-    """A search, checked, of which nothing is on disk yet. Raises ValueError if something about it is not possible."""
+    """A checked search; nothing is written to disk yet. Raises ValueError if something about it is invalid."""
     from asymrl.tuning.search_space import checked_space, default_space, read_space
     from asymrl.tuning.settings_search import SettingsSearch
     from asymrl.tuning.study_file import optuna_package
@@ -137,7 +137,7 @@ def new_search(
         folder, base, axes, trials=trials, seeds=tuple(seeds), together=together, given=fixed_settings
     )
     check_possible(runs := search.runs({}))
-    # As the runs have them: a relative `start_from` would be another folder for who trains elsewhere.
+    # As in the runs: a relative `start_from` would be another folder if training happens elsewhere.
     given = {each: getattr(runs[0].settings, each, value) for each, value in fixed_settings.items()}
     return replace(search, given=given)
 
@@ -147,7 +147,7 @@ def keeps_networks(search: SettingsSearch) -> bool:
 
 
 def tuning_of(search: SettingsSearch) -> Tuning:
-    """What a search has found so far; writes the file. Raises RunError if no trial is complete."""
+    """What a search has found so far; writes the settings file. Raises RunError if no trial is complete."""
     from asymrl.tuning.settings_file import best_of, train_command, write_settings
 
     trials = search.results()

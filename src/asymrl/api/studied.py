@@ -35,10 +35,10 @@ def study_stores(
     keep_networks: bool | None = None,
     reuse: Sequence[Path] = (),
 ) -> Iterator[tuple[Store, list[int]]]:
-    """The store of a study, taken and with the runs of one phase after the other; and the numbers of these runs.
+    """The store of a study, phase by phase: taken, with the runs of the phase, and with the numbers of these runs.
 
-    Whoever iterates trains and releases the store before asking for the next phase, which depends on the results. A
-    search that is over is left out unless it is asked for.
+    The caller trains and releases the store before asking for the next phase, which depends on the results. A search
+    that is over is left out unless it is asked for.
 
     Raises:
         RunError: if the search has to be over and is not, or is asked for and there is none.
@@ -100,7 +100,7 @@ def study(
         worlds: some of the study's. None: all.
         seeds: how many for each final run. None: as many as the study has.
         steps: of each run. None: as many as the study has.
-        arms: their labels, or how these begin, such as "ppo". None: all.
+        arms: their labels, or prefixes of labels, such as "ppo". None: all.
         quick: a version for a quarter of an hour on a laptop, in one world, the study's first if none is named.
         phase: "search", "final" or both.
         out: the folder; by default `runs/study-NAME`. Runs that are there are not trained again.

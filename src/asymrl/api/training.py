@@ -61,11 +61,11 @@ def train(
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
         env_kwargs: arguments of the environment's constructor, which become part of the world's name.
-        **settings: fields of `Settings`, also `preset`; others are those of the preset, or as the paper tuned them for
-            this world and method, or the default.
+        **settings: fields of `Settings`, including `preset`; the others come from the preset, or from the paper's
+            tuning for this world and method, or are the defaults.
 
     Raises:
-        ValueError: if a setting is not possible, or `out` already holds runs.
+        ValueError: if a setting is invalid, or `out` already holds runs.
         KeyboardInterrupt: on Ctrl-C, after a checkpoint; `resume` continues from there.
     """
     if isinstance(world, str) or not isinstance(world, Settings | Sequence):
@@ -238,17 +238,17 @@ class Comparison(NamedTuple):
     method: str
     """The one to use."""
     verdict: str
-    """That in a sentence, with what it needs."""
+    """Which method to use, in a sentence, with what it needs."""
     reason: str
     """What the runs say about it, in a sentence."""
     advice: str
     """All that is known: verdict, reason, whether the state helps, and what an exact analysis says."""
     readings: tuple[ReadingWorth, ...]
-    """What critics are worth by what they read, exactly; none if the world is not finite, or too large."""
+    """The exact worth of critics by what they read; empty if the world is not finite, or too large."""
 
 
 def compared(world: str, runs: Runs) -> Comparison:
-    """What runs of several methods in one world say about them."""
+    """Compares methods by their runs in one world."""
     from asymrl.report.comparison import choose, on_privilege, rows_of, scores_of
     from asymrl.report.reasons import reasons
     from asymrl.worlds.registry import make

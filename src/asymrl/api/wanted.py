@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def world_with_arguments(world: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The whole name of a world, with the arguments of its environment among the settings; and the other settings."""
+    """The full name of a world, with the environment arguments among the settings; and the other settings."""
     own = {name.removeprefix(PREFIX): value for name, value in settings.items() if name.startswith(PREFIX)}
     return full_name(world, own), {name: value for name, value in settings.items() if not name.startswith(PREFIX)}
 
@@ -57,7 +57,7 @@ def settings_for(world: str, method: str | None = None, **settings: Any) -> Sett
 
 
 def compared_methods(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The methods to compare if none are named: the paper's, or the same of the learner of the preset.
+    """The methods to compare if none are named: the paper's, or their counterparts for the preset's learner.
 
     Raises:
         RunError: if there is no such preset.
@@ -71,7 +71,7 @@ def sweep_runs(
 ) -> list[Run]:
     """The runs of a sweep; settings that are not in `axes` are as in `settings_for`.
 
-    An axis `env.NAME` is over an argument of the environments.
+    An axis `env.NAME` varies an argument of the environments.
     """
     own = {name.removeprefix(PREFIX): values for name, values in axes.items() if name.startswith(PREFIX)}
     if empty := [name for name, values in own.items() if not values]:
@@ -86,7 +86,7 @@ def sweep_runs(
 
 
 def check_worlds(worlds: Sequence[str]) -> None:
-    """Raises ValueError if a name is not that of a world, as when it is misspelt.
+    """Raises ValueError if a name is not that of a world, for example if it is misspelt.
 
     Worlds from outside this package are not made, as they may exist only where they are trained.
     """
@@ -98,7 +98,7 @@ def check_worlds(worlds: Sequence[str]) -> None:
 
 
 def world_names(worlds: Sequence[Any], env_kwargs: Mapping[str, Any] | None) -> tuple[list[str], dict[str, Any]]:
-    """The names of worlds, some of which may be objects, and the settings that these bring along.
+    """The names of worlds, given as names or objects, and the settings that the objects bring along.
 
     Args:
         worlds: names, worlds, Gymnasium environments, or classes or functions that make one.
@@ -113,7 +113,7 @@ def world_names(worlds: Sequence[Any], env_kwargs: Mapping[str, Any] | None) -> 
             names.append(full_name(world, env_kwargs))
             continue
         name, own = known_by_name(_as_world(world, env_kwargs))
-        if source_of(name) is None and len(worlds) > 1:  # those of other worlds are known by their name
+        if source_of(name) is None and len(worlds) > 1:  # its name would not carry its settings
             raise ValueError(f"{name} is a world of asymrl: among several, give its name instead of an object")
         names.append(name)
         brought = own
@@ -121,7 +121,7 @@ def world_names(worlds: Sequence[Any], env_kwargs: Mapping[str, Any] | None) -> 
 
 
 def _as_world(env: Any, env_kwargs: Mapping[str, Any] | None) -> World:
-    """A world of an object that the user made."""
+    """The world of an object that the user made."""
     from asymrl.worlds.world import World
 
     if isinstance(env, World):
@@ -141,7 +141,7 @@ def _as_world(env: Any, env_kwargs: Mapping[str, Any] | None) -> World:
 
 
 def known_by_name(world: World) -> tuple[str, dict[str, Any]]:
-    """Registers a world under its own name; the name, and the world's time limit and discount as settings."""
+    """Registers a world under its own name. Returns it, with the world's time limit and discount as settings."""
     import equinox as eqx
 
     from asymrl.adapters.sources import register_object
