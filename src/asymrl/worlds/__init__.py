@@ -1,8 +1,8 @@
 """Worlds: partially observable control problems as pure functions.
 
 `make(name)` is the world with a name, `WORLDS` lists the names, `check` tests whether a world keeps its promises,
-`check_environment` whether one that runs in Python does, and `scores` tells what a random and the best policy reach. A
-new world subclasses `World`, or is a `FiniteWorld` given by its tables (`Rows`).
+`check_environment` does so for one that runs in Python, and `scores` gives the returns of a random and of the best
+policy. A new world subclasses `World`, or is a `FiniteWorld` given by its tables (`Rows`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Code of the user's own: the names that settings have for it, and which of it may run in this process.
+"""The user's own code: how settings name it, and which of it may run in this process.
 
-Settings in a folder can come from somebody else. What they name is imported only if the user has named or trusts it.
+Settings in a folder can come from somebody else. Code that they name is imported only if the user names or trusts it.
 Classes are named `FILE.py:CLASS` or `MODULE:CLASS`; `asymrl.adapters` imports them, by `load_classes_by`.
 """
 
@@ -20,7 +20,7 @@ class UntrustedCodeError(ValueError):
 
 
 def allow(*names: str) -> None:
-    """The user has named this code, such as `tmaze.py:TMaze:length=9`, or trusts it."""
+    """Allows code that the user has named, such as `tmaze.py:TMaze:length=9`, or trusts."""
     _ALLOWED.update(names)
 
 
@@ -38,17 +38,17 @@ def check_allowed(name: str) -> None:
 
 
 def allowed_names() -> tuple[str, ...]:
-    """All of them, for other processes of the same user."""
+    """All names that are allowed, for other processes of the same user."""
     return tuple(sorted(_ALLOWED))
 
 
 def is_class_name(text: str) -> bool:
-    """Whether a text has the form of the name of a class, `FILE.py:CLASS` or `MODULE:CLASS`."""
+    """Whether a text has the form of a class name, `FILE.py:CLASS` or `MODULE:CLASS`."""
     return _CLASS_NAME.fullmatch(text) is not None
 
 
 def load_classes_by(load: Callable[[str, str], Any]) -> None:
-    """Classes are imported by this function, given what they are for and their name."""
+    """Registers the function that imports classes; its arguments are what a class is for and the name of the class."""
     _LOADERS[:] = [load]
 
 

@@ -1,4 +1,4 @@
-"""The exact belief b(h) = Pr(S | h, the episode goes on), compiled, beside an episode of a finite world."""
+"""The exact belief b(h) = Pr(S | h, the episode goes on), compiled, updated alongside an episode of a finite world."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from asymrl.worlds.pomdp import Pomdp
 
-LARGEST_TABLE = 1 << 18  # entries of a table Pr(s', o | s, a) that is kept as a whole
+LARGEST_TABLE = 1 << 18  # a table Pr(s', o | s, a) with at most this many entries is kept dense
 
 
 class BeliefFilter(eqx.Module):
@@ -62,9 +62,9 @@ class BeliefFilter(eqx.Module):
     def __call__(
         self, belief: Float[Array, "S"], action: Int[Array, ""], observation: Int[Array, ""]
     ) -> tuple[Float[Array, "S"], Float[Array, ""]]:
-        """The next belief, and the probability of this observation and no end; zeros if that is impossible."""
+        """The next belief, and the probability of this observation without an end; zeros if that is impossible."""
         if self.matrices is not None:
-            # In full precision on every device: what a filter loses, it does not get back.
+            # In full precision on every device: a filter never recovers what it loses.
             matrix = jnp.asarray(self.matrices)[action, observation]
             return _normalised(jnp.dot(belief, matrix, precision=jax.lax.Precision.HIGHEST))
         matches = jnp.asarray(self.observation)[:, action] == observation

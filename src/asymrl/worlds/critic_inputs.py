@@ -1,4 +1,4 @@
-"""What an actor and a critic may be told in a world, by name, and how the equations write it."""
+"""The inputs that an actor and a critic may have in a world, by name, and their symbols in equations."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from asymrl.worlds.world import World
 
 BELIEF, SAMPLED_STATE, TIME = "belief", "sampled-state", "time"
 SYMBOLS = {"state": "s", BELIEF: "b", SAMPLED_STATE: "s~b", TIME: "t"}
-"""What every finite world can tell a critic, as the equations write it."""
+"""The symbols in equations of the inputs that every finite world offers a critic."""
 
 
-OBSERVATION = "observation."  # stands before the name of a group where a signal has the same name
+OBSERVATION = "observation."  # prefix of a group's name where a signal has the same name
 
 
 def observation_groups(env: World) -> dict[str, Space]:
@@ -50,7 +50,7 @@ def actor_space(env: World, sees: str | None) -> Space:
 
 
 def signal_meanings(env: World) -> dict[str, str]:
-    """What a critic may be told in a world, and what each of it means; any of them may be joined by `+`."""
+    """The inputs that a critic may have in a world, with their meanings; several may be joined by `+`."""
     meanings = {name: signal.about for name, signal in env.signals().items()}
     if isinstance(env, FiniteWorld):
         meanings[BELIEF] = "the probability of each state, given the history"
@@ -64,7 +64,7 @@ def input_names(sees: str, known: Collection[str], world: str) -> tuple[str, ...
 
     Args:
         sees: one name, or several joined by `+` or commas.
-        known: the names that there are.
+        known: all valid names.
         world: its name, for messages.
 
     Raises:

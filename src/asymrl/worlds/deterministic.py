@@ -26,32 +26,32 @@ def is_unchanged(world: Any, base: type, *names: str) -> bool:
 
 
 class TransitionTable(NamedTuple):
-    """What comes of every action in every place, row `place * actions + action`."""
+    """The outcome of every action in every place, row `place * actions + action`."""
 
     place: Int[Array | np.ndarray, "rows"]
-    sight: Int[Array | np.ndarray, "rows"]  # which of all observations is seen
+    sight: Int[Array | np.ndarray, "rows"]  # index of the observation
     reward: Float[Array | np.ndarray, "rows"]
     ended: Int[Array | np.ndarray, "rows"]  # 1 if the episode ends, else 0
 
 
 class DeterministicTable(NamedTuple):
-    """How the episode that starts in a state is a walk on a table. Places and sights are indices."""
+    """The episode that starts in a state, as a walk on a table. Places and sights are indices."""
 
     table: Callable[[Any], TransitionTable]
-    """The table, by the first state."""
+    """The table, given the first state."""
     sights: Callable[[Any], Any]
-    """All that may be seen, `[sight, ...]`, by the first state."""
+    """All possible observations, `[sight, ...]`, given the first state."""
     first: Callable[[Any, Any], tuple[Any, Any]]
     """Place and sight of the first state and observation."""
     at: Callable[[Any, Any], Any]
-    """The state in a place, by the first state and the place."""
+    """The state in a place, given the first state and the place."""
     shared: bool
-    """Whether all episodes have the same table and the same sights; the first state is then not looked at."""
+    """Whether all episodes have the same table and the same sights; the first state is then ignored."""
 
 
 @functools.singledispatch
 def deterministic_table(world: Any) -> DeterministicTable | None:
-    """How an episode of a world is a walk on a table, if nothing after its start is random and its class says so."""
+    """The episodes of a world as walks on a table, if nothing after the start is random and its class says so."""
     del world
     return None
 
@@ -60,7 +60,7 @@ Scalars = tuple[Any, ...]
 
 
 class ScalarRules(NamedTuple):
-    """How an episode is arithmetic on a few numbers, written for one episode, with scalars and look-ups only.
+    """An episode as arithmetic on a few numbers, written for one episode, with scalars and look-ups only.
 
     The functions get `tables` as their first argument, which they index with one scalar at a time: in a kernel these
     are references to memory.
@@ -75,12 +75,12 @@ class ScalarRules(NamedTuple):
     step: Callable[[tuple[Any, ...], Scalars, Any], tuple[Scalars, Any, Any]]
     """The numbers after an action, the reward, and whether the episode ends."""
     sight: Callable[[tuple[Any, ...], Scalars], Sequence[tuple[Any, Any]]]
-    """What is seen: rows of `basis` and their weights, to be added up."""
+    """The observation: rows of `basis` and their weights, to be added up."""
     basis: Float[Array | np.ndarray, "rows size"]
-    """Vectors of which every observation is a weighted sum."""
+    """Every observation is a weighted sum of these vectors."""
 
     def observation(self, numbers: Scalars) -> Float[Array, "size"]:
-        """What is seen, as a vector."""
+        """The observation as a vector."""
         tables = tuple(map(jnp.asarray, self.tables))
         terms = [weight * jnp.asarray(self.basis)[row] for row, weight in self.sight(tables, numbers)]
         return functools.reduce(jnp.add, terms)
@@ -88,6 +88,6 @@ class ScalarRules(NamedTuple):
 
 @functools.singledispatch
 def scalar_rules(world: Any) -> ScalarRules | None:
-    """How an episode of a world is arithmetic on a few numbers, if its class says so."""
+    """The episodes of a world as arithmetic on a few numbers, if its class says so."""
     del world
     return None

@@ -226,7 +226,7 @@ class FiniteWorld(World):
 
 @deterministic_table.register
 def table_of_finite_world(world: FiniteWorld) -> DeterministicTable | None:
-    """The tables of a world without chance, unless a subclass has steps of its own."""
+    """The tables of a world in which nothing is random after the start, unless a subclass has its own steps."""
     is_table = is_unchanged(world, FiniteWorld, "step", "observe", "advance", "_advance")
     if not (is_table and world.sure):
         return None

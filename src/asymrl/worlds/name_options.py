@@ -1,6 +1,6 @@
-"""Options behind the name of a world, as text: `NAME:key=value,key=value`; and lists of names.
+"""Options after the name of a world, as text: `NAME:key=value,key=value`; and lists of names.
 
-Importing this is cheap: settings are made before JAX is needed.
+Importing this is cheap, since settings are made before JAX is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OPEN, _CLOSED = "[{", "]}"
 
 
 def parse_options(name: str, text: str) -> dict[str, Any]:
-    """The options in a text, in which `name` is the whole name.
+    """The options in a text; `name` is the whole name, for errors.
 
     Values are numbers, true, false, none, text, or JSON: `map=["SF","FG"]`, `label="9"`.
 
@@ -63,7 +63,7 @@ def split_values(text: str) -> list[str]:
 
 
 def parse_value(name: str, text: str) -> Any:
-    """The value that a text means, of an option of the world `name`. Raises ValueError if it is damaged JSON."""
+    """The value of an option of the world `name`, from text. Raises ValueError if it is damaged JSON."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     for number in (int, float):

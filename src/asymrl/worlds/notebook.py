@@ -1,6 +1,6 @@
-"""A world as a short piece of HTML, for notebooks: what it is in a table, and a picture where one can be drawn.
+"""A world as a short piece of HTML, for notebooks: a table of facts, and a picture if one can be drawn.
 
-Pictures are drawn by another package, which makes itself known with `draw_worlds_by`.
+Pictures are drawn by another package, which registers itself with `draw_worlds_by`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_ACTIONS = 12
 
 
 def draw_worlds_by(drawer: Drawer) -> Drawer:
-    """Has notebooks show the pictures of this function, which it returns."""
+    """Registers the function that draws worlds for notebooks, and returns it."""
     _drawers[:] = [drawer]
     return drawer
 

@@ -113,7 +113,7 @@ class Rows(eqx.Module):
             count = first[row + 1] - first[row]
             return column[first[row] + (u * count).astype(jnp.int32)]
         low, high = first[row], first[row + 1] - 1
-        # Searches the first entry whose cumulative probability exceeds u; that of the last one always does.
+        # Searches for the first entry whose cumulative probability exceeds u; that of the last one always does.
         for _ in range((self.longest - 1).bit_length()):
             middle = (low + high) // 2
             beyond = cumulative[middle] <= u

@@ -56,9 +56,9 @@ class ReferenceScores:
     def without_information(self) -> Score:
         """The best undiscounted return that needs no observation: that of the `uninformed` policy, or of a random one.
 
-        This is the honest zero for a reader: much of the way from random to best is often not to do the worst, such as
-        opening doors at random in Tiger. Where the best policy needs no observation either, or the uninformed one is
-        not known, it is that of the random policy. Normalised returns keep that as their zero, as the literature does.
+        This is the honest zero for a reader: avoiding the worst, such as opening doors at random in Tiger, is often
+        much of the way from random to best. Where the best policy needs no observation either, or the uninformed one
+        is unknown, it is the return of the random policy, which normalised returns always use, as in the literature.
         """
         random, best = self.random_and_best
         uninformed = self.undiscounted.get("uninformed")
@@ -72,9 +72,9 @@ class ReferenceScores:
         return (score.low + score.high) / 2
 
     def reached(self, returns: Returns) -> Returns | None:
-        """How far undiscounted returns are from `without_information`, 0, to the best known one, 1.
+        """Undiscounted returns on a scale from `without_information`, 0, to the best known return, 1.
 
-        None if the best known policy is not better than that.
+        None if the best known policy is no better than `without_information`.
         """
         best = self.undiscounted["best"].low
         return (returns - self.zero) / (best - self.zero) if best > self.zero else None

@@ -58,7 +58,7 @@ class NamedOptions(NamedTuple):
     arguments: dict[str, Any]
     """Certainly arguments of the constructor: written with `env.` in front, or given as `env_kwargs`."""
     written: frozenset[str] = frozenset()
-    """Those of `bare` that stand in the name; the others come from Python."""
+    """The keys of `bare` that were written in the name; the others come from Python."""
 
 
 class Source(NamedTuple):
@@ -73,9 +73,9 @@ class Source(NamedTuple):
     runs_code: Callable[[str], bool] = lambda name: False
     """Whether making a world with this whole name runs code that the name, or an option in it, chooses."""
     locate: Callable[[str], None] = lambda name: None
-    """Notes where the files are that the whole name of a world refers to, as the user means them now."""
+    """Records where the files that the whole name of a world refers to are now."""
     version: Callable[[str], Hashable] = lambda name: None
-    """Tells apart what the whole name of a world means at different times, as when a file has changed."""
+    """A value that changes with the meaning of the whole name of a world, as when a file has changed."""
     options: frozenset[str] = frozenset()
     """Options of asymrl; in a name, other options are arguments of the environment's constructor."""
 
@@ -140,13 +140,13 @@ def make(name: str, *, env_kwargs: Mapping[str, Any] | None = None, trust: bool 
     Args:
         name: such as `heaven-hell-3`, the path of a `.pomdp` file, a Gymnasium id, `gymnax:NAME`, `MODULE:CLASS` or
             `FILE.py:CLASS`; options may follow, as in `cleaner:maze_seed=7,end_when_clean=true`.
-        env_kwargs: arguments of the environment's constructor. In the name, they stand among the options.
-        trust: whether code that the name refers to may be imported. False, for names that a file says: only if the
+        env_kwargs: arguments of the environment's constructor. In a name, they are written among the options.
+        trust: whether code that the name refers to may be imported. False, for names read from a file: only if the
             user has named it in this process.
         **options: the same options from Python, such as `time_limit=50`. Every world has `time_limit`.
 
     Raises:
-        ValueError: if there is no such world, size or option; the message lists what there is.
+        ValueError: if there is no such world, size or option; the message lists the choices.
     """
     base, text = split_options(name)
     written, arguments = parsed_options(name, text)
@@ -187,19 +187,19 @@ def full_name(name: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
 
 
 def options_of(name: str) -> dict[str, Any]:
-    """The options that stand in a name."""
+    """The options in a name."""
     return parse_options(name, split_options(name)[1])
 
 
 def arguments_of(name: str) -> dict[str, Any]:
-    """The arguments of the constructor that stand in a name, or the options of a world of this package."""
+    """The arguments of the constructor in a name, or the options of a world of this package."""
     source = source_of(name)
     ours = frozenset() if source is None else source.options
     return {key.removeprefix(PREFIX): value for key, value in options_of(name).items() if key not in ours}
 
 
 def version_of(name: str) -> Hashable:
-    """Tells apart what a name means at different times, as when the file of a world has changed. Makes no world."""
+    """A value that changes with the meaning of a name, as when the file of a world has changed. Makes no world."""
     source = source_of(name)
     return None if source is None else source.version(name)
 
@@ -252,7 +252,7 @@ def check_options(shown_as: str, build: Callable[..., World], options: dict[str,
         shown_as: what to call the world in errors.
         build: the class or function that makes it.
         options: what the user chose.
-        given: how many of the first parameters of `build` are no options, as the name already holds them.
+        given: how many of the first parameters of `build` are not options, as the name already holds them.
     """
     parameters = list(inspect.signature(build).parameters)[given:]
     names = sorted(set(parameters) - {"name"})

@@ -1,4 +1,4 @@
-"""Worlds in which an action is held for several steps, and their rewards added up, compiled or stepped in Python."""
+"""Worlds in which each action is held for several steps and their rewards added up, compiled or stepped in Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from asymrl.worlds.world import Action, Episode, Latent, Observation, Signal, St
 
 
 def repeated(world: World, times: int) -> World:
-    """The world with each action held for so many steps, or until the episode ends; 1 changes nothing.
+    """The world with each action held for `times` steps, or until the episode ends; 1 changes nothing.
 
     Its time limit is in actions: the last action of an episode that is cut off may be held for fewer steps, so that
     the limit of the world in steps is kept.
@@ -40,7 +40,7 @@ def repeated(world: World, times: int) -> World:
 
 
 def actions_within(steps: int, times: int) -> int:
-    """How many actions are taken in so many steps, if each is held for `times`."""
+    """How many actions are taken in `steps` steps, if each is held for `times`."""
     return -(-steps // times)
 
 
@@ -120,7 +120,7 @@ class RepeatedWorld(World):
     def _held(
         self, step_key: PRNGKeyArray, observe_key: PRNGKeyArray, state: State, action: Action, steps: Any
     ) -> tuple[Step, Observation]:
-        """What so many steps of one action lead to, of which the first is always taken."""
+        """The result of `steps` steps of one action, the first of which is always taken."""
 
         def one(i: Any, state: State) -> tuple[Step, Observation]:
             after = self.world.step(jax.random.fold_in(step_key, i), state, action)

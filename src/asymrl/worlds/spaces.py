@@ -200,7 +200,7 @@ ActionSpace = Discrete | MultiDiscrete | Box | Record
 
 
 def leaves(space: Space, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Leaf]]:
-    """The parts of a space that are no records, each with the names that lead to it."""
+    """The parts of a space that are not records, each with the names that lead to it."""
     if isinstance(space, Record):
         for name, part in space.items():
             yield from leaves(part, (*path, name))
@@ -209,7 +209,7 @@ def leaves(space: Space, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 
 def choice_sizes(actions: Space) -> tuple[int, ...]:
-    """How many values each choice of an action has: of an index, of each entry of a vector of them, of all parts."""
+    """How many values each choice of an action has: its index or each index of its vector, for all of its parts."""
     sizes: list[int] = []
     for _, leaf in leaves(actions):
         sizes += [leaf.n] if isinstance(leaf, Discrete) else leaf.sizes if isinstance(leaf, MultiDiscrete) else []
@@ -217,7 +217,7 @@ def choice_sizes(actions: Space) -> tuple[int, ...]:
 
 
 def number_box(actions: Space) -> Box:
-    """The numbers of an action, of all its parts, in one vector."""
+    """The space of the numbers of an action, those of all its parts in one vector."""
     low: list[float] = []
     high: list[float] = []
     for _, leaf in leaves(actions):

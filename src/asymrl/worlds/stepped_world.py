@@ -1,4 +1,4 @@
-"""Worlds made from other people's environments, and those of them that are stepped in Python, not compiled."""
+"""Worlds made from environments of other libraries, and worlds that are stepped in Python, not compiled."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from asymrl.worlds.world import World
 
 
 class UserCodeError(ValueError):
-    """The user's environment failed, or returned what cannot be used. The message is one line."""
+    """The user's environment failed, or returned something unusable. The message is one line."""
 
     def __init__(self, message: str, traceback: str = "", environment: int = 0, of: int = 1):
-        """`environment`: which of those that are stepped together, counted from 0; `of`: how many these are."""
+        """`environment`: its number among those stepped together, from 0; `of`: how many there are."""
         super().__init__(message)
         self.traceback = traceback
         """The lines of the user's own code, without ours; empty if none of them raised."""
@@ -62,12 +62,12 @@ class Stepper(Protocol):
 
 
 def chosen_rows(which: Bool[np.ndarray, "env"], these: Any, those: Any) -> Any:
-    """Arrays with the rows of `which` from the first, the others from the second; the environments come first."""
+    """Arrays with the rows in `which` from `these`, the others from `those`; the first axis is environments."""
     return jax.tree.map(lambda a, b: np.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), these, those)
 
 
 class Conversion(NamedTuple):
-    """How a part of an environment's observation becomes numbers of ours: `(value - first) * scale`, in our shape.
+    """How a part of an environment's observation becomes our numbers: `(value - first) * scale`, in our shape.
 
     This is data, not a function, so that it can be saved with a policy.
     """
@@ -125,7 +125,7 @@ class SteppedWorld(WrappedWorld):
     act: Callable[[Any], Any] = eqx.field(static=True)
     """Turns an action into one of the environment."""
     latent_from: str = eqx.field(static=True, default="")
-    """Where the latent state is found, for people."""
+    """Where the latent state comes from, for people."""
     recipe: str | None = eqx.field(static=True, default=None)
     """A name by which the same world can be made again, if it has one."""
     without_latent: str | None = eqx.field(static=True, default=None)

@@ -83,7 +83,7 @@ class World(eqx.Module):
     def action_names(self) -> tuple[str, ...]:
         """The name of each action, in index order; where actions are vectors or records, the name of each entry.
 
-        Of a record the names of all choices come first, then those of all numbers.
+        In a record, the names of all choices come first, then those of all numbers.
         """
 
     @property

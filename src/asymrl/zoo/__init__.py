@@ -5,7 +5,7 @@
     >>> agent.evaluate()
 
 `names()` lists them. Each is a store with one finished run, in `agents/NAME`: actor and critic in six bits a weight,
-learning curve and settings, but no state of the optimisers. `pack` makes an entry of a store with trained runs.
+learning curve and settings, but no state of the optimisers. `pack` makes entries from stores with trained runs.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Finalist(NamedTuple):
     store: Store
     number: int
     score: tuple[float, float]
-    """Its final return, and minus the length of its last episodes: of equal returns, the sooner one is better."""
+    """Its final return, and minus the length of its last episodes: among equal returns, shorter episodes win."""
 
     @property
     def run(self) -> Run:
@@ -54,7 +54,7 @@ def best_by_world(folders: Sequence[Path], method: str) -> dict[str, Finalist]:
                 continue
             if settings.start_from is not None and not settings.start_from.startswith(ZOO):
                 continue  # it could not be trained again elsewhere
-            # 100 episodes say too little where an exit gives 5 or -5.
+            # 100 episodes are too few where an exit gives 5 or -5.
             final = result.recent_return if (mean := finals.get(number)) is None else mean
             finalist = Finalist(store, number, (final, -result.recent_length))
             if settings.world not in best or finalist.score > best[settings.world].score:
@@ -69,11 +69,10 @@ def pack(
 ) -> dict[str, Card]:
     """Writes an entry for each world of some stores: the best finished run, without its training state.
 
-    The networks are rounded to about six bits a weight, and evaluated after that. An entry that is there already is
-    replaced.
+    The networks are rounded to about six bits a weight, and then evaluated. An existing entry is replaced.
 
     Args:
-        folders: of the stores, which have kept the networks of their runs.
+        folders: stores that kept the networks of their runs.
         out: the folder of the entries.
         method: of the runs.
         episodes: of the evaluation.

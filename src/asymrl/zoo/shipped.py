@@ -40,7 +40,7 @@ class Card(NamedTuple):
     command: str
     """Trains this agent again."""
     seconds: float
-    """Time that its training took."""
+    """How long its training took."""
     device: str
     """Where it was trained."""
     versions: dict[str, str]
@@ -78,7 +78,7 @@ class ShippedAgent(Runs):
 
 
 def names() -> list[str]:
-    """The names of the shipped agents, which are those of their worlds."""
+    """The names of the shipped agents, which are the names of their worlds."""
     return shipped_agents()
 
 
@@ -86,7 +86,7 @@ def load(name: str) -> ShippedAgent:
     """The shipped agent of this world.
 
     Raises:
-        RunError: if there is none; the message lists those that exist.
+        RunError: if there is none; the message lists the agents that exist.
     """
     if name not in (agent_names := names()):
         raise RunError(f"there is no shipped agent {name!r}; there are {', '.join(agent_names)}")

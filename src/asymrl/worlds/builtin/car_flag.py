@@ -105,7 +105,7 @@ def _shown_side(position: Array, side: Array) -> Array:
 
 @scalar_rules.register
 def rules_of_car_flag(world: CarFlag) -> ScalarRules | None:
-    """Position, velocity and side are all there is, and the observation has an entry for each."""
+    """Position, velocity and side make up the state, and the observation has an entry for each."""
     if not is_unchanged(world, CarFlag, "step", "observe", "first_observation"):
         return None
 

@@ -25,7 +25,7 @@ TIME_LIMIT = 500
 
 
 class CartPole(World):
-    """Gymnasium's CartPole-v1 (Barto, Sutton and Anderson, 1983), of which the agent sees positions only.
+    """Gymnasium's CartPole-v1 (Barto, Sutton and Anderson, 1983), where the agent sees positions only.
 
     The state is `[position, velocity, angle, angular velocity]` and is its own latent. The agent observes the position
     of the cart and the angle of the pole; with `velocities`, the whole state. Every step earns 1. The episode ends when
@@ -43,7 +43,7 @@ class CartPole(World):
 
     @property
     def observation_space(self) -> Box:
-        # A last step may lead beyond the limits; twice as far is what Gymnasium declares.
+        # The last step may lead beyond the limits; Gymnasium declares twice the limits.
         high = (2 * MAX_POSITION, 2 * MAX_ANGLE)
         return self.latent_space if self.velocities else Box((2,), tuple(-x for x in high), high)
 

@@ -156,18 +156,18 @@ class Cleaner(World):
         return None
 
 
-BITS = 32  # dirty floor cells that one number holds
+BITS = 32  # floor cells that one number holds
 FLOOR, DUST, NO_FLOOR, OTHER, ITSELF = range(5)  # what may be in a cell of a view
 COLOURS = np.array([[1, 1, 1], [0, 1, 0], [0, 0, 0], [0, 0, 1], [1, 0, 0]], np.float32)
 
 
 @scalar_rules.register
 def rules_of_cleaner(world: Cleaner) -> ScalarRules | None:
-    """A few numbers hold a bit for each floor cell, 1 where it is dirty, and two more the cells of the robots."""
+    """A few numbers hold a bit for each floor cell, 1 if it is dirty; two more are the cells of the robots."""
     if not is_unchanged(world, Cleaner, "step", "observe", "first_observation", "_view") or world.end_when_clean:
         return None
     if not isinstance(world.walls, np.ndarray):
-        return None  # a world that is an argument of a compiled function, such as in playback: its maze is not known
+        return None  # the world is an argument of a compiled function, as in playback, so its maze is not known
     walls, W = np.asarray(world.walls).ravel(), world.walls.shape[1]
     cells = np.flatnonzero(~walls)
     floor = np.full(walls.size, -1, np.int32)
@@ -178,7 +178,7 @@ def rules_of_cleaner(world: Cleaner) -> ScalarRules | None:
     count = -(-cells.size // BITS)
 
     def bit(words: Scalars, index: Any) -> Any:
-        """The bit of a floor cell; of a wall, any."""
+        """The bit of a floor cell; arbitrary for a wall."""
         word = words[0]
         for i in range(1, count):
             word = jnp.where(index >> 5 == i, words[i], word)
@@ -206,7 +206,7 @@ def rules_of_cleaner(world: Cleaner) -> ScalarRules | None:
             for place, offset in enumerate(AROUND @ np.array([W, 1])):
                 cell = own + int(offset)
                 index = floor[cell]
-                # FLOOR or DUST, which are what the bit is.
+                # The bit is FLOOR or DUST.
                 kind = jnp.where(index < 0, NO_FLOOR, bit(tuple(words), index))
                 kind = jnp.where(cell == other, OTHER, kind) if place != 4 else ITSELF
                 rows.append(((robot * 9 + place) * len(COLOURS) + kind, 1.0))

@@ -21,8 +21,8 @@ class HeavenHell(FiniteWorld):
     `side * (4n + 2) + cell`, where side 0 has heaven in the west. The agent observes its cell, except at the
     priest, where it observes the side of heaven.
 
-    The reward, +1 in heaven and -1 in hell, is for the action taken *from* an exit, whichever it is: the agent
-    reaches the exit and observes it before the episode ends.
+    The reward, +1 in heaven and -1 in hell, is for any action taken *from* an exit: the agent reaches the exit and
+    observes it before the episode ends.
     """
 
     n: int = eqx.field(static=True)
@@ -153,7 +153,7 @@ class GoodBad(FiniteWorld):
     """The good/bad POMDP of the paper's appendix, the example for the bias of V(s).
 
     The state never changes. The good state always emits GOOD, the bad one either observation with equal probability,
-    already before the first action. The action GOOD has reward 1 in both states.
+    also before the first action. The action GOOD has reward 1 in both states.
     """
 
     def __init__(self, *, discount: float = 0.99, time_limit: int | None = DEFAULT_TIME_LIMIT):

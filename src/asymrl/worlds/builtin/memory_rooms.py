@@ -221,7 +221,7 @@ class MemoryFourRooms(World):
 
 @deterministic_table.register
 def table_of_rooms(world: MemoryFourRooms) -> DeterministicTable | None:
-    """Within an episode only the agent moves: a place is its cell and heading, and decides what it sees."""
+    """Within an episode only the agent moves: a place is its cell and heading, which determine what it sees."""
     names = ("step", "observe", "first_observation", "advance", "_advance")
     if not is_unchanged(world, MemoryFourRooms, *names):
         return None

@@ -19,8 +19,8 @@ from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, Signal, Step, World
 NOTHING_SEEN, GOOD, BAD = range(3)  # observations
 GOOD_ROCK, BAD_ROCK, EXIT = 10.0, -10.0, 10.0  # rewards
 
-# Where tables end. A critic has an embedding of each state of a finite world; beyond this many, that is larger than
-# everything else it learns, while the simulation tells it the place and the rocks in less than 100 numbers.
+# Larger worlds have no tables. A critic has an embedding of each state of a finite world; beyond this many states, the
+# embeddings outweigh all else it learns, while the simulation gives it place and rocks in fewer than 100 numbers.
 MOST_STATES = 20_000
 
 
@@ -38,13 +38,13 @@ def rock_sample(
     """RockSample with k rocks on an n x n grid: with tables if it is small enough, as a simulation otherwise.
 
     Args:
-        n: cells of a side.
+        n: cells along a side.
         k: how many rocks.
         position: whether the agent observes its cell. It could always count its moves, so this changes what is easy to
             learn, not what can be reached.
         layout_seed: draws the rocks' cells, instead of the published ones.
         half_efficiency: the distance at which the sensor is half as good, instead of the published one.
-        simulated: no tables, also where they would fit.
+        simulated: no tables, even where they would fit.
         discount: of the returns.
         time_limit: steps after which an episode is truncated.
     """
@@ -139,7 +139,7 @@ class RoverState(NamedTuple):
 
 
 class SimulatedRockSample(World):
-    """RockSample without tables, for sizes beyond them. With the same keys it does what `RockSample` does.
+    """RockSample without tables, for sizes too large for them. With the same keys it does what `RockSample` does.
 
     The latent has n + n + k numbers: the column and the row of the agent as unit vectors, and 1 for each good rock.
     """
@@ -208,7 +208,7 @@ class SimulatedRockSample(World):
         right = jnp.asarray(self.terrain.accuracy(), jnp.float32)[next_state.cell, rock]
         p_good = jnp.where(next_state.good[rock], right, 1 - right)
         answer = jnp.where(jax.random.uniform(key) < p_good, GOOD, BAD)
-        # What is seen after the end belongs to the next episode.
+        # The observation after the end belongs to the next episode.
         cell = jnp.where(self._leaves(state, action), self.terrain.start, next_state.cell)
         return self._shown(cell, jnp.where(action >= CHECK, answer, NOTHING_SEEN))
 

@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int
 
 NORTH, EAST, SOUTH, WEST, SAMPLE, CHECK = range(6)  # and CHECK + i for the other rocks
 HALF_EFFICIENCY = 20.0  # the distance at which the sensor is half as good
-MOST_ROCKS = 32  # the bits of the random number that decides about them
+MOST_ROCKS = 32  # the bits of the random number that decides which are good
 LONGEST_SIDE = 100
 
 # Rocks (x, y) of the published sizes: those of the files that came with HSVI, and 11-11 of the later literature.
@@ -57,7 +57,7 @@ class Terrain(NamedTuple):
         return tuple(f"{x}_{y}_{word}" for x, y in places for word in readings) if position else readings
 
     def moves(self) -> Int[np.ndarray, "cells 4"]:
-        """The cell that each move leads to; off the grid it stays, also to the east, where the episode ends."""
+        """The cell that each move leads to; a move off the grid stays, even in the east, where the episode ends."""
         x, y = np.divmod(np.arange(self.cells), self.n)
         steps = ((0, 1), (1, 0), (0, -1), (-1, 0))
         reached = [(np.clip(x + dx, 0, self.n - 1), np.clip(y + dy, 0, self.n - 1)) for dx, dy in steps]
@@ -78,7 +78,7 @@ class Terrain(NamedTuple):
 
 
 def terrain_of(n: int, k: int, layout_seed: int | None = None, half_efficiency: float | int | None = None) -> Terrain:
-    """The published terrain of this size or, with a seed or in other sizes, rocks in cells that a generator draws."""
+    """The published terrain of this size or, with a seed or in other sizes, one with rocks in random cells."""
     name, most = f"rock-sample-{n}-{k}", min(n**2, MOST_ROCKS)
     if not 2 <= n <= LONGEST_SIDE:
         raise ValueError(f"{name}: the grid needs 2 to {LONGEST_SIDE} cells on each side; try rock-sample-4-4")

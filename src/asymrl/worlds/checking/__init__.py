@@ -1,1 +1,1 @@
-"""Checks of worlds and environments: what they promise, tested on samples, with the facts for people to read."""
+"""Checks of worlds and environments: tests their promises on samples, and lists facts for people to read."""

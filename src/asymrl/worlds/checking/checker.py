@@ -261,7 +261,7 @@ class _Checker:
             place = self.describe(samples.start_latents, *where)
             self.fail(f"deterministic_table says another first observation than first_observation in {place}")
         for name in ("latent", "reward", "terminated", "observation"):
-            # What is seen after an end belongs to the next episode, and may be left to chance.
+            # The observation after an end belongs to the next episode, and may be random.
             matters = walked.valid & ~walked.by_world.terminated if name == "observation" else walked.valid
             tabled, world = (
                 at_index(getattr(results, name), matters) for results in (walked.by_table, walked.by_world)

@@ -15,9 +15,9 @@ from asymrl.worlds.checking.world_facts import WorldFacts, space_text, state_tex
 from asymrl.worlds.spaces import Space
 from asymrl.worlds.stepped_world import SteppedWorld, UserCodeError
 
-SECONDS = 10.0  # at most, of sampling
+SECONDS = 10.0  # that sampling may take
 REPEATED = 5  # episodes that are played again
-FEWEST_REPEATS = 30  # pairs of state and action that must have been met before
+FEWEST_REPEATS = 30  # recurrences of state-action pairs that a verdict needs
 PERMUTATIONS, SIGNIFICANT = 600, 0.01
 
 SAME_SEED = "the same seed and actions give the same episodes"
@@ -31,12 +31,12 @@ CONTEXTS: dict[str, str] = {
 
 
 class SampledStep(NamedTuple):
-    """A step of a sampled episode; what may be compared is in bytes."""
+    """A step of a sampled episode; states and actions are bytes, to be compared."""
 
     state: bytes
     action: bytes
     outcome: Hashable
-    """Next state, reward, whether that was the end and, if not, the observation."""
+    """Next state, reward, whether the episode ended and, if not, the observation."""
     contexts: dict[str, Hashable]
     """What else the outcome might depend on."""
 
@@ -53,7 +53,7 @@ class SampledEpisode(NamedTuple):
 
 
 class EnvironmentCheck(NamedTuple):
-    """What was found out about an environment."""
+    """The findings about an environment."""
 
     facts: WorldFacts
     steps: int
@@ -62,7 +62,7 @@ class EnvironmentCheck(NamedTuple):
     notes: tuple[str, ...]
     problems: tuple[str, ...]
     traceback: str = ""
-    """Of the user's own code, if the first problem is that it failed."""
+    """Of the user's own code, if the first problem is its failure."""
 
 
 def check_environment(env: SteppedWorld, *, steps: int = 2000, seed: int = 0) -> EnvironmentCheck:
@@ -152,7 +152,7 @@ def _first(values: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def _repeated(env: SteppedWorld, sampled: Sequence[SampledEpisode]) -> str | None:
-    """Plays episodes again, in a new environment and in one that was used; what differs, or None."""
+    """Plays episodes again, in a new environment and in a used one. Returns what differs, or None."""
     stepper = env.open(1)
     try:
         for where in ("in a new environment", "in an environment that was used before"):
@@ -183,7 +183,7 @@ def _different(step: int, what: str, where: str) -> str:
 
 
 def _difference(one: SampledEpisode, other: SampledEpisode) -> tuple[int, str] | None:
-    """The first step at which two episodes differ, and in what."""
+    """The first step at which two episodes differ, and what differs."""
     for t in range(min(len(one.states), len(other.states))):
         for what, a, b in (
             ("observation", one.observations[t], other.observations[t]),
@@ -217,10 +217,10 @@ def _steps(sampled: Sequence[SampledEpisode]) -> list[SampledStep]:
 
 
 def state_finding(steps: Sequence[SampledStep], generator: np.random.Generator) -> str:
-    """Whether outcomes seem to depend on state and action alone, in a sentence, from those that were met repeatedly.
+    """A sentence on whether outcomes seem to depend on state and action alone, judged by the pairs that recurred.
 
-    Where the same state and action had several outcomes, a permutation test says whether something else tells them
-    apart: it cannot show that nothing does.
+    Where the same state and action had several outcomes, a permutation test looks for something else that explains
+    them; it cannot show that there is nothing.
     """
     groups: dict[Hashable, list[SampledStep]] = collections.defaultdict(list)
     for step in steps:
@@ -237,7 +237,7 @@ def state_finding(steps: Sequence[SampledStep], generator: np.random.Generator) 
     evidence = {context: _dependence(various, context, generator) for context in CONTEXTS}
     dependences = {context: each for context, each in evidence.items() if each.p_value * len(CONTEXTS) < SIGNIFICANT}
     if dependences:
-        # One cause shows in several contexts: what ends an episode after ten steps happens once in each episode, too.
+        # One cause shows in several contexts: an end after ten steps also happens once in each episode.
         what = CONTEXTS[max(dependences, key=lambda context: dependences[context].deviations)]
         return (
             "the state does not seem to determine the future: outcomes of the same state and action depend on "
@@ -247,12 +247,12 @@ def state_finding(steps: Sequence[SampledStep], generator: np.random.Generator) 
 
 
 class Dependence(NamedTuple):
-    """How far outcomes are associated with a context within groups of the same state and action."""
+    """How strongly outcomes are associated with a context within groups of the same state and action."""
 
     p_value: float
-    """How likely that would be, or more, if there were no association."""
+    """The probability of an association at least as strong if there were none."""
     deviations: float
-    """How far it is from what chance gives, in standard deviations of that."""
+    """Its distance from the mean under chance, in standard deviations."""
 
 
 def _dependence(groups: Sequence[Sequence[SampledStep]], context: str, generator: np.random.Generator) -> Dependence:

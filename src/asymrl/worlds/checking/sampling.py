@@ -77,7 +77,7 @@ class Samples(NamedTuple):
     start_latents: Any
     latents: Any  # [N, ...]
     outcomes: ActionOutcome  # [N, A, ...], under a key that depends on the latent only
-    latents_again: Any  # the same for the states that `from_latent` makes of the latents
+    latents_again: Any  # the same for the states that `from_latent` makes from the latents
     outcomes_again: ActionOutcome
     same_latent: np.ndarray  # [N], the first state with the same latent
     start_keys: Any
@@ -169,7 +169,7 @@ def sample_world(env: World, episodes: int, steps: int, seed: int) -> Samples:
 
 
 def walk_on_table(env: World, table: DeterministicTable, samples: Samples, steps: int, seed: int) -> TableComparison:
-    """Random actions from the starts of a samples, taken in the world and on its table."""
+    """Takes random actions from the starts of the samples, in the world and on its table."""
     one_for_all = jax.tree.map(lambda leaf: leaf[0], samples.starts)
 
     def episode(key: Any, start: State, first: Any, actions: Any) -> Any:
@@ -208,7 +208,7 @@ def action_to_try(env: World, i: int) -> Any:
 
 
 def random_action(space: Space, generator: np.random.Generator) -> Any:
-    """An action drawn uniformly; of numbers without bounds, between -1 and 1."""
+    """An action drawn uniformly; numbers without bounds lie between -1 and 1."""
     if isinstance(space, Record):
         return {name: random_action(part, generator) for name, part in space.items()}
     if isinstance(space, Discrete):
@@ -223,8 +223,8 @@ def random_action(space: Space, generator: np.random.Generator) -> Any:
 def actions_to_try(env: World) -> Any:
     """Every action of a world; if actions are vectors, both corners of the space and points between them.
 
-    Of vectors of indices all, or if there are many, both corners and others drawn at random, always the same; of
-    records some drawn at random, always the same.
+    Vectors of indices: all or, if there are many, both corners and a fixed random sample. Records: a fixed random
+    sample.
     """
     space = env.action_space
     if isinstance(space, Record):

@@ -1,4 +1,4 @@
-"""Comparisons of values with what is declared and with each other, and values as text, for the model checker."""
+"""Compares values with what is declared and with each other, and writes them as text, for the model checker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def shape_problem(space: Space, given: Any) -> str | None:
 
 
 def state_problem(expected: Any, given: Any) -> str | None:
-    """Why a state is of another kind than expected, or None."""
+    """Why a state is not of the expected kind, or None."""
     if jax.tree.structure(expected) != jax.tree.structure(given):
         return f"{jax.tree.structure(given)}, expected {jax.tree.structure(expected)}"
     pairs = zip(jax.tree.leaves_with_path(expected), jax.tree.leaves(given), strict=True)

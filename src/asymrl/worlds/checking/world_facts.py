@@ -1,4 +1,4 @@
-"""What was understood of a world, for people: its spaces, where its state comes from, limits, rewards, speed."""
+"""Facts about a world, for people: its spaces, where its state comes from, limits, rewards, speed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from asymrl.worlds.spaces import Box, Discrete, Image, Indices, MultiDiscrete, R
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
-LARGEST_BOUND = 1e30  # of numbers; larger ones are no bounds
-MOST_BOUNDS = 8  # of single numbers that are listed
-TOGETHER, STEPS = 64, 200  # of compiled worlds whose speed is measured
+LARGEST_BOUND = 1e30  # bounds of this size or more count as none
+MOST_BOUNDS = 8  # that are listed
+TOGETHER, STEPS = 64, 200  # compiled worlds, and steps of each, whose speed is measured
 
 
 class WorldFacts(NamedTuple):
-    """What was understood of a world."""
+    """Facts about a world."""
 
     actions: str
     observations: str
@@ -77,7 +77,7 @@ def space_text(space: Space) -> str:
 
 
 def _bounds_text(space: Box) -> str:
-    """The bounds of numbers: those of all of them, or of each if they differ."""
+    """The bounds of numbers: one pair for all, or one for each if they differ."""
     pairs = [(float(low), float(high)) for low, high in zip(*map(np.ravel, space.bounds()), strict=True)]
     each = [f"{low:g} to {high:g}" if max(-low, high) < LARGEST_BOUND else "without bounds" for low, high in pairs]
     if not each or set(each) == {"without bounds"}:
@@ -88,7 +88,7 @@ def _bounds_text(space: Box) -> str:
 
 
 def state_text(env: World) -> str:
-    """The latent state in words, with where it comes from."""
+    """The latent state in words, and where it comes from."""
     if isinstance(env, SteppedWorld):
         if env.without_latent:
             return "none was found"
