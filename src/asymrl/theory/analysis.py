@@ -135,7 +135,7 @@ class Analysis:
         return Critics(self.states, self.lambda_)
 
     def critic(self, sees: str, *, history: bool = False, targets: str = "td0") -> LearnedCritic:
-        """What a critic converges to while the policy stays as it is, by what it sees.
+        """The values that a critic with these inputs converges to while the policy stays as it is.
 
         Args:
             sees: "state", "belief", "sampled-state", "time", a signal of the world, a sum such as "state+time", or ""
@@ -248,7 +248,7 @@ class Analysis:
         return value_bias(self.values, self.critics(critic))
 
     def gradient_bias(self, critic: CriticLike = "td0", estimator: str | None = None) -> Float64[np.ndarray, "nodes A"]:
-        """The error of the advantage of each action that the actor is given, at each node of the graph."""
+        """The error of each action's advantage, as the actor receives it, at each node of the graph."""
         self._need_histories("the bias at each history")
         Q = estimated_values(self.values, self.critics(critic), estimator or "td0", self.lambda_)
         return gradient_bias(self.values, Q)

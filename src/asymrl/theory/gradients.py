@@ -1,6 +1,6 @@
 """Exact policy gradients: the true one in both its forms, and the expectation, bias and variance of estimates.
 
-The actor's estimator is one of those of training: "td0" (one step, then the critic), "td-lambda", or "mc" (returns
+The actor's estimator is one of those used in training: "td0" (one step, then the critic), "td-lambda", or "mc" (returns
 only). Any baseline b(h, s) that it subtracts drops out: given the history, the action does not depend on the state.
 """
 
@@ -141,8 +141,8 @@ def estimator_variance(
             previous step, makes no difference with lambda = 0: E[grad log pi | h] = 0 removes the product of the two.
 
     Raises:
-        ValueError: if nodes are not histories and the table is to have a row for each, or if a shared table is wanted
-            for draws and lambda > 0.
+        ValueError: if the table has a row for each history but nodes are not histories, or if the table is shared,
+            states are drawn and lambda > 0.
     """
     graph, gamma = values.graph, values.discount
     if not shared and (graph.merged == BY_MEMORY or graph.stationary):

@@ -11,7 +11,7 @@ from asymrl.worlds.pomdp import Pomdp
 History = tuple[tuple[int | None, int], ...]
 """(action, observation) pairs; if the world draws its first observation from the state, the first is (None, o)."""
 
-NODES = 600_000  # with a few outcomes per state and action, an analysis of so many nodes fits into 1 GB
+NODES = 600_000  # with a few outcomes per state and action, an analysis of this many nodes fits into 1 GB
 EDGES = 20_000_000  # outcomes of all nodes; those of one time step are held several times
 SUPPORTS = 20_000  # sets of possible states while counting
 QUICK_SUPPORTS = 500  # while counting for a message

@@ -30,7 +30,7 @@ class HistoryValues(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """Looks histories up in the graph of a policy; from those that are not in it, follows the policy anew."""
+    """Looks up histories in the graph of a policy; from a history that is not in it, follows the policy anew."""
 
     graph: HistoryGraph
     values: Values

@@ -28,11 +28,11 @@ from asymrl.worlds.pomdp import Pomdp
 
 EXACT = 1e-9  # relative: errors below it are rounding
 RAREST = 1e-290  # probability; ratios of smaller ones lose their digits
-REPLAYS = 10  # replays of epsilon-greedy behaviour, each filled by what was learned from the last
+REPLAYS = 10  # replays of epsilon-greedy behaviour, each filled by the policy learned from the previous one
 
 
 class QMethod(NamedTuple):
-    """What a method of the family learns from what."""
+    """What a method of the family learns, and from which targets."""
 
     reads: str
     """What the privileged network reads besides the action: "hs", "s", or "" if there is none."""
@@ -55,7 +55,7 @@ Q_METHODS = {
 
 @dataclass(frozen=True, eq=False)
 class QFixedPoint:
-    """The tables that a method ends with, beside the optimal ones."""
+    """The tables that a method ends with, and the optimal ones."""
 
     method: str
     weighting: str
@@ -68,14 +68,14 @@ class QFixedPoint:
     optimal: Float64[np.ndarray, "nodes A"]
     """The optimal Q(h, a)."""
     period: int
-    """1: a fixed point. Above 1: the tables repeat after so many target copies or replays. 0: they were still changing
-    when the iteration was given up. If not 1, the tables are those of one moment."""
+    """1: a fixed point. Above 1: the tables repeat after this many target copies or replays. 0: they were still
+    changing when the iteration gave up. If not 1, the tables are a snapshot."""
     last: Sequence[Float64[np.ndarray, "nodes A"]]
     """Q(h, a) through the last cycle; one table for a fixed point."""
 
     @cached_property
     def greedy(self) -> Int[np.ndarray, "nodes"]:
-        """The action of largest Q(h, a) at each node; of equal ones the first."""
+        """The action with the largest Q(h, a) at each node; the first one in a tie."""
         return greedy_actions(self.Q_h)
 
     @cached_property
@@ -127,7 +127,7 @@ class QFixedPoint:
     def worst(self, depth: int | None = None) -> tuple[str, str, float]:
         """The history, in words, and the action where Q(h, a) is most wrong, and its error there.
 
-        `depth`: among histories with at most so many actions.
+        `depth`: among histories with at most this many actions.
         """
         pomdp = self.graph.pomdp
         listed = self.graph.nodes if depth is None else int(np.searchsorted(self.graph.time, depth, "right"))
@@ -166,7 +166,7 @@ def q_fixed_point(
 ) -> QFixedPoint:
     """What a method of the DQN family ends with, if it has tables and an endless replay of one policy's episodes.
 
-    The value after the last step is 0, also if the time limit ends the episode, as in the learners. Where a method
+    The value after the last step is 0, even if the time limit ends the episode, as in the learners. Where a method
     learns Q(s, a), the result depends on the replay, and the iteration may end in a cycle: see `QFixedPoint.period`.
 
     Args:
@@ -242,7 +242,7 @@ def _joined(results: Sequence[QFixedPoint], period: int) -> QFixedPoint:
 
 
 def with_policy(graph: HistoryGraph, pi: Float64[np.ndarray, "nodes A"]) -> HistoryGraph:
-    """The graph of another policy that takes no action which the first one never takes."""
+    """The graph of another policy, which may only take actions that the first one takes."""
     return dataclasses.replace(graph, pi=pi)
 
 
@@ -257,12 +257,12 @@ def _steps(pomdp: Pomdp, horizon: float | None) -> int:
 
 
 class StateAliasing(NamedTuple):
-    """How much the optimal Q(h, s, a) of one state and action depends on the history: what Q(s, a) cannot say."""
+    """How much the optimal Q(h, s, a) of one state and action depends on the history: what Q(s, a) cannot express."""
 
     spread: float
     """The largest difference between two histories that can end in the same state."""
     spread_at_a_time: float
-    """The same between histories of equal length: what knowing the time would not help."""
+    """The same between histories of equal length: what a table that knows the time cannot express either."""
 
 
 def state_aliasing(point: QFixedPoint) -> StateAliasing:

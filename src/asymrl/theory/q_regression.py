@@ -1,4 +1,4 @@
-"""What networks of action values regress to on a replay: each step's weight, and targets that read the history."""
+"""Regression of action values on a replay: each step's weight, and targets that read the history."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jaxtyping import Float64, Int
 from asymrl.theory.graphs.history_graph import HistoryGraph
 
 STEPS = "steps"  # a loss that is a sum over the steps of the replay
-EPISODES = "episodes"  # the mean over episodes of each one's mean over its steps, as in the authors' program
+EPISODES = "episodes"  # a loss that averages over each episode's steps, then over episodes, as in the authors' program
 TIE = 1e-10  # relative: actions whose values differ by less are equally good up to rounding
 
 
 def greedy_actions(Q: Float64[np.ndarray, "n A"]) -> Int[np.ndarray, "n"]:
-    """The best action of each row; of equally good ones the first."""
+    """The best action of each row; the first one in a tie."""
     best = np.ascontiguousarray(Q.T).max(axis=0)  # four times faster than along the short axis
     return np.argmax((best - TIE * np.maximum(1.0, np.abs(best)))[:, None] <= Q, axis=1)
 
@@ -38,7 +38,7 @@ class Regression:
 
     @cached_property
     def weight(self) -> Float64[np.ndarray, "edges"]:
-        """The weight of each transition: its probability, by episodes times E[1 / length of the episode]."""
+        """The weight of each transition: its probability; with EPISODES, times E[1 / length of the episode]."""
         graph = self.graph
         return graph.mass[graph.source] * graph.probability * self._share
 

@@ -1,7 +1,7 @@
 """Learning with Q(s, a) and the greedy actions of Q(h, a), target copy by target copy, until it settles or repeats.
 
-Q(s, a) is regressed to r + gamma Q(s', a*) with a* = argmax_a Q(h', a). The maximum is taken by another network than
-the one that is learned, so the iteration is no contraction: it may end in a fixed point, or in a cycle.
+Q(s, a) is regressed to r + gamma Q(s', a*) with a* = argmax_a Q(h', a). The maximum is taken by a different network
+from the one that is learned, so the iteration is not a contraction: it may end in a fixed point, or in a cycle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.sparse.linalg import splu
 
 from asymrl.theory.q_regression import Regression, greedy_actions
 
-COPIES = 3_000  # target copies, after which the iteration is given up
+COPIES = 3_000  # target copies, after which the iteration gives up
 STABLE = 20  # copies with the same greedy actions, after which these are tried as the final ones
 LONGEST_CYCLE = 100
 TOLERANCE = 1e-9  # relative: tables that differ by less are the same
@@ -28,7 +28,7 @@ class StateIteration(NamedTuple):
 
     Q_h: Float64[np.ndarray, "nodes A"]
     Q_s: Float64[np.ndarray, "rows A"]
-    """A row for each state; if told the time, T x S rows. NaN where a state or an action is never visited."""
+    """A row for each state; if timed, T x S rows. NaN where a state or an action is never visited."""
     period: int
     """1: a fixed point; above 1: the number of target copies after which the tables repeat; 0: neither was reached."""
     last: list[Float64[np.ndarray, "nodes A"]]
@@ -66,7 +66,7 @@ def iterate_state_values(
 
 
 def _period(recent: list[np.ndarray]) -> int:
-    """After how many copies the last table came back; 0: it did not."""
+    """The number of copies since the last table occurred before; 0 if it did not."""
     last = recent[-1]
     scale = TOLERANCE * max(1.0, float(np.abs(last).max()))
     for period in range(1, len(recent)):
@@ -76,7 +76,7 @@ def _period(recent: list[np.ndarray]) -> int:
 
 
 def _followed(tables: _Tables, Q_s: np.ndarray, greedy: np.ndarray, copies: int, period: int) -> StateIteration:
-    """Some more copies, to see how Q(h, a) still changes."""
+    """Iterates some more copies, to see how Q(h, a) still changes."""
     last = []
     for _ in range(copies):
         Q_h, Q_s = tables.learned(Q_s, greedy)
@@ -111,7 +111,7 @@ class _Tables:
 
     @cached_property
     def cell(self) -> Int[np.ndarray, "edges"]:
-        """The cell of Q(s, a) that each transition teaches."""
+        """The cell of Q(s, a) that each transition updates."""
         graph = self.regression.graph
         return self.row[graph.source] * self.actions + graph.action
 
@@ -141,7 +141,7 @@ class _Tables:
 
     @cached_property
     def following(self) -> tuple[Int[np.ndarray, "edges"], Int[np.ndarray, "edges"]]:
-        """The node after each transition, and its first cell of Q(s, a); any where the episode ends."""
+        """The node after each transition, and its first cell of Q(s, a); arbitrary where the episode ends."""
         graph = self.regression.graph
         return graph.node[graph.target].astype(np.intp), self.row[graph.target] * self.actions
 

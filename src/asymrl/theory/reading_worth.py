@@ -33,13 +33,13 @@ NO_SPREAD = 1e-15  # variance of V(h, s) below which there is nothing to explain
 
 @dataclass(frozen=True)
 class ReadingWorth:
-    """A critic that reads this, trained with TD(0) until it has converged, and the actor that uses it in TD errors.
+    """A critic with this reading, trained with TD(0) until convergence, and the actor that uses it in TD errors.
 
     Means are over the visits of an episode. A number is None where it needs a horizon, or fewer beliefs.
     """
 
     critic: str
-    """As the equations write it, such as V(h, s)."""
+    """As in equations, such as V(h, s)."""
     sees: str
     history: bool
     value_bias: float | None
@@ -67,7 +67,7 @@ class ReadingWorth:
         return self.gradient_error <= 1e-6
 
     def to_json(self) -> dict[str, Any]:
-        """The fields, with None for numbers that JSON does not have."""
+        """The fields, with None for numbers that JSON cannot represent."""
         return {name: None if value in (np.inf,) or value != value else value for name, value in asdict(self).items()}
 
 
@@ -115,7 +115,7 @@ def examine_reading(
 def compare_readings(
     analysis: Analysis, readings: Iterable[tuple[str, bool]] = READINGS, *, lambda_: float = GAE_LAMBDA
 ) -> tuple[ReadingWorth, ...]:
-    """The worth of several readings, without those that need a horizon, or fewer beliefs, than the analysis has."""
+    """The worth of several readings, without those that need a horizon, or fewer beliefs than the analysis has."""
     worths = []
     for sees, history in readings:
         with contextlib.suppress(ValueError):
@@ -157,8 +157,8 @@ def advantage_variance(
 def explained(values: Values, reading: Reading) -> float | None:
     """1 - E[Var(V(h, s) | h, x)] / E[Var(V(h, s) | h)]: the share of the variance given h that x explains.
 
-    It is 0 if the history tells x, and 1 if x tells everything about V(h, s) that the history does not. Means are over
-    the visits of an episode; None if V(h, s) does not vary given h.
+    It is 0 if the history determines x, and 1 if x tells everything about V(h, s) that the history does not. Means are
+    over the visits of an episode; None if V(h, s) does not vary given h.
     """
     graph = values.graph
     weight = np.where(graph.acting, graph.mass, 0.0)

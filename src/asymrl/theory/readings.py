@@ -1,4 +1,4 @@
-"""What a critic may read, and the values that it learns from it: V(s), V(b), V(h, s~b), V(s, t), V(h, i), ...
+"""What a critic may read, and the values that it then learns: V(s), V(b), V(h, s~b), V(s, t), V(h, i), ...
 
 A reading is the probability of each value x of the critic's inputs at each pair (h, s). For most inputs x is certain;
 a state drawn from the belief is not. While the policy stays as it is, a table V(x) trained with TD(0) targets converges
@@ -69,7 +69,7 @@ def read(graph: HistoryGraph, sees: str, history: bool, world: FiniteWorld | Non
         graph: of the policy.
         sees: "state", "belief", "sampled-state", "time", a signal, a sum of them such as "state+time", or "" for none.
         history: whether the critic also reads the history.
-        world: to whom its signals belong; None if only its tables are known.
+        world: the world with its signals; None if only its tables are known.
 
     Raises:
         ValueError: if there is no such input, or the graph does not have it.
@@ -110,7 +110,7 @@ def named_inputs(name: str, sees: str, world: World | None = None) -> tuple[str,
     Args:
         name: of the world, for the message.
         sees: what the critic sees.
-        world: to whom its signals belong; None if only its tables are known.
+        world: the world with its signals; None if only its tables are known.
 
     Raises:
         ValueError: if there is no such input, or one is named twice.
@@ -120,7 +120,7 @@ def named_inputs(name: str, sees: str, world: World | None = None) -> tuple[str,
 
 
 def _check(graph: HistoryGraph, sees: str, parts: tuple[str, ...], history: bool) -> None:
-    """Raises ValueError if the graph does not have what is to be read."""
+    """Raises ValueError if the graph lacks an input of the critic."""
     name = graph.pomdp.name
     if graph.merged == BY_MEMORY and (history or {"belief", "sampled-state"} & set(parts)):
         raise ValueError(
@@ -145,7 +145,7 @@ def _draws(graph: HistoryGraph) -> tuple[Int[np.ndarray, "draws"], Int[np.ndarra
 
 
 def belief_classes(graph: HistoryGraph) -> Int[np.ndarray, "nodes"]:
-    """A number for each node, equal for equal beliefs, at whatever time and with whatever memory.
+    """A number for each node, equal for equal beliefs, whatever the time and the memory.
 
     Beliefs that were reached in different ways differ by rounding, so they are compared by gaps: two random projections
     of each belief are sorted, and a new class begins after each gap.

@@ -1,4 +1,4 @@
-"""Values of states under a policy that does not act on states, and what each kind of ideal critic says.
+"""Values of states under a policy that does not see states, and the values of each kind of ideal critic.
 
 There are several state values, and they differ. With the time there are two: the mean return from a state at a time,
 which Monte-Carlo targets estimate, and the recursion of the paper's appendix "Timed Value Functions", which TD targets

@@ -208,7 +208,7 @@ class HistoryGraph:
         return int(to[index]) if index < len(codes) and codes[index] == code else None
 
     def first_node_of(self, o: int | None) -> int | None:
-        """The node after this first observation; None if the world shows a constant symbol first."""
+        """The node after this first observation; `o` is None if the world shows a constant symbol first."""
         if o is None:
             return int(np.flatnonzero(self.parent < 0)[0])
         return self._roots_by_observation.get(o)

@@ -9,7 +9,7 @@ import scipy.sparse as sparse
 from jaxtyping import Float64
 from scipy.sparse.linalg import spsolve
 
-LARGE = 20_000  # rows; factors may fill up: for 170 444 pairs of 4x5x2 they were not done after 116 CPU seconds
+LARGE = 20_000  # rows; factors may fill in: those for 170 444 pairs of 4x5x2 took more than 116 CPU seconds
 MOST_TERMS = 10_000  # of the series: enough up to a discount of 0.995
 PRECISION = 1e-14
 
@@ -19,8 +19,8 @@ def solve_chain(
 ) -> Float64[np.ndarray, "n *more"]:
     """Solves x = constant + discount chain x.
 
-    Small systems are factorised. Large ones are the sum of discount^k chain^k constant, whose terms shrink with the
-    discount, as long as few terms suffice.
+    Small systems are factorised. Large ones are solved by summing discount^k chain^k constant, whose terms shrink with
+    the discount, if few terms suffice.
 
     Args:
         chain: a matrix with rows, or columns, of probabilities.
