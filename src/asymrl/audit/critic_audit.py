@@ -39,7 +39,7 @@ WRAP = textwrap.TextWrapper(100, initial_indent="    ", subsequent_indent="    "
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """A critic beside exact values, at every pair (h, s) of `analysis.graph` where the agent acts."""
+    """A critic's values and the exact ones, at every pair (h, s) of `analysis.graph` where the agent acts."""
 
     analysis: Analysis
     settings: Settings

@@ -14,9 +14,9 @@ CONVERGED = 1e-10  # relative change of the values at which the iteration stops
 
 
 def critic_inputs(graph: HistoryGraph, reads: str, signals: PairSignals) -> Int[np.ndarray, "pairs"]:
-    """Numbers that are equal where the critic reads the same: the history, what it is told, or both.
+    """Numbers that are equal where the critic reads the same: the history, its signals, or both.
 
-    Critic and actor have the same kind of memory, so they do not distinguish the same histories.
+    Critic and actor have the same kind of memory, so histories that one cannot tell apart are the same to the other.
     """
     columns = [np.zeros(graph.pairs, int), *signals.columns()]
     if "h" in reads:
@@ -32,8 +32,8 @@ def taught_values(
     An entry is the mean of the targets over all visits. TD targets depend on the table itself; their fixed point is
     reached by iteration, which contracts.
 
-    With `drawn`, the state of a pair is one that was drawn from the belief. What follows does not depend on it, so
-    that targets and bootstraps are means over the states of a history.
+    With `drawn`, the state of a pair is one that was drawn from the belief. The future does not depend on it, so
+    targets and bootstraps are means over the states of a history.
     """
     graph, values = analysis.graph, analysis.values
     visits = np.where(graph.acting, graph.mass, 0.0)

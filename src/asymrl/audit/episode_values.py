@@ -1,6 +1,6 @@
-"""The belief and the true values along one episode of a trained agent, beside what its critic says.
+"""The belief and the true values along one episode of a trained agent, to compare with its critic.
 
-Values are exact, within bounds, where the likely histories that go on from there fit; elsewhere they are simulated.
+Values are exact, within bounds, where the likely histories from there on fit; elsewhere they are simulated.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from asymrl.worlds.finite import FiniteWorld
 
 MASS = 0.99
 MOST_NODES = 10_000  # two or three seconds for a recurrent policy
-TRIAL_SHARE, TRIAL_DEPTH = 0.1, 0.25  # of these; that is in vain if they do not reach this share of the time limit
-TOLERANCE = 0.05  # of the largest reward: a value that is known less well is not shown
-CLOSE = 0.002  # of the largest reward: a value that is known less well is simulated, where that is possible
+TRIAL_SHARE, TRIAL_DEPTH = 0.1, 0.25  # if this share of these does not reach this share of the time limit, give up
+TOLERANCE = 0.05  # of the largest reward: a less certain value is not shown
+CLOSE = 0.002  # of the largest reward: a less certain value is simulated, where that is possible
 STATE_TARGETS = ("mc", "td0", "td-lambda")
 
 
@@ -92,8 +92,9 @@ def _followed(trained: TrainedRun, policy: TrainedActor, mass: float, limit: int
 
 
 def _is_hopeless(trained: TrainedRun, policy: TrainedActor, mass: float, few: int) -> bool:
-    """Whether so few histories end so early that following more of them is not worth the time: that of an agent which
-    has hardly learned.
+    """Whether `few` histories are used up so early that following more is not worth the time.
+
+    This is so for an agent that has hardly learned.
     """
     try:
         _followed(trained, policy, mass, few)

@@ -1,4 +1,4 @@
-"""What a critic is told at each pair (h, s) of a graph, exactly: its state, its belief, its time."""
+"""The exact inputs of a critic at each pair (h, s) of a graph: state, belief, time."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from asymrl.worlds.critic_inputs import BELIEF, SAMPLED_STATE, TIME
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.name_options import split_names
 
-LARGEST_BATCH = 1 << 22  # numbers of the beliefs that are read together
+LARGEST_BATCH = 1 << 22  # probabilities of the beliefs that are read together
 
 
 class PairSignals:
-    """What a critic of some settings is told at the pairs of a graph.
+    """The inputs of a critic at the pairs of a graph, besides the history.
 
-    If it is told sampled states, the state of a pair is the one that was drawn: as every state of the belief can be
-    drawn, and with its probability, these pairs are the pairs of the graph with their mass.
+    If it reads sampled states, the state of a pair is the one that was drawn: each state of the belief is drawn with
+    its probability, so these pairs are the pairs of the graph with their mass.
     """
 
     def __init__(self, world: FiniteWorld, graph: HistoryGraph, settings: Settings):
-        """Raises ValueError if the graph does not have what the critic is told."""
+        """Raises ValueError if the graph lacks an input of the critic."""
         self.graph, self.time_limit = graph, settings.horizon
         self.names = split_names(settings.critic_sees) if "s" in settings.how.reads else ()
         self.drawn = SAMPLED_STATE in self.names
@@ -43,11 +43,11 @@ class PairSignals:
 
     @property
     def batch(self) -> int | None:
-        """How many pairs should be asked about at once; None: any number."""
+        """How many pairs should be read at once; None: any number."""
         return LARGEST_BATCH // self.graph.pomdp.states if BELIEF in self.names else None
 
     def __call__(self, pairs: Int[np.ndarray, "n"]) -> Any:
-        """What the critic is told at these pairs, `[n, ...]`, or by name if that is several; None if nothing."""
+        """The critic's inputs at these pairs, `[n, ...]`, by name if there are several; None if there are none."""
         signals = {name: self._part(name, pairs) for name in self.names}
         return signals if len(signals) > 1 else next(iter(signals.values()), None)
 
@@ -66,7 +66,7 @@ class PairSignals:
         return sparse.csr_array((graph.belief, (graph.node, graph.state)), shape=(graph.nodes, graph.pomdp.states))
 
     def columns(self) -> list[Int[np.ndarray, "pairs"]]:
-        """Numbers of each pair, all equal where the critic is told the same."""
+        """Numbers of each pair, all equal where the critic's inputs are."""
         graph, everywhere = self.graph, np.arange(self.graph.pairs)
         columns: list[np.ndarray] = []
         for name in self.names:

@@ -36,7 +36,7 @@ class SimulatedValues(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """Steps of simulated episodes, one after the other in time."""
+    """Steps of simulated episodes, in the order of time."""
 
     episode: Int[np.ndarray, "N"]
     state: Int[np.ndarray, "N"]
@@ -56,21 +56,21 @@ def simulated_values(
 ) -> SimulatedValues:
     """V(h) and V(h, s) before the actions of an episode.
 
-    Half of the continuations start in the true state, the others in states drawn from the rest of the belief. If that
-    takes too long for all steps that are wanted, it is done for every second of them, or every third, and so on.
+    Half of the continuations start in the true state, the others in states drawn from the rest of the belief. If this
+    takes too long for all wanted steps, only every second of them is simulated, or every third, and so on.
 
     Args:
         pomdp: the world, with a time limit.
-        policy: that was played.
+        policy: the one that was played.
         playback: the episode.
         states: the true ones.
         beliefs: b(h) before each action.
         discount: of the returns.
-        wanted: the steps whose values are wanted.
+        wanted: the steps to compute values for.
     """
     T, rng = len(states), np.random.default_rng(SEED)
     times = np.flatnonzero(wanted)
-    # Episodes take about as long as this one, and no longer than is allowed.
+    # Assumes that continuations take about as long as this episode, within the time limit.
     ahead = 2 * np.minimum((pomdp.time_limit or T) - times, T).sum()
     times = times[:: max(1, -(-FEWEST * ahead // EPISODE_STEPS))]
     V_h, V_h_error, V_hs, V_hs_error = (np.full(len(states), np.nan) for _ in range(4))
@@ -129,7 +129,7 @@ def simulated_state_values(
 
 
 def _episodes(pomdp: Pomdp, policy: TrainedActor, count: int, rng: np.random.Generator) -> Transitions:
-    """So many episodes from their beginning."""
+    """Plays `count` episodes from their beginning."""
     state = rng.choice(pomdp.states, count, p=pomdp.start)
     observation = np.full(count, pomdp.observations)
     if pomdp.first_observation is not None:
@@ -145,7 +145,7 @@ def simulate(
     time: Int[np.ndarray, "n"],
     rng: np.random.Generator,
 ) -> Transitions:
-    """Plays n episodes on from memories, states and times until they end or the time is over."""
+    """Continues n episodes from memories, states and times until they end or the time is over."""
     alive, parts = np.arange(len(state)), []
     upto = np.cumsum(pomdp.probability)
     limit = pomdp.time_limit or 0
@@ -186,7 +186,7 @@ def returns_to_go(steps: Transitions, episodes: int, discount: float) -> Float64
 
 
 def _times(steps: Transitions) -> list[slice]:
-    """The steps that were simulated together: within them, numbers of episodes rise."""
+    """The steps that were simulated together: among them, episode numbers rise."""
     cuts = [0, *(np.flatnonzero(np.diff(steps.episode) <= 0) + 1).tolist(), len(steps.episode)]
     return [slice(start, end) for start, end in itertools.pairwise(cuts)]
 
@@ -203,6 +203,6 @@ def _memories(policy: TrainedActor, playback: Playback) -> ActorMemory:
 
 
 def _drawn(probabilities: Float64[np.ndarray, "n k"], rng: np.random.Generator) -> Int[np.ndarray, "n"]:
-    """An index for each row."""
+    """A random index for each row."""
     upto = np.cumsum(probabilities, axis=1)
     return np.minimum((rng.random(len(upto))[:, None] * upto[:, -1:] >= upto).sum(1), upto.shape[1] - 1)

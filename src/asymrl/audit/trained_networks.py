@@ -43,7 +43,7 @@ class TrainedActor(HistoryPolicy):
     """
 
     def __init__(self, actor: Actor, *, greedy: bool = False):
-        """`greedy`: always the likeliest action, as an agent that is played greedily takes it."""
+        """`greedy`: always takes the likeliest action, as in greedy playback."""
         self.actor, self.greedy = actor, greedy or isinstance(actor.distribution, Greedy)
         memory = actor.history.memory
         self.length = memory.length if isinstance(memory, Window) else 0
@@ -87,13 +87,13 @@ def critic_values(
 ) -> Float64[np.ndarray, "pairs"]:
     """What the critic says at each pair of an unrolled graph.
 
-    It goes layer by layer, so that the memories of one layer only are held at a time.
+    It goes layer by layer, so that only the memories of one layer are held at a time.
 
     Args:
         critic: the network.
         graph: of the policy that it judges.
-        told: what it is told at some pairs besides the history, `[n, ...]`; see `PairSignals`.
-        batch: ask about at most so many pairs at once.
+        told: gives its inputs besides the history at some pairs, `[n, ...]`; see `PairSignals`.
+        batch: the largest number of pairs to read at once.
     """
     size = min(PAIRS, 1 << (max(batch, SMALLEST).bit_length() - 1)) if batch else PAIRS
     values, carry = np.zeros(graph.pairs), None

@@ -1,4 +1,4 @@
-"""What a finite POMDP has to offer: its optimum, bounds on it, and the best policies that do not remember or look.
+"""Solvers of finite POMDPs: the optimum, bounds on it, and the best policies without memory or without observations.
 
     >>> from asymrl.solvers import solve
     >>> from asymrl.worlds import make

@@ -4,8 +4,8 @@ All three have one vector for each action and number of steps to go: the bound a
 They need no search and cost about as much as solving the MDP of the states:
 
 * QMDP assumes that the state is observed after the next action. It sees no value in gathering information.
-* FIB, the fast informed bound, assumes that the previous state is known when the next action is chosen, but of the
-  current state only the observation. It is never above QMDP (and equal to it where moves and observations are
+* FIB, the fast informed bound, assumes that the previous state is known when the next action is chosen, but only the
+  observation of the current one. It is never above QMDP (and equal to it where moves and observations are
   deterministic given the state), and costs |A| times as much.
 * The blind policies repeat one action forever. The return of the best one can be reached by any agent.
 """
@@ -25,7 +25,7 @@ from asymrl.worlds.pomdp import Pomdp
 
 PRECISION = 1e-10  # distance of bounds without a horizon from their fixed point
 ROUNDING = 1e-15  # of a backup, relative to the largest value
-SOLVED = 5_000  # the largest number of values that are found by linear equations
+SOLVED = 5_000  # the largest number of values to find by solving linear equations
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _matrix(
     state: Int[np.ndarray, "n"],
     probability: Float64[np.ndarray, "n"],
 ) -> sparse.csr_array:
-    """A backup with its choices fixed: from pairs `s * A + a` to vectors `[A, S]`, both flat as vectors are."""
+    """A backup with its choices fixed: from pairs `s * A + a` to vectors `[A, S]`, both flattened."""
     s, a = np.divmod(pair, pomdp.actions)
     size = pomdp.actions * pomdp.states
     entries = (probability, (a * pomdp.states + s, action * pomdp.states + state))
@@ -148,7 +148,7 @@ def _iterate(
     """Applies R + g backup, `horizon` times or until it converges or the time is over.
 
     Without a horizon, let C be the largest change of one step, or zero if all are negative. The fixed point is at most
-    C g / (1 - g) above the last iterate, and likewise below: a bound at any time, however early one stops.
+    C g / (1 - g) above the last iterate, and likewise below: a valid bound, however early the iteration stops.
     """
     check_horizon(pomdp, horizon, discount)
     R, deadline = np.ascontiguousarray(pomdp.R().T), deadline or Deadline()

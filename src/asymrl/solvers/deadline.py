@@ -1,4 +1,4 @@
-"""How long a computation may take, and who is told how far it is."""
+"""A time limit for computations, and reports of their progress."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Deadline:
-    """A time limit that several computations share. Each asks `is_over` now and then, and may `tell` how far it is.
+    """A time limit that several computations share. Each checks `is_over` now and then, and may `tell` its progress.
 
     Args:
         seconds: the time limit, from now on.
         clock: the time in seconds.
-        listener: is called with what is being computed, at most once in `every` seconds.
+        listener: called with what is being computed, at most once in `every` seconds.
     """
 
     seconds: float = math.inf
@@ -45,7 +45,7 @@ class Deadline:
         return part
 
     def tell(self, what: str | Callable[[], str]) -> None:
-        """Says what is being computed."""
+        """Tells the listener what is being computed."""
         if self.listener is not None and (now := self.clock()) - self._told_at >= self.every:
             self._told_at = now
             self.listener(what if isinstance(what, str) else what())

@@ -150,7 +150,7 @@ def _bounded(pomdp: Pomdp, horizon: int | None, result: PointBased) -> Solution:
 
 
 def _has_short_tail(horizon: int, discount: float) -> bool:
-    """Whether what comes after the horizon is hardly worth anything, so that endless episodes are nearly the same."""
+    """Whether rewards after the horizon hardly count, so that endless episodes are nearly the same."""
     return discount < 1 and discount**horizon <= TAIL
 
 

@@ -65,7 +65,7 @@ def _number(name: str, text: str, kind: type) -> Any:
 
 
 def imitating_window(pomdp: Pomdp, k: int, expert: HistoryPolicy, horizon: int) -> WindowPolicy:
-    """What an expert does on average given the last k pairs of its own episodes; uniform after pairs it never has."""
+    """What an expert does on average given the last k pairs of its own episodes; uniform after pairs it never meets."""
     both = _WithWindow(expert, WindowPolicy(pomdp, k, lambda pairs: []))
     graph = unroll(pomdp, both, horizon, merge="memory")
     totals: dict[History, np.ndarray] = defaultdict(lambda: np.zeros(pomdp.actions))
@@ -114,9 +114,9 @@ def analyse_what_fits(
     deadline: Deadline | None = None,
     whole: Solution | None = None,
 ) -> tuple[Analysis, Solution]:
-    """Analyses a policy over `horizon` actions, or over fewer if they do not fit, with the optimum for as many.
+    """Analyses a policy over `horizon` actions, or over fewer if they do not fit, with the optimum for that number.
 
-    Histories grow exponentially, so two thirds of the depth at which they are too many leave room for everything that
+    Histories grow exponentially, so two thirds of the depth at which there are too many leave room for everything that
     is computed from them. `Analysis.horizon` is the resulting number of actions.
 
     Args:

@@ -18,7 +18,7 @@ from asymrl.theory.q_learning import EXACT, Q_METHODS, QFixedPoint, StateAliasin
 from asymrl.theory.q_regression import EPISODES, STEPS
 from asymrl.worlds.pomdp import Pomdp
 
-QUICK = 30_000  # nodes; more take minutes, so only a horizon that was asked for is followed that far
+QUICK = 30_000  # nodes; more take minutes, so only a horizon that the user gives is followed that far
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class QResult:
     weighting: str
     """How its steps count: "steps", all the same, or "episodes", by the mean over each episode's steps."""
     period: int
-    """1: a fixed point. Above 1: tables repeat after so many copies or replays. 0: they did neither."""
+    """1: a fixed point. Above 1: tables repeat after this many copies or replays. 0: neither."""
     max_error: float
     """Of Q(h, a), over all histories."""
     mean_error: float
@@ -111,7 +111,7 @@ class QVerdict:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """All fields, as JSON knows them."""
+        """All fields, ready for JSON."""
         fields = asdict(self) | {"aliasing": self.aliasing._asdict()}
         return fields | {"optimal": self.is_optimal, "explanation": self.explanation}
 
@@ -133,12 +133,12 @@ def examine_q(
         method: one of `asymrl.theory.Q_METHODS`.
         policy: the name of the second policy, as in `policy_by_name`.
         epsilon: of the method's own epsilon-greedy policy.
-        horizon: the largest number of actions; by default the world's time limit, or as many as are quick.
+        horizon: the largest number of actions; by default the world's time limit, or fewer if that takes too long.
         timed: whether Q(s, a) also reads the time.
         depth: histories with more actions are not named as the worst one.
 
     Raises:
-        ValueError: if there is no such method or policy, or the policy leaves an action out.
+        ValueError: if there is no such method or policy, or the policy never takes some action.
         TooLargeError: if the histories of the horizon do not fit. A subclass of ValueError.
     """
     if method not in Q_METHODS:
@@ -172,7 +172,7 @@ def examine_q(
 
 
 def _largest_difference(tables: Sequence[np.ndarray | None]) -> float:
-    """Of two tables, in any cell that all of them have."""
+    """The largest difference between two tables in a cell that all of them have."""
     cells = np.stack([table for table in tables if table is not None])
     return float(np.nanmax(cells.max(axis=0) - cells.min(axis=0)))
 

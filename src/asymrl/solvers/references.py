@@ -37,7 +37,7 @@ def references_for(
 ) -> dict[str, Reference]:
     """The reference returns that can be computed for this world and horizon, by name of the policy.
 
-    After the `deadline`, only the exact one of a random policy is added to the optimal one, and the search for a
+    After the `deadline`, only the exact return of a random policy is added to the optimal one, and the search for a
     memoryless policy has fewer starts.
     """
     deadline = deadline or Deadline()
@@ -59,7 +59,7 @@ def references_for(
 def known_returns(name: str) -> ReferenceScores | None:
     """The reference returns of a world by its name: recorded or, for other finite worlds, computed if that is cheap.
 
-    Computed are the returns of a random, of the best and, in small worlds, of the best uninformed policy, up to the
+    This computes the returns of a random, of the best and, in small worlds, of the best uninformed policy, up to the
     world's usual time limit. None: too large, or not finite. RockSample has bounds in any size with at most 12 rocks.
     """
     if (recorded := scores(name)) is not None:

@@ -5,9 +5,9 @@ every good policy is a tour through some of the rocks. The best tours of three o
 
 * One that knows from the start which rocks are good is never worse (`full_information`).
 * One whose sensor is right at any distance, but takes a step for each rock, is never worse, and much closer (`high`).
-* One that checks each rock at most once from afar, only where the sensor is right with at least some probability, and
-  then takes it to be right with no more than that, is never better (`low`). It forgets a rock that looks bad, and may
-  check again on the rock, where the real sensor is always right. The best of a few such probabilities counts.
+* One that checks each rock at most once from afar, only where the sensor is right with at least probability p, and
+  then relies on no more than p, is never better (`low`). It forgets a rock that looks bad, and may check again on the
+  rock, where the real sensor is always right. The best of a few values of p counts.
 
 Each needs a value for every place and every set of rocks that are left; the last two distinguish rocks that are not
 checked yet from those that look good, so their time grows with 3^k.
@@ -25,7 +25,7 @@ from asymrl.worlds.builtin.rock_terrain import CHECK, EAST, SAMPLE, Terrain
 from asymrl.worlds.reference_scores import Score
 
 MOST_ROCKS_OF_TOURS = 12  # 3^12 sets in 13 places: 55 megabytes, a few seconds
-# How reliable a check from afar has to be for the lower bound: more than these shares of all checks.
+# How reliable a check from afar has to be for the lower bound, as quantiles of the accuracy of all checks.
 CHECKS_LEFT_OUT = (0.5, 0.65, 0.8, 0.85)
 
 
@@ -130,7 +130,7 @@ def _sensor_tours(
     """The return of the best agent whose checks from afar are right with this probability, and its largest length.
 
     It checks rocks only from the places given. If the real sensor is at least as good there, the real agent can imitate
-    it. Rocks are checked before setting out, since it costs the same on the way.
+    it. Rocks are checked before setting out, since checking on the way costs the same.
 
     A set of rocks is a number with a digit of 0, 1 or 2 for each: gone or looks bad, looks good, not checked yet. A
     step lowers one digit, so sets are solved in the order of their sums of digits.

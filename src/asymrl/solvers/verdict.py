@@ -77,12 +77,12 @@ class Verdict:
     critics: tuple[StateCritic, ...]
     variance: Variances | None
     readings: tuple[ReadingWorth, ...]
-    """What critics are worth by what they read, with TD(0)."""
+    """The worth of critics with TD(0), by what they read."""
     returns: dict[str, Reference]
     advice: str
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that reference/theory documents."""
+        """The fields, as documented in reference/theory."""
         data = asdict(self)
         for critic in data["critics"]:
             critic["gradient_cosine"] = None if math.isnan(critic["gradient_cosine"]) else critic["gradient_cosine"]
@@ -211,7 +211,7 @@ def _on_states(td0: StateCritic, td_lambda: StateCritic, still: bool) -> str:
 
 
 def _on_readings(td0: StateCritic, readings: tuple[ReadingWorth, ...]) -> list[str]:
-    """What could be read instead of the state alone, if that is not safe."""
+    """Names other inputs for the critic, if the state alone is not safe."""
     others = [reading for reading in readings if reading.sees in ("belief", "state+time") and not reading.history]
     if td0.safe or not others:
         return []

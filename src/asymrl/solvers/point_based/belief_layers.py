@@ -45,7 +45,7 @@ class Backups:
 
     @property
     def most_outcomes(self) -> int:
-        """The number of outcomes of the action with most of them."""
+        """The largest number of outcomes of an action."""
         return max(parts[0].size for parts in self._outcomes)
 
     def outcomes(self, action: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -85,7 +85,7 @@ class BeliefLayer:
         none = np.zeros((0, backups.pomdp.actions))
         self._plain, self._point, self._share = Growing(none), Growing(none.astype(int)), Growing(none)
         self._rewards = Growing(np.zeros((0, backups.pomdp.actions)))
-        # Up to when the successors of each action know the points, and how many plans they know.
+        # The time up to which the successors of each action know the points, and how many plans they know.
         self._compared = Growing(np.zeros((0, backups.pomdp.actions + 1), int))
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class BeliefLayer:
 
     @property
     def numbers(self) -> int:
-        """How many numbers the successors take."""
+        """How many numbers the successors hold."""
         return self._successors.size * self.backups.pomdp.states
 
     def find(self, belief: Float64[np.ndarray, "S"]) -> int | None:
@@ -235,7 +235,7 @@ class BeliefLayer:
             self.vectors.add(alpha, action, then)
 
     def sweep(self) -> None:
-        """Lowers the points of all visited beliefs, with the points that their successors know to be best."""
+        """Lowers the points of all visited beliefs, using the best points that their successors know."""
         everything = np.arange(len(self))
         for _ in range(SWEEPS):
             new, values = self._q_of_all(self.over(slice(None))), self.sawtooth.values
@@ -253,7 +253,7 @@ class BeliefLayer:
         self.sweep()
 
     def raise_plans(self, deadline: Deadline) -> None:
-        """Adds plans for the visited beliefs whose values they raise notably, where they raise them most first."""
+        """Adds plans for the visited beliefs whose values they raise notably, the largest rise first."""
         assert self.below is not None
         for start in range(0, len(self), BLOCK):
             if deadline.is_over:
@@ -269,7 +269,7 @@ class BeliefLayer:
             if self.vectors.best(points[node : node + 1], since=vector_count)[1][0] < values[node] - self.notable / 2:
                 self._add_plan(node)
         if self.below is self:
-            # A plan that is the best one nowhere is hardly ever missed.
+            # A plan that is best nowhere is hardly ever missed.
             self.vectors.keep(np.union1d(self._edges.rows["plan"], self.vectors.best(points)[0]))
 
     def lower_corners(self, deadline: Deadline) -> None:

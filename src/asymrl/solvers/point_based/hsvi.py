@@ -27,10 +27,10 @@ PRECISION = 1e-3  # relative to the larger of the two bounds
 SECONDS = 20.0
 SMALLEST = 0.1  # returns below this count as this large, since a return of zero has no relative precision
 DEEPEST = 500  # steps of a trial without a horizon
-NUMBERS = 40_000_000  # probabilities of all successors together; then no new belief is visited
+NUMBERS = 40_000_000  # probabilities of all successors together, beyond which solving stops
 NOTABLE = 0.02  # the share of the distance of the bounds by which a point has to sink to be compared again
-GROWTH, ROUNDS = 1.08, 3  # plans and corners are improved, in so many rounds, when there are so many times more beliefs
-REFRESH = 1.2  # and all beliefs are compared with new points when there are so many times more
+GROWTH, ROUNDS = 1.08, 3  # plans and corners are improved when beliefs have grown by this factor, in this many rounds
+REFRESH = 1.2  # growth of the beliefs after which all of them are compared with new points
 AIM = 0.9  # a trial ends where the bounds are closer than this share of the distance at the start (as discounted)
 
 

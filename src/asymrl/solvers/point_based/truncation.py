@@ -31,12 +31,12 @@ MIXED = 300  # plans of a mixture
 
 @dataclass(frozen=True)
 class Truncated:
-    """Bounds on the optimal return of a number of actions."""
+    """Bounds on the optimal return of a limited number of actions."""
 
     low: float
     high: float
     make_controller: Callable[[], Controller] | None = None
-    """A policy that attains the lower bound; None: any for endless episodes does."""
+    """A policy that attains the lower bound; None: the one for endless episodes does."""
 
 
 def truncated(endless: PointBased, horizon: int, deadline: Deadline | None = None) -> Truncated:
@@ -71,9 +71,9 @@ def _expected(pomdp: Pomdp, values: Float64[np.ndarray, "S"], steps: int, extrem
 
 
 def _worth_after(endless: PointBased, steps: int, deadline: Deadline) -> float:
-    """What the plans for endless episodes expect after some steps, at most; infinite if there is not enough time.
+    """At most what the plans for endless episodes expect after some steps; infinite if there is not enough time.
 
-    The probabilities of plans and states are followed. Of unlikely plans only the states' best values are known.
+    Follows the probabilities of plans and states. Unlikely plans count as if they reached the best state.
     """
     backups, plans = endless.layers[0].backups, endless.layers[0].vectors
     first, S = backups.model.first(), endless.pomdp.states

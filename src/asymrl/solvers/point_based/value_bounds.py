@@ -12,8 +12,8 @@ from jaxtyping import Float32, Float64, Int
 
 HEAVIEST = 4  # states of a point that are compared first
 TINY = 1e-300  # added to probabilities, so that zero times the inverse of zero is one
-SMALLEST = 1e-30  # probability that is distinguished from zero in half the precision
-ROUNDING = 1e-5  # of a product in half the precision, relative to the deepest point
+SMALLEST = 1e-30  # probability that is distinguished from zero in float32
+ROUNDING = 1e-5  # of a product in float32, relative to the deepest point
 DOMINATED = 0.25  # the share of dominated plans at which they are left out
 _PAIRS = 512  # of a belief and a point, compared together
 
@@ -41,7 +41,7 @@ class Growing:
 class Vectors:
     """A lower bound: max over plans of b . alpha. A plan is an action, and a plan to follow after each observation.
 
-    Plans keep their numbers: one that is dominated or forgotten is compared no more.
+    Plans keep their numbers: one that is dominated or forgotten is no longer compared.
 
     Args:
         alpha: the value of each plan in each state.
@@ -52,7 +52,7 @@ class Vectors:
     def __init__(self, alpha: Float64[np.ndarray, "n S"], action: Int[np.ndarray, "n"], observations: int = 0):
         self._alpha, self._action = Growing(alpha), Growing(action)
         self._then = Growing(np.repeat(np.arange(len(alpha))[:, None], observations, 1))
-        # Those that are compared, without gaps; some of them may be dominated.
+        # The plans that are compared, without gaps; some of them may be dominated.
         self._numbers, self._compared = Growing(np.arange(len(alpha))), Growing(alpha)
         self._dominated = Growing(np.zeros(len(alpha), bool))
 
@@ -157,7 +157,7 @@ class Sawtooth:
         return plain.max(1)
 
     def changed(self, since: int) -> Int[np.ndarray, "m"]:
-        """The points that were added or lowered after this time, which `now` gave."""
+        """The points that were added or lowered after this time, an earlier value of `now`."""
         return np.flatnonzero(self._changed.rows > since)
 
     def best(
@@ -177,7 +177,7 @@ class Sawtooth:
             return point, share
         lowest = share * self.drops[point, np.arange(point.shape[1])]
         limit = lowest - least
-        # A cone is at most as deep as its point, and not deep enough for some actions.
+        # A cone is at most as deep as its point, which rules out some points and actions.
         drops, reach = self.drops[among], limit.max(0)
         among = among[(drops < reach).any(1)]
         actions = np.flatnonzero((drops < reach).any(0))
@@ -195,8 +195,8 @@ class Sawtooth:
             at = row[pair]
             point[at, a], share[at, a], lowest[at, a] = among[place[pair]], exact[pair], cones[pair, a]
 
-        # A belief's share of a point is at most that in the point's heaviest states, which rules out most pairs. Half
-        # the precision is enough for that, if what is nearly ruled out is compared.
+        # A belief's share of a point is at most that in the point's heaviest states, which rules out most pairs. For
+        # that float32 is enough, if pairs that are nearly ruled out are compared.
         most, sinks = self._share_at_most(beliefs, among), drops.astype(np.float32)
         nearly = ROUNDING * float(-sinks.min())
 
