@@ -1,7 +1,7 @@
 """An actor as a graph: one step of pi(a; h), with the history in a memory.
 
 Observation and previous action become features, the memory takes them in, and the head gives the policy. There is one
-function for each class of features and of memories, which says in operators what the class says in JAX.
+function for each class of features and of memories, which does with operators what the class does in JAX.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def build_graph(actor: Actor) -> OperatorGraph:
 
 
 def _policy(graph: OperatorGraph, actor: Actor, x: str) -> None:
-    """Names the policy that the head's outputs `x` parametrise."""
+    """Names the results that describe the policy, from the outputs `x` of the head."""
     match actor.distribution:
         case Greedy() as kind:
             graph.name_result(x, VALUES, kind.n)
@@ -102,7 +102,7 @@ def _numbers(graph: OperatorGraph, kind: Gaussian, actor: Actor, x: str) -> None
 def _previous_action(graph: OperatorGraph, phi: Any) -> str:
     """Features of the previous action. "No action" is the index -1, which reads the last row of the table: zeros.
 
-    Of a vector of indices each entry is read like that. A vector of numbers is its own features; before the first
+    Each entry of a vector of indices is read like that. A vector of numbers is its own features; before the first
     action it is zeros.
     """
     assert NO_ACTION == -1
@@ -215,7 +215,7 @@ def _(phi: UserFeatures, graph: OperatorGraph, path: tuple[str, ...]) -> str:
 
 
 def _parts_of(space: Space, graph: OperatorGraph, path: tuple[str, ...]) -> Any:
-    """The parts of the observation that a module of the user's own reads."""
+    """The parts of the observation that a user's module reads."""
     if isinstance(space, Record):
         return {name: _parts_of(part, graph, (*path, name)) for name, part in space.items()}
     return graph.part(path, space.shape, "float32" if isinstance(space, Box | Image) else "int64")

@@ -1,4 +1,4 @@
-"""Memories as graphs: one step of each, and what it carries on."""
+"""Memories as graphs: one step of each, and what it carries to the next."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def carry_slots(memory: Memory, graph: OperatorGraph, name: str, inputs: int) ->
 
 
 def _initial(memory: UserMemory) -> list[np.ndarray]:
-    """What a memory of the user's own knows before its first input. In a file it is kept as a difference from that."""
+    """The state of a user's memory before its first input. Files keep the state as a difference from that."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(memory.module.initial())]
     if not all(np.issubdtype(leaf.dtype, np.floating) for leaf in leaves):
         raise ValueError(f"a policy with {memory.name} cannot be exported: its state has numbers that are not floats")

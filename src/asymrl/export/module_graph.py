@@ -1,7 +1,7 @@
-"""Modules of the user's own as operators: the program that JAX traces of a module, one primitive after the other.
+"""Users' modules as operators: translates the program that JAX traces of a module, one primitive after the other.
 
 The module is traced for one value; in the graph every value that depends on the input has a leading axis of episodes.
-What does not depend on it is computed now, and is a weight.
+Values that do not depend on it are computed now and become weights.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ BINARY = {
 }
 REDUCTIONS = {"reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_sum": "ReduceSum"}
 CALLS = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
-INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # how the parameter of a call may be called
+INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # possible names of the parameter with the program of a call
 SAME = ("copy", "copy_p", "reduce_precision", "stop_gradient", "optimization_barrier")
 
 
@@ -88,7 +88,7 @@ class _Translation:
     """The translation of one module."""
 
     def __init__(self, graph: OperatorGraph, name: str):
-        self.graph, self.name, self._count = graph, name, itertools.count(len(graph.weights))  # names that nothing has
+        self.graph, self.name, self._count = graph, name, itertools.count(len(graph.weights))  # for unused names
 
     def run(self, jaxpr: Any, consts: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
         """The results of a traced program."""
@@ -115,14 +115,14 @@ class _Translation:
         return value if isinstance(value, str) else self.weight(value)
 
     def _aligned(self, value: Value, shape: Sequence[int], whole: Sequence[int]) -> str:
-        """A value for an operator whose result has another shape: one number for each episode goes with all entries."""
+        """A value for an operator with a result of another shape: one number per episode goes with all its entries."""
         name = self.named(value)
         return (
             self.graph.reshape(name, 0, *[1] * len(whole)) if isinstance(value, str) and not shape and whole else name
         )
 
     def for_each_episode(self, value: Value, shape: Sequence[int], some: str) -> str:
-        """A value with the axis of episodes, which that of the value `some` has."""
+        """A value with an axis of episodes, as long as that of the value `some`."""
         if isinstance(value, str):
             return value
         flat = self.graph.apply("Cast", self.graph.reshape(some, 0, -1), to=FLOAT)

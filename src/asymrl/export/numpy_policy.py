@@ -49,7 +49,7 @@ OPERATORS = {  # the ONNX operators that policies consist of
     "Sub": np.subtract,
     "Tanh": np.tanh,
     "Transpose": lambda x, perm: x.transpose(perm),
-    # Those of modules of the user's own.
+    # Only in modules of the user's own.
     "Abs": np.abs,
     "And": np.logical_and,
     "Ceil": np.ceil,
@@ -83,7 +83,7 @@ class NumpyPolicy:
 
     Actions are sampled with `generator`, a `numpy.random.Generator`; without one, the most likely action is taken.
     If another action is taken instead, set `policy.previous_action = action`; there, numbers are in coordinates where
-    -1 and 1 are their bounds, indices count from 0, and of actions with parts all indices come before all numbers.
+    -1 and 1 are their bounds, indices count from 0, and in actions with parts all indices come before all numbers.
     """
 
     def __init__(self, path, generator=None):
@@ -181,8 +181,8 @@ class NumpyPolicy:
     def observe(self, observation):
         """Takes in an observation, made after `previous_action`. Returns the probabilities of the next action.
 
-        If actions have several choices, returns the probabilities of each, one after the other; then of numbers the
-        means, then their spreads. Of a policy that takes the best action, it returns the action values.
+        If actions have several choices, returns the probabilities of each, one after the other; then, for numbers,
+        their means and their spreads. For a policy that takes the best action, returns the action values.
         """
         values = {**self._weights, **self._read(observation)}
         for operator, inputs, outputs, attributes in self.about["nodes"]:

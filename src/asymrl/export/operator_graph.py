@@ -17,7 +17,7 @@ PREVIOUS_ACTION, LOGITS, PROBABILITIES = "previous_action", "logits", "probabili
 MEAN, SPREAD = "mean", "spread"  # of actions that are vectors of numbers, where -1 and 1 are the bounds
 ACTION = "action"  # the means in the units of the environment, within its bounds
 FLOAT, INT64, BOOL = 1, 7, 9  # the numbers of these types in ONNX
-VALUES = "values"  # of the actions, where the best one is taken
+VALUES = "values"  # of the actions, for a policy that takes the best one
 
 
 class Node(NamedTuple):
@@ -105,7 +105,7 @@ class OperatorGraph:
         self.nodes.append(Node("Identity", (x,), (name,), {}))
 
     def name_result(self, x: str, name: str, count: int) -> None:
-        """Makes a value an output that describes the policy, with so many numbers."""
+        """Makes a value an output that describes the policy, with `count` numbers."""
         self.results[name] = count
         self.name_output(x, name)
 

@@ -22,12 +22,12 @@ from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
 NPZ_VERSION = 3
-# Old enough for every runtime of the last years, new enough for all operators in use.
+# Old enough for every runtime of recent years, new enough for all operators in use.
 OPSET, IR_VERSION = 18, 8
 
 
 class PolicyFacts(NamedTuple):
-    """Where a policy comes from, and what lies between it and the environment. The file records all of it."""
+    """Where a policy comes from, and how it connects to the environment. The file records all of it."""
 
     world: str
     method: str
@@ -49,8 +49,8 @@ class PolicyFacts(NamedTuple):
 def actions_of(env: World) -> dict[str, Any]:
     """The number of the first action; or where actions are vectors, their shape and dtype, and more.
 
-    Of numbers the bounds of each (None: no bound); of choices how many values each has, and the number of the first. An
-    action with parts has these lists for all parts together, and in `parts` what each part takes from where.
+    For numbers, the bounds of each (None: no bound); for choices, how many values each has, and the number of the
+    first. An action with parts has these lists for all parts together, and in `parts` which entries each part takes.
     """
     space: Space = env.action_space
     taken = jax.tree.map(np.asarray, distribution_over(space).to_world(distribution_over(space).mode(_zeros(space))))
@@ -107,7 +107,7 @@ def save_npz(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
     """Writes the weights as NumPy arrays and the list of operators as JSON among them, under `about`."""
     description = {
         "format": "asymrl policy",
-        # Programs that read version 1 know a single choice only, those of version 2 no units, pictures or modules.
+        # Readers of version 1 know only a single choice; readers of version 2 know no units, pictures or modules.
         "version": NPZ_VERSION if _is_new(graph) else 2 if VALUES in graph.results or graph.entries else 1,
         **_description(graph, facts),
         "nodes": graph.nodes,

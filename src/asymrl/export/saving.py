@@ -26,7 +26,7 @@ def export_run(trained: TrainedRun, path: Path) -> float:
     Returns the largest difference between the file's and the agent's probabilities over whole episodes.
 
     Raises:
-        ValueError: if a part of the policy cannot be exported, or the ending of the file is another.
+        ValueError: if a part of the policy cannot be exported, or the file has another ending.
         OSError: if the file cannot be written.
         RuntimeError: if the file differs from the agent; then it is removed.
     """

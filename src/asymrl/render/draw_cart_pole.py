@@ -72,7 +72,7 @@ def _draw(ax: Axes, numbers: np.ndarray) -> None:
 
 
 def _bounded(speed: float) -> float:
-    """The length of an arrow: its sign, and no less than a visible and no more than a drawable length."""
+    """The signed length of an arrow, long enough to be visible and short enough to be drawn."""
     return math.copysign(min(max(abs(speed), 0.4), 3.0), speed)
 
 

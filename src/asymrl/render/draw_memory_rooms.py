@@ -55,7 +55,7 @@ def _view_text(env: MemoryFourRooms, observation: Any) -> list[str]:
 
 
 def _cells(ax: Axes, kind: np.ndarray, colour: np.ndarray, *, size: float, good: int | None = None) -> None:
-    """Draws the cells `[row, column]`; exits get a sign where the `good` colour is known. `size` is that of type."""
+    """Draws the cells `[row, column]`; exits get a sign where the `good` colour is known. `size` is the font size."""
     row, column = np.indices(kind.shape)
     places = np.stack([column, -row], -1).astype(float)
     wall = kind == WALL

@@ -89,9 +89,9 @@ def _draw_numbers(env: World, observation: Any, ax: Axes) -> None:
 
 
 def _pixels_in(space: Space, value: Any) -> Any:
-    """The first picture in a value, `[height, width]` or with three colours, or None. Of other channels, the last."""
+    """The first picture in a value, `[height, width]` (the last channel) or with three colours, or None."""
     if isinstance(space, Record):
-        # An agent that sees some groups only has values of these.
+        # An agent that sees only some groups has no values of the others.
         parts = ((part, value[name]) for name, part in space.items() if name in value)
         return next((pixels for pair in parts if (pixels := _pixels_in(*pair)) is not None), None)
     if not isinstance(space, Image):
@@ -151,7 +151,7 @@ def _number_lines(value: Any) -> list[str]:
 
 
 def _numbers(array: np.ndarray) -> str:
-    """An array in a line; of a picture, whose corner would say nothing, what its numbers are like."""
+    """An array in a line; for a picture, whose corner would say nothing, its shape, range and mean."""
     if array.ndim > 2 and array.size:
         shape = "x".join(map(str, array.shape))
         return f"{shape}, {array.min():.3g} to {array.max():.3g}, mean {array.mean():.3g}"

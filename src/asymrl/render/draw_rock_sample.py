@@ -1,4 +1,4 @@
-"""Pictures of RockSample: the grid with its rocks, and the word of the sensor."""
+"""Pictures of RockSample: the grid with its rocks, and the reading of the sensor."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _place_and_rocks(env: Rover, state: Any) -> tuple[Place, list[bool]]:
 
 
 def _place_and_word(env: Rover, observation: Any) -> tuple[Place | None, int]:
-    """The position, if it is observed, and the word of the sensor."""
+    """The position, if it is observed, and the reading of the sensor."""
     cell, word = divmod(int(observation), 3)
     return divmod(cell, env.terrain.n) if env.position else None, word
 

@@ -117,7 +117,7 @@ def save_mp4(frames: Iterable[Frame], path: str | PathLike[str], seconds_per_fra
     """Writes frames of equal size as an MP4 film (H.264) that pauses on its last frame.
 
     Raises:
-        ImportError: with the command that installs the package that this needs.
+        ImportError: with the command that installs the missing package.
     """
     try:
         import imageio_ffmpeg  # pyright: ignore[reportMissingImports]
@@ -158,7 +158,7 @@ def save_mp4(frames: Iterable[Frame], path: str | PathLike[str], seconds_per_fra
 def first_picture(world: World) -> bytes | None:
     """The start of the episode with seed 0, the true state beside the agent's view, as a PNG file.
 
-    None for a world that is stepped in Python, whose environments draw themselves if anybody does.
+    None for a world that is stepped in Python, since only its environments could draw it.
     """
     from PIL import Image
 
