@@ -1,7 +1,7 @@
-"""The report of a store as one HTML file: learning curves to look into, tables, settings, hardware and times.
+"""The report of a store as one HTML file: interactive learning curves, tables, settings, hardware and times.
 
-`report_page(store)` gives the page as text. It needs no network and no other file. A `Section` is a part of it; others
-than those of every store can be added.
+`report_page(store)` gives the page as text. It needs no network and no other file. A `Section` is a part of it; callers
+can add their own.
 """
 
 from __future__ import annotations

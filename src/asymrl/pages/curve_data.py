@@ -1,8 +1,8 @@
 """Learning curves as data of a page: small enough for 800 runs, and still the numbers of the table.
 
 Runs of a world share their timesteps, since a chart has one axis. A run has a point in every period of its learning
-curve, at the end of an update, so at slightly other timesteps than its neighbours; on the page it stands at the median
-of all runs. Values have `DIGITS` significant digits.
+curve, at an update, so its timesteps differ slightly from those of other runs; the page shows it at the median of all
+runs. Values have `DIGITS` significant digits.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def curve_data(store: Store, search: Collection[int] = ()) -> dict[str, Any]:
 
 
 def _plan(metrics: pl.DataFrame) -> tuple[list[str], int]:
-    """Which metrics are shown, and every how many points."""
+    """Which metrics are shown, and the stride between the points shown."""
     there = [name for name in METRICS if name in metrics.columns and has_values(metrics[name])]
     longest = int(metrics.group_by("run").len()["len"].max() or 1)  # type: ignore[arg-type]
     stride = max(1, math.ceil(len(metrics) / MOST_POINTS))

@@ -59,14 +59,14 @@ def policy_kind(distribution: Distribution) -> str:
 def episode_data(
     world: World, playback: Playback, pictures: EpisodePictures, exact: ExactPolicy | None
 ) -> dict[str, Any]:
-    """An episode of T steps, of which at most `MOST_STEPS` are told.
+    """An episode of T steps, cut after `MOST_STEPS`.
 
     Lists with T + 1 entries: `states` and `views`, numbers of pictures (None for the view after the end of a finite
     world), and in finite worlds `state_names`. Lists with T entries: `actions` in words, `chosen` (an index or a list),
     `rewards`, `policy`, `values` of the critic, `followed` (discounted returns), and in finite worlds `beliefs` (name,
     probability and picture of the likeliest states, None instead of a picture where there are too many), `possible`
     (how many states there are), the true `V_h`, `V_s`, `V_hs`, None where they are not known, and `V_h_error` and
-    `V_hs_error`, which are not zero where values are simulated or bounded. `simulated`: whether there are such.
+    `V_hs_error`, which are not zero where values are simulated or bounded. `simulated`: whether any are simulated.
     """
     whole = len(playback.actions)
     T = min(whole, MOST_STEPS)

@@ -85,7 +85,7 @@ def _encoded(pixels: np.ndarray) -> str:
 
 
 def _new_stage() -> tuple[Any, Any, set[Any]]:
-    """A figure, its axes and what belongs to them while nothing is drawn. Making them takes as long as drawing."""
+    """A figure, its axes and the artists of empty axes. Making them takes as long as drawing."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

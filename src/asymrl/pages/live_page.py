@@ -1,6 +1,6 @@
 """The report of a store that is being trained, as a page that follows it.
 
-The page asks for `/data.json` every few seconds and gives each section what is new, so that choices and zoom stay.
+The page asks for `/data.json` every few seconds and gives each section its new data, so that choices and zoom stay.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from asymrl.stores.files import RunError
 from asymrl.stores.result_files import METRICS_FILE, RUNS_FILE
 from asymrl.stores.store import Store
 
-SECONDS = 2.0  # between two questions of the page
-SHARE = 0.2  # of the time at most that making the report may take, as the training needs the cores
+SECONDS = 2.0  # between two requests of the page
+SHARE = 0.2  # the largest share of the time that making the report may take, as the training needs the cores
 FOLLOWING, OVER = "Follows the training", "All runs are over"
 
 
@@ -74,7 +74,7 @@ class LivePage:
             what = FOLLOWING if store.unfinished() else OVER
             return _report(title, report_subtitle(store, search), report_sections(store, search=search), what)
         except RunError as error:
-            return self._report or _report(title, str(error), [])  # damaged or gone: what was there is shown
+            return self._report or _report(title, str(error), [])  # damaged or gone: the last report is shown
 
 
 def _report(title: str, subtitle: str, sections: Sequence[Section], what: str = FOLLOWING) -> LiveReport:
@@ -90,7 +90,7 @@ def _report(title: str, subtitle: str, sections: Sequence[Section], what: str = 
 
 
 def _refuse_links(folder: Path) -> None:
-    """Raises RunError if a file of the folder is a link to somewhere else, which is not to be served."""
+    """Raises RunError if a file of the folder is a link to somewhere else, which must not be served."""
     whole = Path(os.path.realpath(folder))
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(whole):  # also of links in a circle
@@ -98,7 +98,7 @@ def _refuse_links(folder: Path) -> None:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """What changes when a file is written anew."""
+    """A value that changes when a file is rewritten."""
     try:
         status = path.stat()
     except OSError:

@@ -30,7 +30,7 @@ class Section(NamedTuple):
     name: str
     """Of its element, `section-NAME`, and of its data, `data-NAME`: letters, digits and hyphens."""
     html: str = ""
-    """What stands under the heading: our own markup, with every text of others escaped."""
+    """The contents under the heading: our own markup, with all untrusted text escaped."""
     data: Any = None
     """Anything that JSON can hold, for `script`. Numbers that are not finite are not JSON: write None."""
     script: str | None = None
@@ -45,7 +45,7 @@ def page_of(title: str, sections: Sequence[Section], subtitle: str = "", *, conn
     Args:
         title: plain text.
         sections: in their order.
-        subtitle: plain text for under the title.
+        subtitle: plain text under the title.
         connects: whether the page may ask the server that it came from for more.
     """
     policy = f"{POLICY}; connect-src 'self'" if connects else POLICY
@@ -82,13 +82,13 @@ def _element(section: Section) -> str:
 
 
 def json_text(data: Any) -> str:
-    """Data as JSON that may stand inside a script element: without the signs that could end it."""
+    """Data as JSON that is safe inside a script element: without the characters that could end it."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _start(sections: Sequence[Section]) -> str:
-    """The calls that bring the sections to life."""
+    """The calls that start the scripts of the sections."""
     calls = []
     for section in sections:
         if section.script is None:

@@ -1,8 +1,8 @@
 """A small web server for one page and its data, for browsers on this machine only.
 
 It listens on 127.0.0.1, answers GET and HEAD for the given addresses, and nothing else: it never opens a file by a name
-from a request. A request must name this server in its Host header, so that a web page elsewhere which lets its own name
-point to 127.0.0.1 cannot read the answers.
+from a request. A request must name this server in its Host header, so that a foreign web page whose own host name
+points to 127.0.0.1 cannot read the answers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, cast
 
 ADDRESS = "127.0.0.1"
-SECONDS = 10.0  # for a client to say what it wants
+SECONDS = 10.0  # for a client to send its request
 HEADERS = {
     "Cache-Control": "no-cache",
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -26,7 +26,7 @@ HEADERS = {
 
 
 class Document(NamedTuple):
-    """What is at an address."""
+    """The contents of an address."""
 
     kind: str
     """Its media type."""
@@ -55,7 +55,7 @@ class PageServer(ThreadingHTTPServer):
             port: 0 for any that is free.
 
         Raises:
-            OSError: if the port cannot be had.
+            OSError: if the port is not available.
         """
         self.documents = dict(documents)
         super().__init__((ADDRESS, port), PageRequest)
@@ -70,7 +70,7 @@ class PageServer(ThreadingHTTPServer):
         return f"{ADDRESS}:{self.server_port}", f"localhost:{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing of a browser that went away before it had its answer; other errors are shown."""
+        """Ignores browsers that disconnect before they have their answer; other errors are shown."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -111,7 +111,7 @@ class PageRequest(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def version_string(self) -> str:
-        """Tells clients nothing about the versions of Python."""
+        """Hides the version of Python from clients."""
         return "asymrl"
 
     def log_message(self, format: str, *args: Any) -> None:

@@ -29,10 +29,10 @@ class PlayerAgent(NamedTuple):
 
 
 def choose_agents(store: Store, most: int, search: Collection[int] = ()) -> list[PlayerAgent]:
-    """At most so many runs of a store, none of its search: of each world and method the best and the worst seed.
+    """At most `most` runs of a store, none of its search: the best and the worst seed of each world and method.
 
-    Of a method with several settings, those with the best mean return are taken. The best runs come first, and each
-    world gets its turn.
+    If a method has several settings, those with the best mean return are taken. The best runs come first, and worlds
+    take turns.
 
     Raises:
         RunError: if no networks were kept, or there is no checkpoint yet.
@@ -88,7 +88,7 @@ def _ranked(store: Store, numbers: Sequence[int], returns: dict[int, float]) -> 
 
 
 class PlayedStart(NamedTuple):
-    """The episodes of some agents from one start: the same seed gives the same first state and the same chance."""
+    """The episodes of some agents from one start: the same seed gives the same first state and random numbers."""
 
     seed: int
     playbacks: list[Playback]

@@ -18,7 +18,7 @@ PICTURE_BUDGET = 1_200_000  # characters; further episodes are left out
 
 
 def ignore(part: str) -> None:
-    """For whoever does not want to know what is computed next."""
+    """The default of `tell`, which does nothing."""
 
 
 def player_section(
@@ -31,16 +31,16 @@ def player_section(
     greedy: bool = False,
     tell: Callable[[str], None] = ignore,
 ) -> Section:
-    """A section in which one steps through episodes of the trained agents of a store.
+    """A section in which the user steps through episodes of the trained agents of a store.
 
     Args:
         store: with networks.
         search: numbers of runs that are not shown.
-        agents: at most so many; see `choose_agents`.
-        episodes: about so many in all; each agent of a world has the same starts, and at least two.
+        agents: how many at most; see `choose_agents`.
+        episodes: about how many in all; each agent of a world has the same starts, and at least two.
         seeds: of the starts, instead of a choice of good, bad and other ones.
         greedy: take the most likely action instead of a sampled one.
-        tell: is called with what is computed next.
+        tell: called with what is computed next.
 
     Raises:
         RunError: if no networks were kept, or there is no checkpoint yet.

@@ -1,4 +1,4 @@
-"""What a command has found out, as sections of a page: the findings of a part of the paper or a study, an advice."""
+"""Results of a command as sections of a page: the findings of a part of the paper or a study, or advice."""
 
 from __future__ import annotations
 

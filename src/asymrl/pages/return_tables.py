@@ -1,4 +1,4 @@
-"""What the runs of a store have reached, as tables: final returns with intervals, probabilities of improvement."""
+"""The results of the runs of a store as tables: final returns with intervals, probabilities of improvement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from asymrl.report.summary import comparable
 from asymrl.stores.wording import listed, plural
 
 MOST_PAIRED = 8  # groups of a world that are compared in pairs
-MOST_ROWS = 60  # of a table; the rest is to be unfolded
+MOST_ROWS = 60  # of a table; the rest is folded away
 
 EXPLANATION = (
     "The final return of a run is its mean return over the last tenth of training, with the actions of training: drawn "
@@ -35,7 +35,7 @@ NORMALISED = ("normalised", "normalised_low", "normalised_high")
 
 
 def returns_section(groups: Mapping[str, Sequence[RunGroup]]) -> Section:
-    """Final returns of every world, best first, beside the probabilities that a run of one beats one of another."""
+    """Final returns of every world, best first, and the probabilities that a run of one beats one of another."""
     tables = {world: returns_table(each) for world, each in groups.items()}
     notes = [EXPLANATION]
     if any("reached" in table.columns for table in tables.values()):
@@ -57,7 +57,7 @@ def returns_section(groups: Mapping[str, Sequence[RunGroup]]) -> Section:
 
 
 def search_section(groups: Mapping[str, Sequence[RunGroup]]) -> Section:
-    """The final returns of runs that were a search for settings, to be unfolded."""
+    """The final returns of runs that were a search for settings, folded away."""
     count = sum(len(group.runs) for each in groups.values() for group in each)
     which = "Curves, final returns, settings and episodes on this page are those of the other runs."
     html = f'<p class="note">{plural("run", count)} that only served to choose settings. {which}</p>\n'
@@ -66,7 +66,7 @@ def search_section(groups: Mapping[str, Sequence[RunGroup]]) -> Section:
 
 
 def returns_table(groups: Sequence[RunGroup]) -> pl.DataFrame:
-    """A row for each group of a world, best first: what `score_row` and `improvement_row` say of it, and `reached`.
+    """A row for each group of a world, best first: the columns of `score_row` and `improvement_row`, and `reached`.
 
     Columns without any value are left out; runs that failed are counted in `failed` and left out elsewhere.
     """
@@ -106,7 +106,7 @@ def final_scores(group: RunGroup) -> Float[np.ndarray, "run 1"]:
 
 
 def _standard(groups: Sequence[RunGroup]) -> RunGroup | None:
-    """The group that the others are compared with, if the method that needs no latent state is there once."""
+    """The group that the others are compared with, if exactly one has the method that needs no latent state."""
     if len(groups) < 2:
         return None
     name = standard_among(group.method for group in groups)
@@ -121,7 +121,7 @@ def _shown(table: pl.DataFrame) -> str:
 
 
 def _pairs(groups: Sequence[RunGroup]) -> str:
-    """The probability that a run of the row beats one of the column, to be unfolded."""
+    """The probability that a run of the row beats one of the column, folded away."""
     there = [group for group in groups if len(group.sound)]
     if not 2 < len(there) <= MOST_PAIRED:
         return ""

@@ -30,7 +30,7 @@ OWN = ("run", "world", "method", "seed", "status", "timesteps", "final_return", 
 
 
 def runs_html(store: Store) -> str:
-    """The runs of a store as a short piece of HTML, for notebooks: a table of what each kind of run has reached."""
+    """The runs of a store as a short piece of HTML, for notebooks: a table of the results of each kind of run."""
     name = f"<p><strong>{escape(store.path)}</strong><br>"
     if not (store.path / RUNS_FILE).is_file():
         return f"{name}{plural('run', len(store))}, not begun</p>"
@@ -53,7 +53,7 @@ def subtitle(table: pl.DataFrame) -> str:
 
 
 def settings_section(store: Store, groups: Mapping[str, Sequence[RunGroup]], table: pl.DataFrame) -> Section:
-    """What the runs share, what differs between those of the groups and the table, and a row for each of these."""
+    """What all runs share, what differs between the groups, and a row for each run of the table."""
     by_number = {number: store.runs[number] for number in table["run"]}
     names = [name for name in differing_by_choice(by_number.values()) if name not in ("world", "method")]
     rows = [
@@ -80,14 +80,14 @@ def _own_text(settings: Settings, name: str) -> str:
 
 
 def _differences(rows: pl.DataFrame) -> str:
-    """What differs between runs; to be unfolded if that is long."""
+    """What differs between runs; folded away if that is long."""
     if len(rows) <= MOST_DIFFERENCES:
         return f"<h3>What differs</h3>\n{table_html(rows)}"
     return details_html(f"What differs: {len(rows)} kinds of runs", table_html(rows))
 
 
 def training_section(store: Store, table: pl.DataFrame) -> Section:
-    """Hardware, versions and times, as far as the folder knows them."""
+    """Hardware, versions and times, as far as the folder records them."""
     statuses = table["status"].value_counts(sort=True).rows()
     devices = [_device(kind) for kind in table["device"].drop_nulls().unique().sort()]
     facts: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""The runs of a store in groups that differ in the seed only, with the names and colours that they have on the page."""
+"""The runs of a store in groups that differ only in the seed, with the names and colours of the groups on the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RunGroup(NamedTuple):
 
     world: str
     label: str
-    """The method, and the settings in which it appears more than once in this world."""
+    """The method, and the settings that differ between runs of one method in this world."""
     runs: pl.DataFrame
     """Their rows in `runs.parquet`."""
 
@@ -26,7 +26,7 @@ class RunGroup(NamedTuple):
 
     @property
     def sound(self) -> pl.DataFrame:
-        """The runs that did not fail and have reached something."""
+        """The runs that did not fail and have a final return."""
         return self.runs.filter(pl.col("status") != "failed", pl.col("final_return").is_not_null())
 
 
@@ -43,7 +43,7 @@ def groups_of(table: pl.DataFrame) -> dict[str, list[RunGroup]]:
 
 
 def group_colours(groups: Sequence[RunGroup]) -> dict[str, str]:
-    """A colour for each label: that of its method in all figures, where the method says enough."""
+    """A colour for each label: that of its method in all figures, if each method has one label."""
     methods = {group.label: group.method for group in groups}
     if len(set(methods.values())) == len(methods):
         colours = method_colours(list(methods.values()))

@@ -41,13 +41,13 @@ def report_page(
 
     Args:
         store: to read.
-        more: sections for after the learning curves.
+        more: sections to put after the learning curves.
         search: numbers of runs that were a search for settings; they have a section of their own.
-        episodes: about so many to step through, where networks were kept; 0 for none. They are played now, which takes
-            some seconds for each agent.
+        episodes: about how many to step through, where networks were kept; 0 for none. They are played now, which
+            takes some seconds for each agent.
         starts: seeds of these episodes, instead of a choice of good, bad and other ones.
         greedy: take the most likely actions in them, instead of sampled ones.
-        tell: is called with what is computed next.
+        tell: called with what is computed next.
 
     Raises:
         RunError: if the runs have not begun.
@@ -66,7 +66,7 @@ def _player(
     greedy: bool,
     tell: Callable[[str], None],
 ) -> list[Section]:
-    """The player, or why there is none; nothing for runs whose networks were not to be kept."""
+    """The player, or why there is none; nothing for runs that do not keep their networks."""
     if not store.keeps_networks or episodes < 1:
         return []
     try:
@@ -97,7 +97,7 @@ def report_subtitle(store: Store, search: Collection[int] = ()) -> str:
 
 
 def _parts(table: pl.DataFrame, search: Collection[int]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows of the other runs, and those of a search."""
+    """The rows of the runs outside the search, and those of the search."""
     is_search = pl.col("run").is_in(list(search))
     return table.filter(~is_search), table.filter(is_search)
 
@@ -121,6 +121,6 @@ def save_report(
 
 
 def curves_section(store: Store, search: Collection[int] = ()) -> Section:
-    """Learning curves to look into, but not those of a search."""
+    """Interactive learning curves, without those of a search."""
     data = curve_data(store, search)
     return Section("Learning curves", "curves", CONTROLS, data, "startCurves", (*LIBRARY, "curves.css", "curves.js"))

@@ -75,7 +75,7 @@ def theory_map_section(
         world: that of the analysis, with its pictures.
         analysis: of a policy.
         depth: leave out histories with more actions.
-        most: at most so many histories.
+        most: the largest number of histories.
 
     Raises:
         ValueError: if the analysis does not tell histories apart.

@@ -1,7 +1,7 @@
 """The paper: what its grid search chose, what it trained, and its figures and tables from our own runs.
 
 `tuned(world, method)`, `grid(world)`, `authors_budget(world)` and `PAPER_WORLDS` are the paper's numbers, `budget` is
-our own for a world. `extent` says how much of a part ("curves", "critics" or "grid") is wanted, and `runs_of` which
+our own for a world. `extent` says how much of a part ("curves", "critics" or "grid") to reproduce, and `runs_of` which
 runs that needs; `asymrl.reproduce` trains them. `reproduction` makes the part's table and figures from a folder with
 runs, and `claims_reproduction` judges what the paper claims. The tables themselves are `comparison` for curves,
 `final_values` for critics and `ranking` for a grid search.

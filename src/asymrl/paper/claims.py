@@ -1,6 +1,6 @@
 """What the paper claims about its figures 3 and 4 and its grid search, and whether our runs bear it out.
 
-A claim is judged by a rule and our runs alone, so that a verdict changes with the runs: those that end before a task is
+A claim is judged by a rule and our runs alone, so that a verdict changes with the runs: runs that end before a task is
 learned leave a claim open.
 """
 
@@ -66,18 +66,18 @@ _CLAIMS = (
 )
 _PLACES = list(dict.fromkeys(claim.where for claim in _CLAIMS))
 CLAIMS: tuple[Claim, ...] = tuple(sorted(_CLAIMS, key=lambda claim: _PLACES.index(claim.where)))
-"""Those about one world beside each other."""
+"""Claims about one world are next to each other."""
 
 
 class JudgedClaim(NamedTuple):
-    """A claim and what came out."""
+    """A claim and its verdict."""
 
     claim: Claim
     finding: Judgement
 
 
 def judged(evidence: Evidence) -> list[JudgedClaim]:
-    """All claims with what these runs say; "no runs" where some are missing."""
+    """All claims, judged by these runs; "no runs" where some are missing."""
     claims = []
     for claim in CLAIMS:
         try:

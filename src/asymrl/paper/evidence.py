@@ -1,4 +1,4 @@
-"""What the claims of the paper are judged by: our runs, and numbers of them with intervals."""
+"""The evidence by which claims of the paper are judged: our runs, and numbers from them with intervals."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class Evidence(NamedTuple):
     """The tables of finished runs."""
 
     metrics: pl.DataFrame
-    """Learning curves of figure 3: the paper's settings, of each world and method runs of one length."""
+    """Learning curves of figure 3: the paper's settings, and runs of one length for each world and method."""
     probes: pl.DataFrame | None
     """The critics' values at the fork of heaven-hell-4; None if they were not measured."""
     grid: pl.DataFrame | None
     """Learning curves of a grid search; None if there is none."""
 
     def steps(self, world: str, *methods: str) -> int:
-        """How many all of these methods were trained for in a world: runs are compared after as many.
+        """How many steps all of these methods were trained for in a world; runs are compared after this number.
 
         Raises RunError if one has no runs.
         """
         return min(int(self.rows(world, method)["steps"].to_numpy().min()) for method in methods)
 
     def rows(self, world: str, method: str, steps: int | None = None) -> pl.DataFrame:
-        """The learning curves of a method in a world, as far as they go or up to so many steps.
+        """The learning curves of a method in a world, whole or up to this many steps.
 
         Raises RunError if there are none.
         """
@@ -63,10 +63,10 @@ class Evidence(NamedTuple):
         return means["return"].to_numpy()[:, None]
 
     def gains(self, world: str, method: str, steps: int) -> Float[np.ndarray, "run 1"]:
-        """How much of what can be gained each run gains: 0 is what random actions earn, 1 the best known policy.
+        """The share of the possible gain that each run reaches: random actions earn 0, the best known policy 1.
 
-        In the memory rooms only what is earned at the exits counts: 0 is chance. Finding some exit sooner is worth
-        something there, but not what the task is about.
+        In the memory rooms only what is earned at the exits counts: 0 is chance. Finding some exit sooner earns
+        something there, but is not what the task is about.
         """
         if is_rooms(world):
             return earned(self.rows(world, method, steps))[:, None] / EXIT_REWARD
@@ -85,7 +85,7 @@ class Evidence(NamedTuple):
         return difference_interval(self.during(world, method, steps), self.during(world, other, steps))
 
     def fall(self, world: str, method: str) -> Interval:
-        """The mean final return less that of the best tenth of training, which is the best of the mean over runs.
+        """The mean final return minus that of the best tenth of training, chosen by the mean over runs.
 
         Zero for a method that is best in the end.
         """
@@ -99,12 +99,12 @@ def is_rooms(world: str) -> bool:
 
 
 def earned(rows: pl.DataFrame) -> Float[np.ndarray, "run"]:
-    """What each run in the memory rooms earns at the exits in the last tenth of training: its return without steps."""
+    """What each run in the memory rooms earns at the exits in the last tenth of training: return without step costs."""
     return final_returns(with_earned(rows), "earned")["final"].to_numpy()
 
 
 def with_earned(rows: pl.DataFrame) -> pl.DataFrame:
-    """Learning curves of the memory rooms with a column `earned`: the return at the exits, without that of steps."""
+    """Learning curves of the memory rooms with a column `earned`: the return at the exits, without step costs."""
     value, length = pl.col("return").cast(pl.Float64), pl.col("length").cast(pl.Float64)
     return rows.with_columns(earned=value + STEP_COST * length)
 
@@ -124,9 +124,9 @@ def read_evidence(
 
     Args:
         folder: such as `results/curves`; the grid is then `results/grid`.
-        worlds: that count.
-        seeds: only the first so many.
-        steps: of each run, or of each by its world; None: as many as there are.
+        worlds: the worlds that count.
+        seeds: how many, counted from the first. None: all.
+        steps: of each run, or by world; None: all that there are.
 
     Raises:
         RunError: if there are no runs of the paper in the folder.

@@ -37,7 +37,7 @@ def learning_curves(table: pl.DataFrame, *, columns: int = 4) -> Figure:
 
 
 def critic_values(probes: pl.DataFrame, *, n: int = 4) -> Figure:
-    """Figure 4: the critics' values of the four history-state pairs, beside those of the optimal policy."""
+    """Figure 4: the critics' values of the four history-state pairs, and those of the optimal policy."""
     methods = in_paper_order(probes["method"].to_list(), PAPER_METHODS)
     exact, colours = exact_values(n), method_colours(methods)
     figure = Figure(figsize=(7.2, 5.4), layout="constrained")
@@ -61,9 +61,9 @@ def critic_values(probes: pl.DataFrame, *, n: int = 4) -> Figure:
 
 
 def aggregates(table: pl.DataFrame) -> Figure | None:
-    """The worlds together: the interquartile mean of normalised scores with intervals, and performance profiles.
+    """All worlds together: the interquartile mean of normalised scores with intervals, and performance profiles.
 
-    Only worlds in which all methods were run, after as many steps as all of them have; None if there are none.
+    Only worlds in which all methods were run, after the number of steps that all of them have; None if there are none.
     """
     finals = final_returns(of_common_length(table))
     methods = in_paper_order(finals["method"].to_list(), PAPER_METHODS)

@@ -23,7 +23,7 @@ TITLES = {
 
 
 class Walks(NamedTuple):
-    """Walks to the fork, side by side; `[time, walk]`, and where in time each is at the fork."""
+    """Walks to the fork, side by side; `[time, walk]`, and the time at which each is at the fork."""
 
     before: Int[np.ndarray, "time walk"]
     observations: Int[np.ndarray, "time walk"]
@@ -35,7 +35,7 @@ class Walks(NamedTuple):
 def walks(n: int) -> Walks:
     """The histories of the four pairs: straight north, or first to the priest and back.
 
-    Shorter walks are filled up with moves north; nothing after the fork is used.
+    Shorter walks are padded with moves north; nothing after the fork is used.
     """
     from asymrl.models.distributions import NO_ACTION
     from asymrl.worlds.builtin.finite_worlds import EAST, NORTH, SOUTH, WEST, corridor_moves

@@ -62,7 +62,7 @@ def _sentence(rule: object) -> str:
 
 
 def world_markdown(table: pl.DataFrame) -> str:
-    """The table of a world, as `world_table` has it."""
+    """The table of a world that `world_table` makes."""
     world, marks = table["world"][0], MARKS[table["world"][0]]
     runs, steps = table["runs"].to_numpy().min(), table["steps"].to_numpy() / MILLION
     is_even = len(set(steps)) == 1
@@ -80,7 +80,7 @@ def world_markdown(table: pl.DataFrame) -> str:
 
 
 def ranking_markdown(leaders: pl.DataFrame) -> str:
-    """The first settings of a grid search, as `leaders` has them."""
+    """The first settings of a grid search, as `leaders` returns them."""
     heading = (
         "rank",
         "actor's rate",

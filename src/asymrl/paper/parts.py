@@ -1,4 +1,4 @@
-"""The parts of the paper's evaluation: which runs each of them needs, and what is measured in these."""
+"""The parts of the paper's evaluation: the runs that each of them needs, and what is measured in these."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ GRID_STEPS = 2_000_000
 
 
 class Extent(NamedTuple):
-    """How much of a part is wanted."""
+    """How much of a part to reproduce."""
 
     worlds: tuple[str, ...]
     methods: tuple[str, ...]
     seeds: int
     steps: Steps | None = None
-    """Of each run, or of each by its world. None: the budget of its world; in a grid, 2 million."""
+    """Of each run, or by world. None: the budget of its world; in a grid, 2 million."""
 
 
 WHOLE = {
@@ -60,12 +60,12 @@ def extent(
     *,
     quick: bool = False,
 ) -> Extent:
-    """What is wanted of a part of the paper; what is None is as in the paper, or as in its quick version.
+    """How much of a part of the paper to reproduce; None means as in the paper, or as in its quick version.
 
     `steps` may be "authors": as many as their scripts take, see `authors_budget`.
 
     Raises:
-        ValueError: if it is not in the paper.
+        ValueError: if a part, world or method is not in the paper, or an argument does not fit the part.
     """
     if part not in WHOLE:
         raise ValueError(f"{part}: the parts are {', '.join(WHOLE)}")
@@ -132,7 +132,7 @@ def probes_of(part: Part, wanted: Extent) -> dict[str, ForkProbe]:
 
 
 def probes_from_json(data: Mapping[str, Any]) -> dict[str, ForkProbe]:
-    """The probes that a store says its runs are measured with. Raises RunError if it says something else."""
+    """The probes that a store records for its runs. Raises RunError if they are damaged."""
     from asymrl.paper.fork import ForkProbe
 
     try:

@@ -60,13 +60,13 @@ def claims_reproduction(
     seeds: int | None = None,
     steps: Steps | Literal["authors"] | None = None,
 ) -> Findings:
-    """What the paper claims and what came out: a verdict for each claim, and a table of each world.
+    """The paper's claims and our findings: a verdict for each claim, and a table of each world.
 
     Args:
         folder: of the store with the runs of figures 3 and 4; a grid search beside it counts, too.
         worlds: only these. None: all.
-        seeds: only the first so many.
-        steps: look at the runs as they were after so many, all or by their world, or after those of the authors.
+        seeds: how many, counted from the first. None: all.
+        steps: look at the runs as they were after this many, for all or by world, or after those of the authors.
 
     Raises:
         RunError: if there are no such runs in the store.

@@ -1,4 +1,4 @@
-"""The tables of finished runs, and the numbers that a reader of the paper looks for in them."""
+"""Tables of finished runs, and the numbers that a reader of the paper looks for in them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from asymrl.stores.runs import MAY_GROW
 from asymrl.stores.statistics import final_points, final_returns, run_columns
 from asymrl.stores.wording import thousands
 
-# What may differ between runs that learn the same: their length, and what is measured of them.
+# Settings that may differ between runs that learn the same: their length, and what is measured in them.
 FREE = {*MAY_GROW, "precision", "preset", "evaluation_episodes", "evaluation_greedy"}
 
 
@@ -43,10 +43,10 @@ def chosen(
     seeds: int | None,
     steps: Steps | None,
 ) -> pl.DataFrame:
-    """The rows of these worlds and methods, of the first seeds, and of runs of this many steps, or as many by world.
+    """The rows of these worlds and methods, of the first seeds, and of runs of this many steps (or by world).
 
-    A longer run counts as it was after so many steps, which is what the shorter run would be. Without `steps`, where a
-    method was run for several numbers of them, those count for which it has most runs, and among equals the longest.
+    A longer run counts as it was after this many steps, which is what the shorter run would be. Without `steps`, where
+    a method has runs of several lengths, the length with most runs counts, and among equals the longest.
 
     Raises:
         RunError: if there are none.
@@ -69,7 +69,7 @@ def chosen(
 
 
 def _of_one_length(rows: pl.DataFrame) -> pl.DataFrame:
-    """Of each world and method, the runs of one number of steps."""
+    """The runs of one length for each world and method."""
     one, runs = ["world", "method"], run_columns(rows)
     counted = rows.select(runs).unique().group_by(*one, "steps").len()
     lengths = counted.sort("len", "steps").group_by(one).last().select(*one, "steps")
@@ -93,7 +93,7 @@ def up_to(table: pl.DataFrame, steps: int) -> tuple[pl.DataFrame, dict[tuple[str
 
 
 def with_paper_settings(table: pl.DataFrame) -> pl.DataFrame:
-    """Only the runs with the paper's settings: those that it tuned, where it did, and our defaults for all others.
+    """Only the runs with the paper's settings: its tuned values, where it has any, and our defaults for all others.
 
     Raises:
         RunError: if there are none.
@@ -126,8 +126,8 @@ def scores_of(finals: pl.DataFrame, world: str, method: str) -> Float[np.ndarray
 def comparison(table: pl.DataFrame, against: str = "a2c-asym-hs") -> pl.DataFrame:
     """Final returns of each world and method with their statistics.
 
-    `improvement` is the probability that a run of `against` does better than one of the method after as many steps as
-    both have, and `detectable` the difference of their means that so many runs show with 80 % power.
+    `improvement` is the probability that a run of `against` does better than one of the method after the number of
+    steps that both have, and `detectable` the difference of their means that these runs show with 80 % power.
     """
     finals, rows = final_returns(table), []
     longest = table.group_by("world", "method").agg(pl.col("steps").max()).rows()
@@ -151,7 +151,7 @@ def _only(table: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame
 
 
 def of_common_length(table: pl.DataFrame) -> pl.DataFrame:
-    """The runs of each world after as many steps as all of its methods have."""
+    """The runs of each world after the number of steps that all of its methods have."""
     parts = table.partition_by("world", maintain_order=True)
     return pl.concat([up_to(part, int(part["steps"].to_numpy().min()))[0] for part in parts])
 
@@ -164,14 +164,14 @@ def worlds_of_all(finals: pl.DataFrame, methods: Sequence[str]) -> list[str]:
 
 
 def score_matrix(finals: pl.DataFrame, method: str, worlds: Sequence[str]) -> Float[np.ndarray, "run task"]:
-    """Normalised final returns of a method in several worlds, for as many runs as there are in all of them."""
+    """Normalised final returns of a method in several worlds, for the number of runs that all of them have."""
     columns = [normalised(scores_of(finals, world, method)[:, 0], world) for world in worlds]
     count = min(len(column) for column in columns)
     return np.stack([column[:count] for column in columns], axis=1)
 
 
 def final_values(probes: pl.DataFrame, n: int = 4) -> pl.DataFrame:
-    """Figure 4 in numbers: the critics' values at the fork of Heaven-Hell-n once training is over.
+    """Figure 4 in numbers: the critics' values at the fork of Heaven-Hell-n at the end of training.
 
     The mean value of each pair over the last tenth of training, with an interval over runs, and the optimal value.
     """

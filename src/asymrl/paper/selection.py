@@ -19,24 +19,24 @@ SEARCHED = ("actor_rate", "critic_rate", "entropy_weight")
 
 
 class Candidate(NamedTuple):
-    """What the runs of one of the settings did, each number with its standard error over runs."""
+    """The results of the runs with one setting; `final` and `fall` have standard errors over runs."""
 
     setting: tuple[float, ...]
     final: float
     """Mean return over the last tenth of training."""
     final_error: float
     fall: float
-    """How far the return of a run fell below its own best so far, at most: nothing for a run that only improves.
+    """The largest fall of a run's return below its own best so far, on average: 0 for a run that only improves.
     Returns are means over a tenth of training here, too: those of a hundred episodes fall by chance alone."""
     fall_error: float
     speed: float
-    """Mean return over the whole of training: higher for those who learn sooner."""
+    """Mean return over the whole of training: higher for runs that learn sooner."""
 
 
 def candidate(
     setting: tuple[float, ...], returns: Float[np.ndarray, "run point"], finals: Float[np.ndarray, "run"]
 ) -> Candidate:
-    """The summary of learning curves at common, equally spaced timesteps, and of what each run reached in the end."""
+    """The summary of learning curves at common, equally spaced timesteps, and of the final return of each run."""
     smooth = tenth_means(returns)
     final, final_error = mean_and_error(finals)
     fall, fall_error = mean_and_error((np.maximum.accumulate(smooth, axis=1) - smooth).max(axis=1))
@@ -70,7 +70,7 @@ def candidates_of(table: pl.DataFrame) -> list[Candidate]:
 
 
 def searched(table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """The rows of worlds and methods that were run with several settings. Also which of the grids are not whole.
+    """The rows of worlds and methods that were run with several settings. Also which of the grids are incomplete.
 
     Raises:
         RunError: if there are none: then there is nothing to choose from.
@@ -109,5 +109,5 @@ def ranking(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def leaders(ranks: pl.DataFrame, count: int = 5) -> pl.DataFrame:
-    """The first ones of a ranking for each world and method, and those that were chosen wherever they are."""
+    """The first settings of a ranking for each world and method, and the chosen ones at any rank."""
     return ranks.filter((pl.col("rank") <= count) | pl.col("chosen_by").is_not_null())

@@ -1,7 +1,7 @@
-"""What became of the runs of each world: what they earn in the end, when they solve the task, and whether it is lost.
+"""The results of the runs of each world: their final returns, when they solve the task, and whether they lose it again.
 
 A run has *solved* a world at the first point of its learning curve, the mean of 100 episodes, above the world's mark,
-and *lost* it if it falls below another one later. Marks are returns, in the memory rooms what is earned at the exits.
+and *lost* it if it falls below another one later. Marks are returns; in the memory rooms, what is earned at the exits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MILLION = 1_000_000
 
 
 class Marks(NamedTuple):
-    """By which a world counts as solved, and as lost again."""
+    """The returns at which a world counts as solved, and as lost again."""
 
     solved: float
     lost: float
@@ -44,11 +44,10 @@ MARKS = {
 def world_table(evidence: Evidence, world: str, against: str = "a2c-asym-hs") -> pl.DataFrame:
     """A row for each method in a world, as far as it was trained, with 95 % intervals `NAME_low` and `NAME_high`.
 
-    `final` is the mean final return, `improvement` the probability that a run of `against` does better after as many
-    steps as both have, `solved` how
-    many runs have solved the world, `first` after how many million steps the median one of these did, with the first
-    and the last as bounds, and `lost` how many have lost it again. In the memory rooms, `earned` is what runs earn at
-    the exits in the last tenth of training, where chance earns nothing.
+    `final` is the mean final return, `improvement` the probability that a run of `against` does better after the number
+    of steps that both have, `solved` how many runs have solved the world, `first` after how many million steps the
+    median one of these did, with the first and the last as bounds, and `lost` how many have lost it again. In the
+    memory rooms, `earned` is what runs earn at the exits in the last tenth of training, where chance earns nothing.
     """
     here = evidence.metrics.filter(pl.col("world") == world)
     is_there, rows = (here["method"] == against).any(), []

@@ -23,9 +23,9 @@ from asymrl.stores.statistics import final_returns, run_columns
 from asymrl.stores.wording import listed, plural, short
 from asymrl.worlds.critic_inputs import critic_symbol
 
-# Of each learner the method that needs no latent state, and the unbiased one that reads it besides the history.
+# For each learner, the method that needs no latent state, and the unbiased one that reads it besides the history.
 PAIRS = (("a2c", "a2c-asym-hs"), ("ppo", "ppo-asym-hs"), ("dqn", "adqn-vr"))
-SURE = 0.5  # a probability of improvement whose whole interval lies above this is one to rely on
+SURE = 0.5  # an improvement counts if the whole interval of its probability lies above this
 
 
 def safety_rank(name: str) -> tuple[int, int]:
@@ -39,7 +39,7 @@ def safety_rank(name: str) -> tuple[int, int]:
 
 
 class MethodScores(NamedTuple):
-    """What the runs of a method have reached."""
+    """The scores of the runs of a method."""
 
     final: Float[np.ndarray, "run"]
     """The final return: the mean over the last tenth of training."""
@@ -61,7 +61,7 @@ class MethodRow(NamedTuple):
 def scores_of(metrics: pl.DataFrame) -> dict[str, MethodScores]:
     """The scores of each method, from learning curves in one world with a column `steps`; see `final_returns`.
 
-    Runs in which no episode was over are left out.
+    Runs in which no episode has ended are left out.
 
     Raises:
         RunError: if no run is left.
@@ -80,7 +80,7 @@ def scores_of(metrics: pl.DataFrame) -> dict[str, MethodScores]:
 
 
 def standard_among(methods: Iterable[str]) -> str | None:
-    """The method that the others are compared with: the first learner's that needs no latent state."""
+    """The method that the others are compared with: the first one in `PAIRS` that needs no latent state."""
     names = set(methods)
     return next((standard for standard, _ in PAIRS if standard in names), None)
 
@@ -112,7 +112,7 @@ class Choice(NamedTuple):
 def choose(scores: Mapping[str, MethodScores], sees: str = "state") -> Choice:
     """The method with the best final return; among equals the one that learns fastest, or else the safest.
 
-    `sees`: what privileged critics read, as the settings say it.
+    `sees`: what privileged critics read, in the words of the settings.
     """
     best = max(scores, key=lambda method: _middle(scores[method].final))
     rest = [method for method in scores if method != best]
@@ -156,7 +156,7 @@ def needs(name: str, sees: str = "state") -> str:
 
 
 def on_privilege(scores: Mapping[str, MethodScores], sees: str = "state") -> str | None:
-    """Whether critics of the history and of what they see do better than V(h); None if no learner has both."""
+    """Whether critics that read the history and `sees` do better than V(h); None if no learner has both."""
     there = [pair for pair in PAIRS if set(pair) <= set(scores)]
     return " ".join(_effect(scores, *pair, sees) for pair in there) or None
 

@@ -41,7 +41,7 @@ MOST_LABELS = 10  # in the legend of a panel
 def method_colours(methods: Sequence[str]) -> dict[str, str]:
     """A colour for each method. Methods of a learner have fixed ones, by what their critic reads as far as possible.
 
-    Where two learners stand in one figure the first in the list keeps its colour, and others take those that are left.
+    Where two methods would share a colour, the paper's or else the first keeps it; the other takes one that is left.
     """
     distinct = sorted(dict.fromkeys(methods), key=lambda name: name not in PAPER_METHODS)
     colours: dict[str, str] = {}
@@ -59,7 +59,7 @@ _READING_COLOURS: dict[str, str] = dict(zip(("(h)", "(s)", "(h, s)"), SERIES, st
 
 
 def line_colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each line: fixed for V(h), V(s) and V(h, s), else one that is left; shades if they are many."""
+    """A colour for each line: fixed for V(h), V(s) and V(h, s), else one that is left; shades if there are many."""
     distinct = list(dict.fromkeys(names))
     if len(distinct) > len(SERIES):
         return dict(zip(distinct, _shades(len(distinct)), strict=True))
@@ -86,13 +86,13 @@ def curves(
 ) -> Curves:
     """The curves of all runs in a table of metrics, up to where the shortest ends.
 
-    The points of runs are at slightly different timesteps, as they are at the ends of episodes; curves are interpolated
+    The points of runs are at slightly different timesteps, as they are written at updates; curves are interpolated
     linearly. They are NaN where a run begins without values, and runs that have none are left out.
 
     Args:
         metrics: columns that say which run a row belongs to, then `timestep`, then metrics.
         metric: which of them; at least one run has values of it.
-        timesteps: where; those after the end of the shortest run are left out. None: `GRID` points from 0 on.
+        timesteps: of the points; those after the end of the shortest run are left out. None: `GRID` points from 0 on.
     """
     runs = [
         run.select("timestep", metric).to_numpy()
@@ -105,7 +105,7 @@ def curves(
 
 
 def has_values(metric: pl.Series) -> bool:
-    """Whether a column of metrics has any: neither null, as a return before the first episode is over, nor NaN."""
+    """Whether any entry of a column is neither null, like a return before the first episode is over, nor NaN."""
     return metric.drop_nulls().is_not_nan().any()
 
 
@@ -191,12 +191,12 @@ def _draw_world_panel(axes: Axes, metrics: pl.DataFrame, metric: str, references
 
 
 def _groups(metrics: pl.DataFrame) -> list[pl.DataFrame]:
-    """The runs of a world, those together that differ in the seed only."""
+    """The runs of a world, in groups that differ only in the seed."""
     return metrics.partition_by("method", *kinds_in(metrics), maintain_order=True)
 
 
 def _draw_legend(axes: Axes, ends: Sequence[float]) -> None:
-    """The legend of the lines, which end there; of very many, those that end highest, below the panel."""
+    """The legend of lines with these last values; if there are very many, the highest ones, below the panel."""
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > MOST_LABELS:
         order = np.argsort(np.nan_to_num(ends, nan=-np.inf), kind="stable")[::-1][:MOST_LABELS]
@@ -237,7 +237,7 @@ def _shades(count: int) -> list[str]:
 
 
 def _end(metrics: pl.DataFrame) -> float:
-    """Where training ended: the distance of two points after the last one."""
+    """Where training ended: one period after the last point."""
     first = metrics.filter(pl.col("seed") == metrics["seed"][0])["timestep"].unique().sort().to_numpy()
     period = np.median(np.diff(first)) if len(first) > 1 else 1
     return float(max(metrics["timestep"]) + period)

@@ -21,14 +21,14 @@ SOLVED, LOST = 0.9, 0.5  # mean returns of 100 episodes
 
 
 class Falls(NamedTuple):
-    """What became of one run after it had solved its task. Numbers of steps are those between points of its curve."""
+    """The falls of one run after it had solved its task. Steps are counted between points of its curve."""
 
     solved: float
     """Timestep of the first point above `SOLVED`; NaN: never."""
     at: tuple[float, ...]
     """Timesteps of its falls."""
     solved_steps: float
-    """Steps from which it could fall: since it was above `SOLVED`, until it was below `LOST`."""
+    """Steps during which it could fall: from a point above `SOLVED` to the next below `LOST`."""
     lost_steps: float
     """Steps that it spent below `LOST` after it had solved the task for the first time."""
 
@@ -44,7 +44,7 @@ def falls_of(
     first, falls, solved_steps, lost_steps = float("nan"), [], 0.0, 0.0
     up, previous = False, 0.0
     for step, value in zip(timesteps.tolist(), returns.tolist(), strict=True):
-        # What a point says is taken to hold since the point before it.
+        # A point is taken to hold since the point before it.
         solved_steps += (step - previous) * up
         if value > solved:
             first = step if np.isnan(first) else first
@@ -59,7 +59,7 @@ def falls_of(
 
 
 def falls_table(table: pl.DataFrame, *, solved: float = SOLVED, lost: float = LOST) -> pl.DataFrame:
-    """The falls of each run, a row per run: the columns that say which it is, then those of `Falls`.
+    """The falls of each run, a row per run: the columns that identify it, then those of `Falls`.
 
     Args:
         table: learning curves, with the columns that say which run a row belongs to before `timestep`, then `episode`
@@ -82,8 +82,8 @@ def falls_table(table: pl.DataFrame, *, solved: float = SOLVED, lost: float = LO
 def rate_interval(falls: int, millions: float, *, confidence: float = 0.95) -> Interval:
     """Falls per million steps, with the exact interval of a Poisson rate (Garwood 1936).
 
-    It has an upper bound even where nothing fell, unlike a bootstrap of the runs; but it takes the falls of one run to
-    be independent of each other. Without any steps the rate is NaN, and nothing is known about it.
+    It has an upper bound even where nothing fell, unlike a bootstrap of the runs; but it assumes that the falls of one
+    run are independent of each other. Without any steps the rate is NaN, and nothing is known about it.
     """
     if not millions:
         return Interval(float("nan"), 0.0, float("inf"))
@@ -96,9 +96,9 @@ def rate_interval(falls: int, millions: float, *, confidence: float = 0.95) -> I
 def rates_differ(
     falls: Shaped[np.ndarray, "2"] | tuple[int, int], millions: Shaped[np.ndarray, "2"] | tuple[float, float]
 ) -> float:
-    """How likely falls so unevenly divided, or more so, are if both rates are the same: an exact test, two-sided.
+    """The probability of a division of falls at least as uneven if both rates are the same: an exact two-sided test.
 
-    Of all falls together, those of the first are then binomial with its share of the steps. Falls of one run count as
+    Given their total, the falls of the first are then binomial with its share of the steps. Falls of one run count as
     independent; see `shares_differ` for a test that does not need this.
     """
     total = int(sum(falls))
@@ -106,9 +106,9 @@ def rates_differ(
 
 
 def shares_differ(fallen: tuple[int, int], runs: tuple[int, int]) -> float:
-    """How likely shares of fallen runs so different, or more so, are by chance: Fisher's exact test, two-sided.
+    """The probability of shares of fallen runs at least as different by chance: Fisher's exact test, two-sided.
 
-    Runs are independent of each other, even if falls of one run are not. How long each run could fall does not count.
+    Runs are independent of each other, even if falls of one run are not. How long each run could fall is ignored.
     """
     table = np.asarray([[fell, all_ - fell] for fell, all_ in zip(fallen, runs, strict=True)])
     return float(np.asarray(fisher_exact(table))[1])

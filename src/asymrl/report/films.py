@@ -139,7 +139,7 @@ def _parse_action(env: World, word: str) -> int:
 
 
 Picture = Callable[..., None]
-"""A picture of one's own: `draw(ax, state, observation)` draws a moment into matplotlib axes."""
+"""A user's picture: `draw(ax, state, observation)` draws a moment into matplotlib axes."""
 
 
 class Film:
@@ -155,7 +155,7 @@ class Film:
         seed: int = 0,
         picture: Picture | None = None,
     ):
-        """`seed`: that the episode was played with. `picture`: draws the state, instead of what is known of `env`."""
+        """`seed`: of the episode. `picture`: draws the state, instead of the usual drawing of `env`."""
         self.env, self.title, self.scenes, self.playback = env, title, scenes, playback
         self.seed, self.picture = seed, picture
 
@@ -189,7 +189,7 @@ class Film:
         return scenes[-1]
 
     def _pictures(self, scenes: Sequence[Scene]) -> Sequence[Any] | None:
-        """The environment's own pictures, by step, if it draws itself and nobody else draws."""
+        """The environment's own pictures, by step, if it draws itself and there is no other `picture`."""
         import jax
         import numpy as np
 

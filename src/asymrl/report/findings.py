@@ -1,4 +1,4 @@
-"""What came out: tables and figures that are printed and written together."""
+"""Findings: tables and figures that are printed and written together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Findings(NamedTuple):
     name: str
     numbers: pl.DataFrame
     leaders: pl.DataFrame
-    """The rows of the numbers that matter most."""
+    """The most important rows of the numbers."""
     figures: Mapping[str, Figure]
     """By the name of their files, without an ending."""
     notes: list[str]
@@ -31,10 +31,10 @@ class Findings(NamedTuple):
     tables: Mapping[str, pl.DataFrame] = MappingProxyType({})
     """Further tables, by the name of their files, without an ending."""
     shown: tuple[str, ...] = ()
-    """The names of those that are printed, too."""
+    """The names of the further tables that are printed, too."""
 
     def _repr_html_(self) -> str:
-        """Notes, the tables that matter most and the figures, for notebooks and reports; all numbers to be unfolded."""
+        """Notes, the most important tables and the figures, for notebooks and reports; all numbers are folded away."""
         parts = [f"<p>{escape(note)}</p>" for note in self.notes]
         parts += [table_html(self.leaders), *(table_html(self.tables[name], caption=name) for name in self.shown)]
         parts += [f"<p>{escape(self.reading)}</p>"] if self.reading else []

@@ -1,4 +1,4 @@
-"""Statistics over runs: bootstrap intervals, comparisons, and what so many runs can show.
+"""Statistics over runs: bootstrap intervals, comparisons, and the differences that a number of runs can show.
 
 After Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (2021). Scores are
 `[run, task]`: a row for each run, a column for each world. Worlds are strata: runs are resampled within a world, never
@@ -18,7 +18,7 @@ from jaxtyping import Float
 from asymrl.worlds.reference_scores import scores as reference_scores
 
 REPETITIONS = 5_000
-POWER, LEVEL = 0.8, 0.05  # how sure a comparison should be to show a difference, and how often it may show none
+POWER, LEVEL = 0.8, 0.05  # the probability to show a true difference, and to show one where there is none
 CHUNK = 500  # repetitions at a time, to bound the memory
 
 # A statistic of scores `[..., run, task]`, over the last two axes.
@@ -36,7 +36,7 @@ class Interval(NamedTuple):
         return self.text(3)
 
     def text(self, digits: int) -> str:
-        """The numbers with so many decimals, `0.70 [0.50, 0.90]`; never a minus before zero."""
+        """The numbers with this many decimals, `0.70 [0.50, 0.90]`; never a minus before zero."""
         estimate, low, high = (f"{value:z.{digits}f}" for value in self)
         return f"{estimate} [{low}, {high}]"
 
@@ -151,9 +151,9 @@ def detectable_difference(
     power: float = POWER,
     level: float = LEVEL,
 ) -> float:
-    """The smallest true difference of the means that such runs show with this power: that of Welch's test.
+    """The smallest true difference of the means that such runs show with this power, by Welch's test.
 
-    The spread is the one that was measured, of each side and within each task; NaN if a side has a single run.
+    The spread is the measured one of each side, within each task; NaN if a side has a single run.
 
     Args:
         scores: of one side.
@@ -184,10 +184,10 @@ def detectable_difference(
 def detectable_improvement(
     runs: int, others: int | None = None, *, tasks: int = 1, power: float = POWER, level: float = LEVEL
 ) -> float:
-    """The smallest probability of improvement that so many runs show with this power, by Noether's formula.
+    """The smallest probability of improvement that this many runs show with this power, by Noether's formula.
 
-    It needs no spread, as only the order of the runs counts. NaN if so few runs cannot show anything; 1 if only runs
-    that are all better would.
+    It needs no spread, as only the order of the runs counts. NaN if there are too few runs to show anything; 1 if they
+    would show it only when all are better.
     """
     others = runs if others is None else others
     if not can_separate(runs, others):

@@ -23,14 +23,14 @@ LARGE = 10_000  # whole numbers from here on are written in groups of three digi
 
 
 def escape(text: object) -> str:
-    """Text of others as HTML, inside elements and attributes."""
+    """Untrusted text as HTML, inside elements and attributes."""
     return html.escape(unbroken(str(text)), quote=True)
 
 
 def table_html(table: pl.DataFrame, digits: int = 3, caption: str = "") -> str:
     """A table with its numbers aligned.
 
-    Columns `NAME_low` and `NAME_high` become the interval behind `NAME`, and `NAME_error` the error behind it.
+    Columns `NAME_low` and `NAME_high` become the interval after `NAME`, and `NAME_error` the error after it.
     """
     behind = {f"{name}{end}" for name in table.columns for end in (*BOUNDS, "_error")}
     names = [name for name in table.columns if name not in behind]
@@ -68,7 +68,7 @@ def _cell(row: Mapping[str, Any], name: str, digits: int) -> str:
 
 
 def number_text(value: object, digits: int = 3) -> str:
-    """A value for people to read; other things than numbers as they are."""
+    """A number for people to read; other values unchanged."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if isinstance(value, int):
@@ -77,7 +77,7 @@ def number_text(value: object, digits: int = 3) -> str:
 
 
 def setting_text(value: object) -> str:
-    """The value of a setting as one would give it."""
+    """The value of a setting as a user would write it."""
     if value is None or value == "":
         return "–"
     if isinstance(value, float):
@@ -100,7 +100,7 @@ def _fact(value: object) -> str:
 
 
 def details_html(summary: str, inside: str) -> str:
-    """Something to be unfolded."""
+    """A part of a page that is folded away."""
     return f"<details><summary>{escape(summary)}</summary>\n{inside}\n</details>"
 
 

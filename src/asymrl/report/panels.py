@@ -13,7 +13,7 @@ from asymrl.render import style
 from asymrl.render.style import Axes
 from asymrl.worlds.spaces import value_text
 
-MOST_BARS = 8  # of a world with more actions, only the likeliest are shown
+MOST_BARS = 8  # if a world has more actions, only the likeliest are shown
 MOST_LETTERS = 24  # of the next action
 POLICY, VALUES = "policy π(a; h)", "values Q(h, a)"
 # Positions in the panel, as fractions of its axes. The card around it starts further left, with room for labels.
@@ -81,7 +81,7 @@ def _draw_bars(
 def _draw_entries(ax: Axes, playback: Playback, names: Sequence[str], t: int) -> None:
     """A row for each entry of the action.
 
-    Of a choice a bar, divided by the probabilities of its indices; the next one is dark. Of a number a line from bound
+    A choice is a bar, divided by the probabilities of its indices; the next one is dark. A number is a line from bound
     to bound with mean and spread, and a dot for the value taken.
     """
     choices, numbers = playback.entries(t)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from asymrl.theory.reading_worth import GAE_LAMBDA, ReadingWorth
 
-ZERO = 1e-11  # what is smaller is printed as 0
+ZERO = 1e-11  # smaller numbers are printed as 0
 COLUMNS = ("value bias", "gradient error", "cosine", "Var target", "Var advantage", "Var gradient")
 
 

@@ -1,4 +1,4 @@
-"""Kinds of runs: those of one world that differ in their seed only, and what they are called."""
+"""Kinds of runs, which are runs of one world that differ only in their seed, and the names of kinds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def kinds_in(table: pl.DataFrame) -> list[str]:
 
 
 def kind_label(rows: pl.DataFrame, kinds: Sequence[str]) -> str:
-    """What runs of one kind have in common and others have not: their method, and the settings `kinds`.
+    """What distinguishes the runs of one kind from others: their method, and the settings `kinds`.
 
     What the critic sees is left out where it is the default and has no effect: "a2c, critic_sees state" would say that
     V(h) reads the state.
@@ -32,7 +32,7 @@ def kind_label(rows: pl.DataFrame, kinds: Sequence[str]) -> str:
 
 
 def reads_state(method: str) -> bool:
-    """Whether a method's critic reads the state, or what `critic_sees` puts in its place; also of an unknown method."""
+    """Whether a method's critic reads the state, or what `critic_sees` puts in its place; true of an unknown method."""
     try:
         return "s" in method_named(method).reads
     except ValueError:

@@ -46,8 +46,8 @@ def score_row(scores: Float[np.ndarray, "run 1"], world: str) -> dict[str, float
 def improvement_row(
     scores: Float[np.ndarray, "run 1"] | None, others: Float[np.ndarray, "other 1"]
 ) -> dict[str, float | None]:
-    """The probability that a run of one beats one of the others; `detectable` is the difference of the means that so
-    many runs show with 80 % power. None where there is nothing to compare.
+    """The probability that a run of one beats one of the others; `detectable` is the difference of the means that
+    these runs show with 80 % power. None where there is nothing to compare.
     """
     better = None if scores is None else improvement_interval(scores, others)
     return {

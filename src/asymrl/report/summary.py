@@ -18,12 +18,12 @@ from asymrl.worlds.reference_scores import ReferenceScores
 from asymrl.worlds.registry import usual_time_limit
 
 MORE_STEPS = "train for more steps, or set a shorter --time-limit"
-"""What to do about runs in which no episode was over."""
+"""What to do about runs in which no episode has ended."""
 MOST_SEEDS_SHOWN, MOST_FAILURES_SHOWN = 10, 3
 
 
 def summary(runs: pl.DataFrame) -> str:
-    """The final return of runs, beside what a random and the best known policy get.
+    """The final return of runs, and the returns of a random and the best known policy.
 
     Runs that failed are named and left out of the means.
 
@@ -62,7 +62,7 @@ def ranking_of(runs: pl.DataFrame) -> pl.DataFrame:
         of its 95 % interval) and, if runs failed, `failed`, how many. Those are left out of the other numbers.
     """
     same = runs.group_by("world", "method").agg(pl.col(_differing(runs)).n_unique().name.suffix(" values"))
-    # What follows from world and method, such as a world's discount, tells nothing apart.
+    # Settings that follow from world and method, such as a world's discount, distinguish nothing.
     own = [name for name in _differing(runs) if name not in ("world", "method") and (same[f"{name} values"] > 1).any()]
     kinds, rows = ["world", "method", *own], []
     for kind, part in runs.group_by(kinds, maintain_order=True):
@@ -88,7 +88,7 @@ def ranking_of(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_one_kind(sound: pl.DataFrame) -> list[str]:
-    """What runs have reached that differ in their seed only; each of them if they are few."""
+    """The results of runs that differ only in their seed; each of them if there are few."""
     finals = sound["final_return"].to_numpy()
     over = f" (mean ± standard error of {plural('run', len(sound))})" if len(sound) > 1 else ""
     lines = [f"final return    {plus_minus(finals)}  over the last tenth of training{over}"]
@@ -133,7 +133,7 @@ def _failures(runs: pl.DataFrame) -> list[str]:
 
 
 def comparable(table: pl.DataFrame) -> bool:
-    """Whether the known reference returns are for the task of these runs.
+    """Whether the known reference returns apply to the task of these runs.
 
     Args:
         table: of runs or of metrics, with `world`; a setting without a column has its default.
@@ -182,7 +182,7 @@ def _references(world: str, reached: float, by: str = "") -> list[str]:
 def next_commands(
     folder: Path, settings: Settings, where: Mapping[str, Any] | None = None, *, has_networks: bool = True
 ) -> str:
-    """What one may want to do with the runs in a folder now.
+    """Commands that a user may want to run next on a folder.
 
     Args:
         folder: of the store.

@@ -28,7 +28,7 @@ class CurvePanel(NamedTuple):
     title: str
     world: str
     lines: Mapping[str, Curves]
-    """By what they are called in the legend."""
+    """By their names in the legend."""
     end: float
     """Where the axis of timesteps ends."""
 
@@ -81,8 +81,8 @@ def _draw_reference_lines(ax: Axes, world: str) -> None:
         if who == "best" and score.low < score.high:
             ax.axhspan(score.low, score.high, color=style.MUTED, alpha=0.18, linewidth=0, zorder=1)
         else:
-            # Of a policy that is known by an upper bound only, the bound is what must be beaten. The line is drawn over
-            # the curves: those of methods that learn nothing lie on it.
+            # For a policy known only by an upper bound, the bound is what must be beaten. The line is drawn over the
+            # curves: those of methods that learn nothing lie on it.
             ax.axhline(score.high, color=style.INK, linewidth=0.9, linestyle=dashes, zorder=4)
 
 
