@@ -1,1 +1,1 @@
-"""Kernels for NVIDIA GPUs. They work on arrays; models and learning attach them where a plain version exists too."""
+"""Kernels for NVIDIA GPUs. They work on arrays; models and collection attach them where a plain version exists too."""

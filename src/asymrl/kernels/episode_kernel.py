@@ -18,17 +18,17 @@ from asymrl.kernels.episode_steps import RuleSteps, TableSteps
 from asymrl.kernels.network_kernels import triton_call
 from asymrl.worlds.deterministic import ScalarRules, TransitionTable
 
-WARPS = 8  # 4 take half as long again; 16 are about as fast, and leave no room for another program
+WARPS = 8  # 4 take half as long again; 16 are about as fast, but leave no room for another program
 
 
 class PolicyArrays(NamedTuple):
     """The numbers of a recurrent policy. Gates are in the order reset, update, new.
 
-    The matrices, which are read at every step, may be of float16.
+    The matrices, which are read at every step, may be float16.
     """
 
     taken: Float[Array, "actions gates"]  # the memory's input from the previous action, by action
-    seen: Float[Array, "*episode sights gates"]  # its input from a sight, or from the rows that sum to one
+    seen: Float[Array, "*episode sights gates"]  # its input from each sight, or from each row of `ScalarRules.basis`
     bias: Float[Array, "gates"]
     hidden_weight: Float[Array, "size gates"]
     hidden_bias: Float[Array, "gates"]
@@ -38,7 +38,7 @@ class PolicyArrays(NamedTuple):
 
 
 class EpisodeTape(NamedTuple):
-    """What is recorded of the episodes of a run, and room for what one layer of the policy passes on to the next."""
+    """The record of the episodes of a run, and room for the vectors that layers of the policy pass on."""
 
     sights: Int[Array, "time+1 episode"] | None  # None: they follow from the places
     places: Int[Array, "time+1 episode"] | tuple[Num[Array, "time+1 episode"], ...]
@@ -64,18 +64,18 @@ def episode_kernel(
     greedy: bool = False,
     interpret: bool = False,
 ) -> EpisodeTape:
-    """The episodes of one run, until the last has ended or as many steps as `chance` has.
+    """Plays the episodes of one run until the last has ended, for at most as many steps as `chance` has.
 
     Args:
         policy: of the run.
-        world: what comes of its actions: a table, with an axis in front one for each episode, or rules.
-        places: to start from; by rules, the numbers of each episode.
-        sights: the first; None for rules.
+        world: the results of its actions: a table, with a leading axis one per episode, or rules.
+        places: where episodes start; for rules, the numbers of each episode.
+        sights: what is seen there; None for rules.
         chance: a number for every action, as the policy's distribution draws it.
         active: whether to act at all.
-        rows: of the tape, at least as many as there may be steps.
-        window: how many last inputs the memory knows, or None for all.
-        greedy: whether the policy gives action values, of which the best is taken unless `chance` is below 1.
+        rows: of the tape, at least as many as `chance` has steps.
+        window: how many of the last inputs the memory knows, or None for all.
+        greedy: whether the policy gives action values; the best is taken unless `chance` is below 1.
         interpret: run without a GPU, slowly.
     """
     horizon, E = chance.shape

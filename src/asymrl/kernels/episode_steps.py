@@ -14,23 +14,23 @@ from asymrl.kernels.policy_products import Parts, PlainProducts, TensorProducts
 from asymrl.kernels.tensor_cores import use_tensor_cores
 from asymrl.worlds.deterministic import ScalarRules
 
-NO_ACTION = -1  # the zero vector stands for it, before the first action
+NO_ACTION = -1  # before the first action; its features are zeros
 
 
 class _EpisodeState(NamedTuple):
-    """Where an episode stands between two steps."""
+    """The state of an episode between two steps."""
 
     before: Array  # the last action
     seen: Any
     place: Any
-    memories: list[Float[Array, "size"]]  # of the whole history; or of its last input, its last two and so on
-    alive: Array  # 0 or 1, as all truth values here
+    memories: list[Float[Array, "size"]]  # of the whole history; in a window, of its last input, its last two ...
+    alive: Array  # 0 or 1, like all truth values here
     length: Array
     truncated: Array
 
 
 class Consequence(NamedTuple):
-    """What comes of an action."""
+    """The result of an action."""
 
     place: Any
     seen: Any
@@ -39,9 +39,9 @@ class Consequence(NamedTuple):
 
 
 class EpisodeSteps(abc.ABC):
-    """The inside of the kernel. The policy, what the world is made of and the tape are references.
+    """The inside of the kernel. The policy, the world's tables and the tape are references.
 
-    Episodes are a list everywhere, and their products with a matrix are computed together (`policy_products`).
+    Episodes are a list throughout, and their products with a matrix are computed together (`policy_products`).
     """
 
     def __init__(
@@ -61,15 +61,15 @@ class EpisodeSteps(abc.ABC):
 
     @abc.abstractmethod
     def consequence_of(self, e: int, place: Any, action: Array) -> Consequence:
-        """What comes of an action of an episode in a place."""
+        """The result of an action that an episode takes in a place."""
 
     @abc.abstractmethod
     def write(self, t: Array, e: int, consequence: Consequence) -> None:
-        """Records where an episode is at a time; states and observations are recovered from that."""
+        """Records where an episode is at time `t`; states and observations are recovered from it."""
 
     @abc.abstractmethod
     def seen_inputs(self, e: int, seen: Any) -> list[Float[Array, "size"]]:
-        """What the memory takes in of what is seen, for each gate."""
+        """The memory's input from what is seen, for each gate."""
 
     def play(self, active: Array) -> None:
         """Plays all episodes until the last has ended."""
@@ -87,14 +87,14 @@ class EpisodeSteps(abc.ABC):
             self.tape.truncated[e] = end.truncated
 
     def step(self, loop: tuple[Array, list[_EpisodeState]]) -> tuple[Array, list[_EpisodeState]]:
-        """One step of every episode, also of those that have ended: others may be waiting."""
+        """One step of every episode, even if it has ended: others may still be running."""
         t, states = loop
         self.products.begin_step()
         memories = self.remember([self.inputs(e, state) for e, state in enumerate(states)], states)
         features = [of_episode[-1] for of_episode in memories]
         for e, each in enumerate(features):
             self.tape.features[t, e, :] = each
-        # What has as many inputs as the window is not used again.
+        # A memory that has taken in a full window is not used again.
         memories = memories if self.window is None else [of_episode[:-1] for of_episode in memories]
         pairs = enumerate(zip(states, memories, self.choose(t, features), strict=True))
         return t + 1, [self.act(t, e, *pair) for e, pair in pairs]
@@ -117,7 +117,7 @@ class EpisodeSteps(abc.ABC):
         )
 
     def first_memories(self) -> list[Float[Array, "size"]]:
-        """Before the first input: nothing; of a window, what it makes of one empty input, of two and so on."""
+        """Memories before the first input: empty; with a window, those after one empty input, after two and so on."""
         nothing = jnp.zeros(self.size, jnp.float32)
         if self.window is None:
             return [nothing]
@@ -132,8 +132,8 @@ class EpisodeSteps(abc.ABC):
     def remember(self, inputs: list[list[Array]], states: list[_EpisodeState]) -> list[list[Float[Array, "size"]]]:
         """The memories of each episode after one more input; the last of them are the features of its history.
 
-        In a window each input begins a memory of its own, which goes on until it has as many inputs as the window. On
-        tensor cores all of them are multiplied at once; each window by itself would be products one after the other.
+        With a window, each input begins a memory of its own, which continues until it has taken in a full window. On
+        tensor cores all memories are multiplied at once; window by window, the products would run one after another.
         """
         nothing = jnp.zeros(self.size, jnp.float32)
         so_far = [h for state in states for h in state.memories]
@@ -148,7 +148,7 @@ class EpisodeSteps(abc.ABC):
         ]
 
     def inputs(self, e: int, state: _EpisodeState) -> list[Float[Array, "size"]]:
-        """What the memory takes in of the last action and of what is seen, for each gate."""
+        """The memory's input from the last action and from what is seen, for each gate."""
         acted, action = state.before != NO_ACTION, jnp.maximum(state.before, 0)
         return [
             jnp.where(acted, self.policy.taken[action, gate], 0.0) + part + self.policy.bias[gate]
@@ -181,12 +181,12 @@ class EpisodeSteps(abc.ABC):
     def draw(self, x: Parts, u: Float[Array, ""]) -> Int[Array, ""]:
         """An action, as in `choices.Greedy.choose` or `choices.Categorical.choose`."""
         products = [self.policy.last[:, place] * part[None] for part, place in zip(x, _places(x), strict=True)]
-        # Summed up over threads only once.
+        # Summed over threads only once.
         outputs = jnp.sum(functools.reduce(jnp.add, products), axis=1) + self.policy.last_bias[:]
         return self.best_or_any(outputs, u) if self.greedy else self.by_inversion(outputs, u)
 
     def by_inversion(self, logits: Float[Array, "outputs"], u: Float[Array, ""]) -> Int[Array, ""]:
-        """The action that a uniform number stands for, each with its probability."""
+        """An action drawn by inversion with a uniform number."""
         shares = jnp.exp(logits - jnp.max(logits))
         shares = shares / jnp.sum(shares)
         n = jnp.arange(logits.shape[0])
@@ -194,16 +194,16 @@ class EpisodeSteps(abc.ABC):
         return jnp.sum(((up_to <= u) & (n < self.actions - 1)).astype(jnp.int32))
 
     def best_or_any(self, values: Float[Array, "outputs"], u: Float[Array, ""]) -> Int[Array, ""]:
-        """The first of the best actions, or where the number is below 1, the one that it stands for."""
+        """The first of the best actions, or if `u` is below 1, the random action that it encodes."""
         n = jnp.arange(values.shape[0])
         best = jnp.min(jnp.where(values == jnp.max(values), n, values.shape[0]))
-        best = jnp.minimum(best, self.actions - 1)  # of values that are not numbers, none is the highest
+        best = jnp.minimum(best, self.actions - 1)  # if values are NaN, none equals the maximum
         explored = jnp.minimum((u * self.actions).astype(jnp.int32), self.actions - 1)
         return jnp.where(u < 1, explored, best)
 
 
 class TableSteps(EpisodeSteps):
-    """Episodes that are walks on a table. Places and what is seen are indices."""
+    """Episodes that are walks on a table. Places and sights are indices."""
 
     def __init__(self, table: Any, *others: Any):
         super().__init__(*others)
@@ -226,7 +226,7 @@ class TableSteps(EpisodeSteps):
 
     @staticmethod
     def own_index(ref: Any, axes: int, e: int) -> tuple[int, ...]:
-        """The index of an episode where each has an entry of its own; what all episodes share has only `axes` axes."""
+        """The index of an episode in an array with an entry for each; an array that all share has only `axes` axes."""
         return (e,) if len(ref.shape) > axes else ()
 
 
@@ -258,6 +258,6 @@ class RuleSteps(EpisodeSteps):
 
 
 def _places(parts: Parts) -> list[slice]:
-    """Where in the whole vector each part is."""
+    """Where each part is in the whole vector."""
     size = parts[0].shape[0]
     return [slice(i * size, (i + 1) * size) for i in range(len(parts))]

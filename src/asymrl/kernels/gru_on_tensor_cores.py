@@ -39,7 +39,7 @@ def gru_forward(
 
         def step(t: Array, loop: tuple[list[Vector], list[list[Vector]]]) -> tuple[list[Vector], list[list[Vector]]]:
             memories, projections = loop
-            following = read(jnp.minimum(t + 1, T - 1))  # before they are needed: reading takes as long as a product
+            following = read(jnp.minimum(t + 1, T - 1))  # ahead of use: reading takes as long as a product
             if start_and_keep:
                 memories = [h * start_and_keep[1][t, e] for e, h in enumerate(memories)]
             table = as_columns(memories, matrices[0].dtype)
@@ -64,7 +64,7 @@ def gru_forward(
         jax.lax.fori_loop(inputs[0], T, write_zeros, zeros)
 
     shape = jax.ShapeDtypeStruct((T, E, H), jnp.float32)
-    # Memories are at most one, and so in float16 as exact as in tf32.
+    # Memories are at most 1, so float16 is as exact as tf32.
     matrix = weight.T.astype(jnp.float16)
     arguments = (input_count(inputs, T), projected, matrix, bias, *(stream or ()))
     return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)

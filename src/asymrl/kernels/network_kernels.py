@@ -1,6 +1,6 @@
 """Kernels for NVIDIA GPUs, for what the compiler does slowly when every run has its own weights.
 
-A batch of runs makes thousands of products of a matrix with two vectors, one for each episode. Reading the matrices
+A batch of runs computes thousands of products of a matrix with two vectors, one per episode. Reading the matrices
 limits their speed, so a recurrence should read its matrix once and not at every step. The first two kernels do that:
 one program per run keeps the matrix in registers and loops over time. The third is the product itself, which reads its
 matrix at the speed of the memory.
@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-ROWS, COLUMNS = 128, 64  # what one program of the product takes in at once, and how many outputs it is for
+ROWS, COLUMNS = 128, 64  # inputs that one program of the product reads at once, and outputs that it computes
 PRODUCT_WARPS = 8
 MOST_EPISODES = 4  # beyond this many rows the usual products are efficient
 WARPS = 8  # with 4 or 16 the recurrences take two to ten times as long
@@ -27,7 +27,7 @@ WARPS = 8  # with 4 or 16 the recurrences take two to ten times as long
 
 @functools.cache
 def has_kernels() -> bool:
-    """Whether this JAX can compile the kernels. Since version 0.11 it announces that a later one will not."""
+    """Whether this JAX can compile the kernels. Since 0.11, JAX announces that a later version will not."""
     return importlib.util.find_spec("jax.experimental.pallas.triton") is not None
 
 
@@ -35,7 +35,7 @@ def triton_call(
     kernel: Callable[..., None], shapes: Any, *, warps: int, interpret: bool, **how: Any
 ) -> Callable[..., Any]:
     """A kernel as a function, for GPUs or, interpreted, for any device."""
-    # Imported here: other devices have no use for it.
+    # Imported here: other devices do not need it.
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
@@ -45,7 +45,7 @@ def triton_call(
 
 def suits_recurrence(episodes: int, size: int) -> bool:
     """Whether the matrix of a recurrence of this size fits into the registers of one program."""
-    # The sizes of what a kernel holds must be powers of two.
+    # The sizes of arrays in a kernel must be powers of two.
     return has_kernels() and episodes in (1, 2, MOST_EPISODES) and size in (32, 64, 128)
 
 
@@ -60,12 +60,12 @@ def gru_forward(
 ) -> Float[Array, "time episode size"]:
     """The memory of a gated recurrent unit after each input; see `recurrence.gru_sequence`.
 
-    `stream` has the memory to start from, and 0 for each time at which it is emptied first, else 1. After so many
-    `inputs` there are zeros.
+    `stream`: the memory to start from, and for each time 0 if it is emptied first, else 1. The result is zero after
+    the first `inputs` inputs.
     """
     T, E, _ = projected.shape
     H = weight.shape[0]
-    # One number for each of the memory's: a kernel cannot broadcast a single number over a row.
+    # One copy for each entry of the memory: a kernel cannot broadcast a single number over a row.
     stream = None if stream is None else (stream[0], jnp.broadcast_to(stream[1][..., None], (T, E, H)))
 
     def kernel(inputs: Any, projected: Any, weight: Any, bias: Any, *refs: Any) -> None:
@@ -100,7 +100,7 @@ def gru_forward(
 
 
 def input_count(inputs: Int[Array, ""] | None, time: int) -> Int[Array, "1"]:
-    """How many inputs a kernel goes through, as an array that it can read."""
+    """How many inputs a kernel processes, as an array that it can read."""
     return jnp.full(1, time, jnp.int32) if inputs is None else jnp.minimum(inputs, time).astype(jnp.int32)[None]
 
 
@@ -119,7 +119,7 @@ def gru_backward(
 ) -> Float[Array, "time episode gates"]:
     """The gradient of the projected inputs, backwards through time; nothing flows back where `keep` is 0.
 
-    It is zero after so many `inputs`.
+    It is zero after the first `inputs` inputs.
     """
     T, E, H = gradient.shape
     keeps = () if keep is None else (jnp.broadcast_to(keep[..., None], (T, E, H)),)
@@ -168,7 +168,7 @@ def gru_backward(
 
 
 def suits_product(rows: int, inputs: int, outputs: int) -> bool:
-    """Whether a product is one of few rows with a matrix that divides into blocks."""
+    """Whether a product has few rows and a matrix that divides into blocks."""
     return has_kernels() and rows in (1, 2, MOST_EPISODES) and inputs % ROWS == 0 and outputs % COLUMNS == 0
 
 
@@ -180,9 +180,9 @@ def thin_product(
     *,
     interpret: bool = False,
 ) -> Float[Array, "episode outputs"]:
-    """`x @ weight` for a few rows; with a bias, `relu(x @ weight + bias)`. The matrix may be of float16.
+    """`x @ weight` for a few rows; with a bias, `relu(x @ weight + bias)`. The matrix may be float16.
 
-    Reads the matrix once for all rows, or not at all if the result is not `wanted`; it is then as if `x` were zero.
+    Reads the matrix once for all rows, or not at all if the result is not `wanted`, which is then that of `x` = 0.
     """
     from jax.experimental import pallas as pl
 
@@ -196,7 +196,7 @@ def thin_product(
             rows = pl.ds(i * ROWS, ROWS)
             return sums + x[:, rows][:, :, None] * weight[rows, :].astype(jnp.float32)[None]
 
-        # Summed over rows once, at the end: between warps that is as slow as reading a block.
+        # Summed over rows only at the end: a sum across warps takes as long as reading a block.
         blocks = wanted[0] * (K // ROWS)
         sums = jnp.sum(jax.lax.fori_loop(0, blocks, step, jnp.zeros((E, ROWS, COLUMNS), jnp.float32)), axis=1)
         out[...] = jnp.maximum(sums + bias[0][...][None], 0.0) if bias else sums
@@ -223,7 +223,7 @@ def thin_product(
 def thin_or_plain_product(
     x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]
 ) -> Float[Array, "*batch outputs"]:
-    """`x @ weight`, by the kernel where that is faster. Not for use where a gradient is wanted."""
+    """`x @ weight`, by the kernel where that is faster. Not for use where a gradient is needed."""
     if x.ndim != 2 or not suits_product(x.shape[0], *weight.shape):
         return x @ weight
     return jax.lax.platform_dependent(x, weight, cuda=thin_product, default=jnp.matmul)
@@ -235,9 +235,9 @@ def hidden_layer(
     bias: Float[Array, "outputs"],
     wanted: Bool[Array, ""],
 ) -> Float[Array, "episode outputs"]:
-    """`relu(x @ weight + bias)`, by one kernel where that is faster. Not for use where a gradient is wanted.
+    """`relu(x @ weight + bias)`, by one kernel where that is faster. Not for use where a gradient is needed.
 
-    Where the result is not `wanted`, it may be anything.
+    The result is arbitrary if it is not `wanted`.
     """
 
     def plain(x: Array, weight: Array, bias: Array, wanted: Array) -> Array:
@@ -253,10 +253,10 @@ def hidden_layer(
 def last_layer(
     x: Float[Array, "episode inputs"], weight: Float[Array, "inputs outputs"], bias: Float[Array, "outputs"]
 ) -> Float[Array, "episode outputs"]:
-    """`x @ weight + bias` for a few outputs. Not for use where a gradient is wanted."""
+    """`x @ weight + bias` for a few outputs. Not for use where a gradient is needed."""
 
     def summed(x: Array, weight: Array) -> Array:
-        # A library's product of so few numbers takes four times as long.
+        # A library product of so few numbers takes four times as long.
         shape = (x.shape[0], weight.shape[1], x.shape[1])
         return jnp.sum(jnp.broadcast_to(x[:, None], shape) * jnp.broadcast_to(weight.T[None], shape), axis=-1)
 

@@ -18,13 +18,13 @@ from asymrl.kernels.tensor_cores import COLUMNS, as_columns, column, product
 
 Parts = list[Float[Array, "part"]]
 
-TILE = 4096  # numbers of a matrix that are read together
-TILES = 4  # read before the first is used, so that several reads are under way at once
-PART = 128  # of a hidden layer, for tensor cores
-# Tiles of PART x PART that stay in shared memory: the three of the memory, which are needed first, and one.
+TILE = 4096  # entries of a matrix that are read together
+TILES = 4  # tiles read before the first is used, so that several reads overlap
+PART = 128  # size of a part of a hidden layer, for tensor cores
+# Tiles of PART x PART that stay in shared memory: the memory's three, which are needed first, and one more.
 RESIDENT = 4
-LARGEST = 65504.0  # number in float16
-AHEAD = 1  # tiles that are read before they are needed
+LARGEST = 65504.0  # the largest finite float16
+AHEAD = 1  # tiles that are read ahead of use
 
 
 def power_of_two(n: int) -> int:
@@ -33,7 +33,7 @@ def power_of_two(n: int) -> int:
 
 
 class PolicyProducts(abc.ABC):
-    """Products with the memory's matrix, which is matrix 0, and with those of the hidden layers after it."""
+    """Products with the memory's matrix, which is matrix 0, and with the matrices of the hidden layers, from 1 on."""
 
     @abc.abstractmethod
     def begin_step(self) -> None:
@@ -41,20 +41,20 @@ class PolicyProducts(abc.ABC):
 
     @abc.abstractmethod
     def product(self, vectors: list[Parts], i: int) -> list[Parts]:
-        """`vector @ matrix` for the vectors of all episodes, or for several of each."""
+        """`vector @ matrix` for each vector; an episode may have several."""
 
 
 class PlainProducts(PolicyProducts):
-    """In float32. Vectors are handed on through memory, and matrices read in tiles that all threads share.
+    """In float32. Vectors are passed on through memory, and matrices are read in tiles spread over all threads.
 
-    A matrix that is multiplied with several vectors in turn stays where it was read to; one that meets a matrix of
-    vectors would be moved between threads.
+    Vectors are multiplied one at a time: a tile then stays in the threads that read it. A product with a matrix of
+    vectors would move it between threads.
     """
 
     def __init__(self, policy: Any, tape: Any, window: int | None, interpret: bool):
         self.matrices = [policy.hidden_weight, *(weight for weight, _ in policy.layers)]
         self.inputs = [tape.memory, tape.memory, *tape.hidden[:-1]]
-        # The first layer's product has written this memory in the step before; the tape begins with an empty one.
+        # The first layer's product wrote this memory in the previous step; the tape starts with an empty one.
         self.has_memory = window is None and len(policy.layers) > 0
         self.interpret = interpret
 
@@ -107,7 +107,7 @@ class PlainProducts(PolicyProducts):
 
 
 class Tile(NamedTuple):
-    """A piece of a matrix: which part of a vector it multiplies, and for which part of the result."""
+    """A piece of a matrix: which part of a vector it multiplies, and which part of the result it adds to."""
 
     weight: Any
     k: int
@@ -147,7 +147,7 @@ class TensorProducts(PolicyProducts):
 
     def product(self, vectors: list[Parts], i: int) -> list[Parts]:
         dtype = self.tiles[i][0].weight.dtype
-        if i > 1 and dtype == jnp.float16:  # memories are at most one; what layers compute may be anything
+        if i > 1 and dtype == jnp.float16:  # memories are at most 1; outputs of layers are not bounded
             vectors = [[jnp.minimum(part, LARGEST) for part in parts] for parts in vectors]
         groups = [vectors[j : j + COLUMNS] for j in range(0, len(vectors), COLUMNS)]
         tables = [[as_columns(parts, dtype) for parts in zip(*group, strict=True)] for group in groups]
@@ -165,7 +165,7 @@ class TensorProducts(PolicyProducts):
 
 
 def _tiles(weight: Any, part: int) -> list[Tile]:
-    """All of a matrix, whose results are in parts of some size."""
+    """The tiles of a whole matrix, whose result has parts of this size."""
     rows = min(PART, weight.shape[0])
     return [
         Tile(weight, k, n, (rows, part)) for k in range(weight.shape[0] // rows) for n in range(weight.shape[1] // part)

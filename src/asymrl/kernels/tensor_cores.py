@@ -18,12 +18,12 @@ ROOMY = ("9.0", "10.0", "10.3")  # compute capabilities with 227 kB of shared me
 
 
 def in_tf32() -> bool:
-    """Whether products may use ten bits of each factor."""
+    """Whether products may use only ten bits of each factor."""
     return jax.config.jax_default_matmul_precision == "tensorfloat32"  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def use_tensor_cores() -> bool:
-    """Whether they may, and the GPU has room for matrices. Without one here, programs are made for one that has."""
+    """Whether products may be in tf32 and the GPU has room for matrices; without a GPU, one with room is assumed."""
     return in_tf32() and (jax.default_backend() != "gpu" or _capability(jax.devices()[0]) in ROOMY)
 
 
@@ -33,8 +33,8 @@ def _capability(device: Any) -> str:
 
 
 def product(matrix: Float[Array, "outputs inputs"], table: Float[Array, "inputs columns"]) -> Array:
-    """`matrix @ table` with sums in float32. Both are of float16, or of float32 for tf32."""
-    # By default a kernel takes float32 as tf32, and the interpreter as it is.
+    """`matrix @ table` with sums in float32. Both are float16, or float32 for tf32."""
+    # By default a kernel reads float32 as tf32; the interpreter keeps float32.
     return jax.lax.dot(matrix, table, precision=jax.lax.Precision.DEFAULT, preferred_element_type=jnp.float32)
 
 
@@ -48,6 +48,6 @@ def as_columns(vectors: Sequence[Float[Array, "inputs"]], dtype: jnp.dtype) -> F
 
 
 def column(table: Float[Array, "outputs columns"], i: int) -> Float[Array, "outputs"]:
-    """A column of a table. A kernel cannot index what it holds, so the others are summed up as zeros."""
+    """A column of a table. A kernel cannot index its own arrays, so all columns are summed, the others as zeros."""
     index = jax.lax.broadcasted_iota(jnp.int32, table.shape, 1)
     return jnp.sum(jnp.where(index == i, table, 0.0), axis=1)
