@@ -1,1 +1,1 @@
-"""Collection: what runs learn from. Episodes, streams of them, replays, and what a privileged critic is told."""
+"""Collection: what runs learn from. Episodes, streams of them, replays, and the signals of privileged critics."""

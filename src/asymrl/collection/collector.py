@@ -18,7 +18,7 @@ from asymrl.worlds.world import World
 
 
 class CompiledActor:
-    """Acting step by step, compiled for actors of one form. Shared by all that act with such actors."""
+    """Acting step by step, compiled for actors of one form. Shared by everything that acts with such actors."""
 
     def __init__(self, actor: Actor, horizon: int):
         """`actor`: one of them, with arrays or their shapes."""
@@ -37,8 +37,8 @@ class CompiledActor:
     ) -> tuple[Any, tuple, Array, Array, Array]:
         """What an episode begins with.
 
-        The actors made ready, their empty memories with room for features, no action, what is random about actions,
-        and seeds of the environments.
+        The prepared actors, their empty memories with room for features, no action, the random numbers for actions,
+        and the seeds of the environments.
         """
         actors = eqx.combine(arrays, self._actor_static)
         ready = eqx.filter(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
@@ -48,7 +48,7 @@ class CompiledActor:
         memory = jax.vmap(lambda ready: eqx.combine(ready, self._static).history.memory.initial(episodes))(ready)
         features = jnp.zeros((self.horizon, keys.shape[0], episodes, self._static.history.memory.size))
         previous_actions = self.policy.none(keys.shape[0], episodes)
-        # The actors as a list, which takes fewer calls to hand over than a model.
+        # The actors as a list, which takes fewer calls to pass than a model.
         return jax.tree.leaves(ready), (memory, features), previous_actions, chance, seeds
 
     def _act_once(self, ready: Any, loop: tuple, inputs: tuple, t: Array, greedy: bool) -> tuple[tuple, Array, Any]:
@@ -71,7 +71,7 @@ class CompiledActor:
         return (memory, features), action, self.policy.to_world(flat)
 
     def _begin_streams(self, arrays: Any, keys: PRNGKeyArray, steps: int, streams: int) -> tuple[Any, Array, Array]:
-        """The actors made ready, what is random about their actions, and seeds for episodes that begin meanwhile."""
+        """The prepared actors, the random numbers for their actions, and seeds for episodes that begin meanwhile."""
         actors = eqx.combine(arrays, self._actor_static)
         ready = eqx.filter(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
         chance_keys, seed_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(2))
@@ -82,7 +82,7 @@ class CompiledActor:
     def _act_in_streams(
         self, ready: Any, memory: Any, first: Array, previous_actions: Array, observations: Any, chance: Array, t: Array
     ) -> tuple[Any, Array, Array, Any]:
-        """The memories now, actions `[run, stream]`, their logarithmic probabilities, and what the world gets."""
+        """The next memories, the actions `[run, stream]`, their log-probabilities, and the actions for the world."""
 
         def choose(
             ready: Any, memory: Any, first: Array, previous_actions: Array, observations: Any, chance: Array
@@ -108,14 +108,14 @@ def _is_shape(leaf: Any) -> bool:
 class Collector:
     """Episodes of runs in a world that runs in Python; `rollout.roll_out` for such worlds.
 
-    All environments take a step together, and the policies of all runs are asked in one compiled call.
+    All environments take a step together, and one compiled call computes the actions of all runs.
     """
 
     def __init__(self, world: SteppedWorld, compiled_actor: CompiledActor):
         self.world, self.compiled_actor = world, compiled_actor
         self._steppers: dict[tuple[int, str], Stepper] = {}
         self.snapshots: dict[int, Any] = {}
-        """Where environments stand whose episodes go on in the next update of a learner."""
+        """By number of environments, the episodes that continue in the next update of a learner."""
 
     def collect(
         self,
@@ -128,7 +128,7 @@ class Collector:
         epsilon: Float[Array, "run"] | None = None,
         steps: int | None = None,
     ) -> Episodes:
-        """Whole episodes of each active run, or only so many steps of them; see `roll_out`."""
+        """Whole episodes of each active run, or only their first `steps` steps; see `roll_out`."""
         runs, horizon = keys.shape[0], self.compiled_actor.horizon
         arrays = eqx.filter(actors, eqx.is_array)
         ready, loop, last_actions, chance, seeds = self.compiled_actor.begin(arrays, keys, episodes, epsilon)
@@ -151,13 +151,13 @@ class Collector:
         return tape.episodes(runs, episodes, loop[1])
 
     def stepper(self, count: int, purpose: str = "episodes") -> Stepper:
-        """So many environments, opened at the first call, that nothing with another purpose touches."""
+        """`count` environments, opened at the first call and used only for this purpose."""
         if (count, purpose) not in self._steppers:
             self._steppers[count, purpose] = self.world.open(count)
         return self._steppers[count, purpose]
 
     def close(self) -> None:
-        """Closes the environments. They are opened again if they are needed."""
+        """Closes the environments. They are opened again when needed."""
         self.snapshots.clear()
         while self._steppers:
             self._steppers.popitem()[1].close()
@@ -186,7 +186,7 @@ def _roll_out(env: World, actors: Actor, keys: PRNGKeyArray, active: Array, epis
 
 
 class _Tape:
-    """What happens in some environments, written down step by step."""
+    """What happens in some environments, recorded step by step."""
 
     def __init__(self, horizon: int, observations: Any, states: Any):
         def room(first: np.ndarray) -> np.ndarray:

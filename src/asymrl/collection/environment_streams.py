@@ -1,7 +1,7 @@
 """Streams in worlds that run in Python: `streams.act_in_streams` for environments that are stepped on the host.
 
-What such an environment holds cannot be saved. A run keeps the seed of each current episode and the actions so far
-instead; environments that do not hold that episode, such as those of a new process, play it again.
+The state of such an environment cannot be saved. Instead, a run keeps the seed of each current episode and the
+actions so far; environments that are not in that episode, such as those of a new process, play it again.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 class EnvironmentSnapshot(NamedTuple):
-    """The episodes that environments are in, with their observations and states. The environments come first."""
+    """The episodes that environments are in, with their observations and states. Environments are the first axis."""
 
     seed: np.ndarray
     actions: np.ndarray  # [env, time, ...]
     t: np.ndarray
     observations: Any
     states: Any
-    alive: np.ndarray  # which of them are there
+    alive: np.ndarray  # which environments are in their episode
 
     def matches(self, seed: np.ndarray, actions: np.ndarray, t: np.ndarray, alive: np.ndarray) -> bool:
-        """Whether the environments that are alive are where these episodes are."""
+        """Whether the environments that are alive have played exactly these episodes so far."""
         if not (np.array_equal(self.seed, seed) and np.array_equal(self.t, t) and self.alive[alive].all()):
             return False
         past = np.arange(actions.shape[1])[None] < t[:, None]
@@ -55,7 +55,7 @@ def act_in_environments(
     ready, chance, seeds = compiled.begin_streams(eqx.filter(actors, eqx.is_array), keys, rollout, count)
     stepper, alive = collector.stepper(runs * count, "streams"), np.repeat(np.asarray(active), count)
     seeds = np.asarray(seeds).reshape(rollout, -1)
-    # Copies, which are changed along the way; all environments of all runs in a row.
+    # Copies, which are modified below, with all environments of all runs along one axis.
     script, previous_actions, returns = jax.tree.map(_flattened, (streams.episode, streams.before, streams.returns))
     seed, actions, t = script
     none, memory, rows = np.asarray(policy.none(runs * count)), streams.carries.actor, np.arange(runs * count)
@@ -110,7 +110,7 @@ def act_in_environments(
 def restore_environments(
     collector: Collector, stepper: Stepper, seed: np.ndarray, actions: np.ndarray, t: np.ndarray, alive: np.ndarray
 ) -> tuple[Any, Any]:
-    """The observations and states where the episodes stand, in environments that are there afterwards if not before."""
+    """The current observations and states of the episodes, replayed unless the environments are in them."""
     snapshot = collector.snapshots.get(len(t))
     if snapshot is not None and snapshot.matches(seed, actions, t, alive):
         return snapshot.observations, snapshot.states

@@ -35,7 +35,7 @@ class Episodes(NamedTuple):
         return jnp.arange(self.rewards.shape[0])[:, None] < self.lengths[None]
 
     def before(self, policy: Distribution) -> Num[Array, "time+1 episode *action"]:
-        """The action before each observation; before the first, what the policy has there."""
+        """The action before each observation; before the first, the policy's `none`."""
         none = policy.none(1, self.actions.shape[1]).astype(self.actions.dtype)
         return jnp.concatenate([none, self.actions])
 
@@ -44,7 +44,7 @@ class Episodes(NamedTuple):
         return jnp.sum(jnp.where(self.valid(), self.rewards, 0.0), axis=0)
 
 
-# Where the axis of runs stands in the episodes of several runs.
+# The axis of runs in the episodes of several runs.
 RUN_AXIS: Any = Episodes(*[1] * 5, *[0] * 2)  # pyright: ignore[reportArgumentType]
 
 
@@ -53,12 +53,12 @@ class RolloutStart(NamedTuple):
 
     episode: Any  # [run, episode, ...]
     observation: Any  # [run, episode, ...], the first observations
-    chance: Array  # [time, run, episode, ...], in all actions
+    chance: Array  # [time, run, episode, ...], the random numbers for all actions
     keys: PRNGKeyArray  # [run], for what happens in the world
 
 
 def draw_seeds(key: PRNGKeyArray, shape: tuple[int, ...]) -> Int[Array, "..."]:
-    """Seeds of environments. Gymnasium wants them not to be negative, as Python's own integers."""
+    """Seeds of environments. Gymnasium wants non-negative Python integers."""
     return (jax.random.bits(key, shape) >> 1).astype(jnp.int32)
 
 
@@ -68,7 +68,7 @@ def environment_seeds(key: PRNGKeyArray, episodes: int) -> Int[Array, "episode"]
 
 
 def tape_length(horizon: int) -> int:
-    """The last question may lead a few steps beyond the horizon; a tape has room for them."""
+    """The rows of a tape: the horizon, and the steps beyond it before the last question is asked."""
     return -(-horizon // STEPS_PER_QUESTION) * STEPS_PER_QUESTION
 
 
@@ -77,8 +77,8 @@ class TrainingBatch(NamedTuple):
 
     before: Num[Array, "time episode *action"]
     observations: Any
-    signal: Any  # what the critic is told, or None if it reads the history alone
-    bootstrap_signal: Any  # what it is told where its value is a bootstrap; None: the same
+    signal: Any  # the critic's signal, or None if it reads the history alone
+    bootstrap_signal: Any  # its signal where its value is a bootstrap; None: the same
     actions: Num[Array, "time episode *action"]
     rewards: Float[Array, "time episode"]
     features: Float[Array, "time episode size"]
@@ -87,14 +87,14 @@ class TrainingBatch(NamedTuple):
     truncated: Bool[Array, "episode"]
 
     def longest(self) -> Int[Array, ""]:
-        """How many inputs a memory needs for the longest episode, with what was seen after its last action."""
+        """How many inputs a memory needs for the longest episode, including what was seen after its last action."""
         return jnp.max(self.lengths) + 1
 
 
 def frozen_after_end(states: Any, times: Int[Array, "time episode"], last: Int[Array, "episode"]) -> Any:
-    """The states `[time, episode, ...]`, where each episode stays where it was at its last time.
+    """The states `[time, episode, ...]`, where each episode stays in the state of its last time.
 
-    A model may compute less if an episode goes nowhere after its end, where nobody asks for its state.
+    A model may compute less if an episode visits nothing new after its end, where its state is not used.
     """
     index = jnp.minimum(times, jnp.broadcast_to(jnp.maximum(last, 0)[None], times.shape))
     rows = jax.vmap(lambda leaf, index: leaf[index], (1, 1), 1)
@@ -104,11 +104,11 @@ def frozen_after_end(states: Any, times: Int[Array, "time episode"], last: Int[A
 def training_batch(
     env: World, settings: Settings, episodes: Episodes, length: int, key: PRNGKeyArray | None = None
 ) -> TrainingBatch:
-    """The first `length` steps of the episodes, and what the critic is told about them.
+    """The first `length` steps of the episodes, with the critic's signal.
 
-    `key` is for what is random in that; a critic that is told a sampled state needs one.
+    `key` is for random signals; a critic that reads a sampled state needs one.
     """
-    # A bootstrap needs the value of where the episode was cut off: one more step of what the critic reads.
+    # A bootstrap needs the value where the episode was cut off: one more step of what the critic reads.
     rows = length + 1 if settings.bootstrap_truncated else length
     previous_actions = episodes.before(distribution_over(env.action_space))[:rows]
     observations, states = jax.tree.map(lambda leaf: leaf[:rows], (episodes.observations, episodes.states))

@@ -1,4 +1,4 @@
-"""Episodes by the kernel that plays them whole, where a world is a table or arithmetic on a few numbers.
+"""Episodes that a kernel plays whole, in worlds that are a table or arithmetic on a few numbers.
 
 See `kernels.episode_kernel`.
 """
@@ -28,25 +28,25 @@ from asymrl.models.memories.recurrent import Gru
 from asymrl.worlds.deterministic import DeterministicTable, ScalarRules, deterministic_table, scalar_rules
 from asymrl.worlds.world import World
 
-LONGEST_WINDOW = 8  # whose memories are carried from step to step; longer ones were not tried on a GPU
-MOST_SIGHTS = 1024  # what the policy makes of each is found before the first step
+LONGEST_WINDOW = 8  # its memories are carried from step to step; longer windows were not tried on a GPU
+MOST_SIGHTS = 1024  # the policy's features of each are computed before the first step
 WIDTHS = (32, 64, 128, 256, 512)  # of hidden layers
-NEVER = -1e30  # logit of the actions that only fill up a power of two
+NEVER = -1e30  # logit of the actions that only pad to a power of two
 
 
 def kernel_world(env: World) -> DeterministicTable | ScalarRules | None:
-    """What the kernel needs to know of a world, or None if it does not know such worlds."""
+    """The form of a world that the kernel can play, or None if there is none."""
     return deterministic_table(env) or scalar_rules(env)
 
 
 def suits_kernel(actor: ReadyActor, episodes: int, world: DeterministicTable | ScalarRules, states: Any) -> bool:
-    """Whether the kernel knows such policies, and their episodes have few enough sights.
+    """Whether the kernel supports this policy, and its episodes have few enough sights.
 
-    Of the actor, with or without an axis of runs, and the states `[run, episode, ...]` only shapes are looked at.
+    Reads only the shapes of the actor, with or without an axis of runs, and of the states `[run, episode, ...]`.
     """
     memory = _recurrent(actor)
     if isinstance(world, ScalarRules):
-        # What is seen is a sum of rows, and only a product makes of that the sum of what it makes of the rows.
+        # A sight is a weighted sum of rows, so its features must be linear: a product.
         sees = actor.history.phi_o
         few_sights = isinstance(sees, Product) and isinstance(sees.features, Flat)
     else:
@@ -68,13 +68,13 @@ def _recurrent(actor: ReadyActor) -> Memory:
 
 
 def _window(actor: ReadyActor) -> int:
-    """How many inputs a window has; one without."""
+    """The length of the window; 1 without one."""
     memory = actor.history.memory
     return memory.length if isinstance(memory, Window) else 1
 
 
 def policy_of(actor: ReadyActor, sights: Any) -> PolicyArrays:
-    """The numbers that the kernel reads, from one run's actor and all that its episodes may see."""
+    """The numbers that the kernel reads, from one run's actor and everything that its episodes may see."""
     history, memory = actor.history, _recurrent(actor)
     assert isinstance(memory, Gru)
     assert isinstance(actor.distribution, (Categorical, Greedy))
@@ -100,7 +100,7 @@ def roll_out_in_kernel(
     *,
     interpret: bool = False,
 ) -> Episodes:
-    """The same where an episode is a walk on a table, or arithmetic: each run in a program of its own."""
+    """`rollout.step_by_step` where an episode is a walk on a table, or arithmetic: one kernel program per run."""
     memory, rows = actors.history.memory, tape_length(start.chance.shape[0])
     window = memory.length if isinstance(memory, Window) else None
     greedy = isinstance(actors.distribution, Greedy)

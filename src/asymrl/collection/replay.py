@@ -1,7 +1,7 @@
-"""Whole episodes to learn from again and again: a ring of steps inside the compiled program.
+"""Whole episodes to learn from repeatedly: a ring of steps inside the compiled program.
 
-The ring keeps what was seen, true, done and rewarded at each step, and of each episode where it begins and how long it
-is. Values of a space are kept in the smallest integers that hold them, and states as they are where that is smaller.
+The ring keeps the observation, latent, action and reward of each step, and the first row and length of each episode.
+Indices are kept in the smallest integers that hold them, and the state instead of its latent where that is smaller.
 The oldest episodes make room for new ones.
 """
 
@@ -31,16 +31,16 @@ class Replay(eqx.Module):
     """The episodes of one run, or with a leading axis on every array, of several."""
 
     observations: Any  # [row, ...]
-    latents: Any  # [row, ...], or the states themselves (`keeps_latents`); None where nobody reads the state
+    latents: Any  # [row, ...], or the states themselves (`keeps_latents`); None if nothing reads the state
     actions: Array  # [row]
-    rewards: Array  # [row], or which of the rewards of a finite world
+    rewards: Array  # [row]; in a finite world, indices into `finite_rewards`
     starts: Int[Array, "*run slot"]  # the first row of each episode
     lengths: Array  # [slot], steps
     truncated: Bool[Array, "*run slot"] | None
     first: Int[Array, "*run"]  # the slot of the oldest episode
     episodes: Int[Array, "*run"]
     rows: Int[Array, "*run"]  # in use
-    end: Int[Array, "*run"]  # the row behind the newest episode
+    end: Int[Array, "*run"]  # the row after the newest episode
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class ReplayLayout:
 
     world: World
     capacity: int
-    """Rows: steps, and what was seen after the last action of each episode, if that is kept."""
+    """Rows: one per step, and one per episode for what followed its last action, if that is kept."""
     with_states: bool
     """Whether the states are kept."""
     with_last: bool
-    """Whether what followed the last action is kept, for episodes that are worth their last value when cut off."""
+    """Whether what followed the last action is kept, to bootstrap from where an episode was cut off."""
 
     def __post_init__(self) -> None:
         if self.capacity < self.horizon + self.with_last:
@@ -69,7 +69,7 @@ class ReplayLayout:
 
     @property
     def slots(self) -> int:
-        """Episodes that fit if each is as short as can be."""
+        """How many episodes of a single step fit."""
         return self.capacity // (1 + self.with_last)
 
     def empty(self) -> Replay:
@@ -104,7 +104,7 @@ class ReplayLayout:
 
     @functools.cached_property
     def keeps_latents(self) -> bool:
-        """Whether states are kept as latents. The cleaner's state takes a twentieth of what its critic reads."""
+        """Whether states are kept as latents. The cleaner's state takes a twentieth of the memory of its latent."""
         if isinstance(self.world, SteppedWorld):
             return True
         leaves = jax.tree.leaves(jax.eval_shape(self.world.reset, jax.random.key(0)))
@@ -115,7 +115,7 @@ class ReplayLayout:
     def add(self, replay: Replay, episodes: Episodes, wanted: Bool[Array, ""]) -> Replay:
         """The replay with the episodes of a run `[time, episode, ...]`, if they are `wanted`.
 
-        Nothing but their rows is written, so that a replay of a run that stands still is not copied.
+        Only their rows are written, so the replay of a run that does not act is not copied.
         """
         for i in range(episodes.lengths.shape[0]):
             replay = self._add_one(
@@ -130,7 +130,7 @@ class ReplayLayout:
         length, more = episodes.lengths[i], int(self.with_last)
         replay = self._drop(replay, length + more, wanted)
         table = finite_rewards(self.world)
-        latents = states if self.with_states else None  # where nobody reads them, there may be none
+        latents = states if self.with_states else None  # if nothing reads them, there may be none
         if self.with_states and self.keeps_latents:
             latents = jax.vmap(self.world.latent)(states)
         index = rewards if table is None else jnp.searchsorted(jnp.asarray(table), rewards)
@@ -138,7 +138,7 @@ class ReplayLayout:
         def put(buffer: Array, values: Array, count: Int[Array, ""]) -> Array:
             time = jnp.arange(min(self.horizon + more, values.shape[0]))
             inside = wanted & (time < count)
-            # Rows beyond the ring are not written, and no two are the same.
+            # The other rows are beyond the ring, where they are dropped, and all different.
             rows = jnp.where(inside, (replay.end + time) % self.capacity, self.capacity + time)
             values = values[: time.shape[0]].astype(buffer.dtype)
             return buffer.at[rows].set(values, mode="drop", unique_indices=True)
@@ -162,7 +162,7 @@ class ReplayLayout:
         )
 
     def _drop(self, replay: Replay, needed: Int[Array, ""], wanted: Bool[Array, ""]) -> Replay:
-        """Drops the oldest episodes until so many rows are free."""
+        """Drops the oldest episodes until the `needed` rows are free."""
 
         def is_full(oldest: tuple[Array, Array, Array]) -> Bool[Array, ""]:
             return wanted & (oldest[2] + needed > self.capacity)
@@ -176,9 +176,9 @@ class ReplayLayout:
         return eqx.tree_at(lambda r: (r.first, r.episodes, r.rows), replay, oldest)
 
     def draw(self, key: PRNGKeyArray, replay: Replay, episodes: int) -> Episodes:
-        """So many episodes `[time, episode, ...]`, each with the same chance whatever its length, with replacement.
+        """Draws episodes `[time, episode, ...]` with replacement, all equally likely whatever their length.
 
-        What stands after the end of an episode is its last step again.
+        After its end, an episode repeats its last step.
         """
         offsets = jax.random.randint(key, (episodes,), 0, jnp.maximum(replay.episodes, 1))
         slots = (replay.first + offsets) % self.slots
@@ -201,7 +201,7 @@ class ReplayLayout:
             states=states,
             actions=_looked_up(self.world.action_space, replay.actions, action_rows),
             rewards=rewards if table is None else jnp.asarray(table)[rewards],
-            features=jnp.zeros((self.horizon, episodes, 0)),  # those of the actor of that time are of no use
+            features=jnp.zeros((self.horizon, episodes, 0)),  # those that the actor had then are of no use
             lengths=lengths,
             truncated=jnp.zeros(episodes, bool) if replay.truncated is None else replay.truncated[slots],
         )
@@ -232,7 +232,7 @@ def smallest_type(n: int) -> np.dtype:
 
 
 def finite_rewards(world: World) -> np.ndarray | None:
-    """All rewards that a world may give, in order, if its tables say so."""
+    """All rewards that a world may give, sorted; None if its tables do not say, or list too many."""
     if not isinstance(world, FiniteWorld) or not is_unchanged(world, FiniteWorld, "step", "advance", "_advance"):
         return None
     rewards = np.unique(np.asarray(world.rewards, np.float32))

@@ -20,7 +20,7 @@ from asymrl.worlds.world import World
 
 
 class StepRecord(NamedTuple):
-    """What is kept of a step, or of several with `time` first: the parts of `Episodes` that have a time."""
+    """The record of a step, or of several with `time` first: the fields of `Episodes` that have a time."""
 
     observations: Any  # after the action
     states: Any
@@ -30,7 +30,7 @@ class StepRecord(NamedTuple):
 
 
 class RolloutState(NamedTuple):
-    """Where all episodes stand between two steps. Arrays are `[run, episode, ...]`, but for the memory."""
+    """The state of all episodes between two steps. Arrays are `[run, episode, ...]`, except for the memory."""
 
     t: Int[Array, ""]
     memory: Any
@@ -54,7 +54,7 @@ def roll_out(
 ) -> Episodes:
     """Lets the actors of all runs act until the last of their episodes has ended.
 
-    The loop over time stands outside and the runs inside it, so that nothing is computed for a time that no run
+    The loop over time is outside and the runs are inside it, so that nothing is computed for times that no run
     reaches.
 
     Args:
@@ -64,7 +64,7 @@ def roll_out(
         active: runs to wait for; the episodes of the others are not complete.
         episodes: per run.
         greedy: take the most likely action instead of a sampled one.
-        epsilon: how often actors that are greedy by nature take any action, by run. None: never.
+        epsilon: by run, the probability of a random action, for actors with the distribution `Greedy`. None: 0.
     """
     horizon = env.time_limit
     if horizon is None:
@@ -84,10 +84,10 @@ def roll_out(
 
 
 def with_product_precision(actors: ReadyActor) -> ReadyActor:
-    """The actors with as many digits in the matrices that each step reads as products use.
+    """The actors, with the matrices that each step reads in the precision of products.
 
-    A product in tf32 uses ten bits of each factor, and a float16 has them in half the memory, which is what acting
-    waits for.
+    A product in tf32 uses ten bits of each factor. A float16 has them in half the memory, and reading memory limits
+    acting.
     """
     if not in_tf32():
         return actors
@@ -108,7 +108,7 @@ def begin_rollout(
     horizon: int,
     epsilon: Float[Array, "run"] | None = None,
 ) -> RolloutStart:
-    """Starts `[run]` times `episodes` episodes."""
+    """Starts `episodes` episodes of each run."""
     begin_keys, chance_keys, step_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(3))
     episode, observation = jax.vmap(lambda key: jax.vmap(env.begin)(jax.random.split(key, episodes)))(begin_keys)
     chance = chance_of(policy, chance_keys, (horizon, episodes), epsilon)
@@ -118,7 +118,7 @@ def begin_rollout(
 def chance_of(
     policy: Distribution, keys: PRNGKeyArray, shape: tuple[int, int], epsilon: Float[Array, "run"] | None
 ) -> Array:
-    """What is random about the actions of each run, `[time, run, episode, ...]`."""
+    """The random numbers for the actions of each run, `[time, run, episode, ...]`."""
     if epsilon is None:
         return jax.vmap(lambda key: policy.chance(key, shape), out_axes=1)(keys)
     if not isinstance(policy, Greedy):
@@ -129,7 +129,7 @@ def chance_of(
 def step_by_step(
     env: World, actors: ReadyActor, start: RolloutStart, active: Bool[Array, "run"], *, greedy: bool = False
 ) -> Episodes:
-    """The episodes of all runs, one step of each after the other, until the last has ended."""
+    """The episodes of all runs, played in lockstep until the last has ended."""
     (horizon, runs, episodes), policy = start.chance.shape[:3], actors.distribution
     arrays, static = eqx.partition(actors, eqx.is_array)
 
@@ -176,7 +176,7 @@ def step_by_step(
 
 
 def _empty_tape(horizon: int, first: StepRecord) -> StepRecord:
-    """Room for all records, time first; the first observations and states stand in it already."""
+    """Room for all records, time first; it already holds the first observations and states."""
     rows = tape_length(horizon)
 
     def room(leaf: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What a privileged critic is told along an episode.
+"""The signals that a privileged critic reads along an episode.
 
 The state, a part of it, a group of the observation, the belief, a sampled state, the time.
 """
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from asymrl.settings import Settings
 
 SIGNAL_KEY = 1_000_001  # acting uses small numbers to tell its keys apart, evaluation a million
-OTHER_DRAW = 1 << 30  # beyond the steps that tell the keys of the first draw apart
+OTHER_DRAW = 1 << 30  # larger than the steps that tell the keys of the first draw apart
 
 
 class CriticSignal(eqx.Module):
-    """What a critic is told at each step of some episodes, besides the history.
+    """What a critic reads at each step of some episodes, besides the history.
 
     Arrays are `[time, episode, ...]`. They may hold whole episodes, or streams in which episodes follow one another;
     `first` marks where one begins.
@@ -45,7 +45,7 @@ class CriticSignal(eqx.Module):
     @property
     @abc.abstractmethod
     def space(self) -> Space:
-        """The space of what the critic is told at one step."""
+        """The space of the signal at one step."""
 
     @property
     def random(self) -> bool:
@@ -67,13 +67,13 @@ class CriticSignal(eqx.Module):
         states: Any,
         times: Int[Array, "time episode"],
     ) -> tuple[Any, Any]:
-        """What the critic is told at each step.
+        """The signal at each step.
 
         Args:
             key: for signals that are random; what is drawn at a step does not depend on how many steps follow.
             carry: what the call before returned, or `initial`.
             first: whether an episode begins at this step; what was carried is forgotten there.
-            before: the action before each observation; anything where there was none.
+            before: the action before each observation; arbitrary where there was none.
             observations: of the world.
             states: of the world, not their latents.
             times: how many actions came before in the episode.
@@ -159,7 +159,7 @@ class BeliefSignal(CriticSignal):
 
 
 class SampledStateSignal(CriticSignal):
-    """`sampled-state`: s ~ b(h), drawn at each step anew."""
+    """`sampled-state`: s ~ b(h), drawn anew at each step."""
 
     belief: BeliefSignal
     latents: Discrete = eqx.field(static=True)
@@ -211,10 +211,10 @@ class JointSignal(CriticSignal):
 
 
 def critic_signal(env: World, settings: Settings) -> CriticSignal:
-    """What the privileged critics of these settings are told.
+    """The signal that the privileged critics of these settings read.
 
     Raises:
-        ValueError: if the world cannot tell it; the message lists what it can.
+        ValueError: if the world does not offer it; the message lists what it does.
     """
     names = critic_names(env, settings)
     parts = tuple(_signal_named(env, settings, name) for name in names)
@@ -222,9 +222,9 @@ def critic_signal(env: World, settings: Settings) -> CriticSignal:
 
 
 def critic_names(env: World, settings: Settings) -> tuple[str, ...]:
-    """What the privileged critics of these settings are told, by name.
+    """The names of the signals that the privileged critics of these settings read.
 
-    Where the actor sees some groups of the observation and there is no state, the critic sees all of them by default.
+    Where the actor sees some groups of the observation and there is no state, the critic sees all groups by default.
     """
     missing = isinstance(env, SteppedWorld) and env.without_latent
     meanings = critic_meanings(env)
@@ -235,7 +235,7 @@ def critic_names(env: World, settings: Settings) -> tuple[str, ...]:
 
 
 def needs_state(env: World, settings: Settings) -> bool:
-    """Whether the critic is told the state or a part of it."""
+    """Whether the critic reads the state or a part of it."""
     return "s" in settings.how.reads and any(name in env.signals() for name in critic_names(env, settings))
 
 
@@ -247,7 +247,7 @@ def signal_keys(keys: PRNGKeyArray) -> PRNGKeyArray:
 def follow_twice(
     signal: CriticSignal, settings: Settings, key: PRNGKeyArray | None, carry: Any, *steps: Any
 ) -> tuple[Any, Any, Any]:
-    """`follow`: what V is told and what its bootstraps are told.
+    """`follow`, with the signal of V and that of its bootstraps.
 
     The latter is None if it is the same; it differs for sampled states with independent draws.
     """
@@ -272,7 +272,7 @@ def _signal_named(env: World, settings: Settings, name: str) -> CriticSignal:
 
 
 def draw_states(beliefs: Float[Array, "*batch S"], u: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
-    """A state of each belief, for a uniform number each; never one of probability 0, unless all of them are."""
+    """A state drawn from each belief with a uniform number; never one of probability 0, unless all are."""
     cumulative = jnp.cumsum(beliefs, axis=-1)
     mask = (cumulative > u[..., None] * cumulative[..., -1:]) & (beliefs > 0)
     # Rounding may leave nothing above u; the likeliest state is then as good as any.

@@ -1,6 +1,6 @@
-"""Streams: episodes that run in parallel and follow one another, and pieces of them to learn from.
+"""Streams: parallel sequences of episodes, and pieces of them to learn from.
 
-An update takes a fixed number of steps in each stream and goes on where the last one stopped, inside episodes.
+An update takes a fixed number of steps in each stream and continues where the last one stopped, even inside an episode.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Carries(NamedTuple):
     """What the networks of a run remember of its streams; every array has the axis of streams first."""
 
     actor: Carry
-    critic: Carry  # None where the critic reads no history, or that of the actor
-    signal: Any  # of what the critic is told besides the history
+    critic: Carry  # None if the critic reads no history, or the actor's
+    signal: Any  # of the critic's signal
 
 
 class Streams(NamedTuple):
-    """Where the streams of a run stand between two updates. Every array has the axis of streams first."""
+    """The streams of a run between two updates. Every array has the axis of streams first."""
 
     episode: Any  # the current episodes: an `Episode`, or in a world that runs in Python, a `Script`
     observation: Any  # to act on next; None in a world that runs in Python
@@ -39,10 +39,10 @@ class Streams(NamedTuple):
 
 
 class Script(NamedTuple):
-    """How to get to where an episode stands in a world whose state cannot be saved: play it again."""
+    """How to restore an episode in a world whose state cannot be saved: by playing it again."""
 
     seed: Int[Array, "*run stream"]
-    actions: Num[Array, "*run_stream_time_action"]  # so far; anything from time t on
+    actions: Num[Array, "*run_stream_time_action"]  # so far; arbitrary from time t on
     t: Int[Array, "*run stream"]
 
 
@@ -69,12 +69,12 @@ class Piece(NamedTuple):
         return self.valid & (self.terminated | self.truncated)
 
 
-# Where the axis of runs stands in the pieces of several runs.
+# The axis of runs in the pieces of several runs.
 PIECE_AXES: Any = Piece(*[1] * len(Piece._fields))  # pyright: ignore[reportArgumentType]
 
 
 def empty_carries(actor: Actor, critic: Critic, signal: CriticSignal, streams: int) -> Carries:
-    """What is remembered before anything has happened."""
+    """What the networks remember before the first step."""
     of_critic = None if critic.history is None else critic.history.memory.begin_streams(streams)
     return Carries(actor.history.memory.begin_streams(streams), of_critic, signal.initial(streams))
 
@@ -92,7 +92,7 @@ def begin_streams(env: World, policy: Distribution, carries: Carries, key: PRNGK
 
 
 def act_in_streams(env: World, actor: Actor, streams: Streams, key: PRNGKeyArray, steps: int) -> tuple[Streams, Piece]:
-    """So many steps of each stream of one run. The critic's memory is not moved on."""
+    """Takes `steps` steps in each stream of one run. The critic's memory is not advanced."""
     chance_key, step_key = jax.random.split(key)
     ready, policy, count = actor.prepared(), actor.distribution, streams.returns.shape[0]
     none, nothing = policy.none(count), jnp.zeros(count)
@@ -163,9 +163,9 @@ def whole_episodes(actor: Actor, episodes: Episodes, length: int) -> Piece:
 
 
 def follow_signal(signal: CriticSignal, key: PRNGKeyArray, carry: Any, piece: Piece) -> tuple[Any, Any, Any]:
-    """What is carried on of the signal, what the critic is told at each step, and what after each action.
+    """The signal's next carry, and the signal at each step and after each action.
 
-    The latter is for the value of where an episode was cut off, or of where the piece ends.
+    The last is for bootstraps, such as where an episode was cut off or where the piece ends.
     """
     key, next_key = jax.random.split(key)
     now = (piece.first, piece.before, piece.observations, piece.states, piece.times)
