@@ -1,4 +1,4 @@
-"""Models: features of what is seen and true, memories, actor and critic. They know spaces, not worlds."""
+"""Models: features of observations and states, memories, actor and critic. They know spaces, not worlds."""
 
 from asymrl.models.agent import Actor as Actor, Critic as Critic
 from asymrl.models.architecture import Architecture as Architecture

@@ -61,7 +61,7 @@ class Actor(eqx.Module):
     def step(
         self, carry: Carry, before: Num[Array, "episode *action"], observation: Any
     ) -> tuple[Carry, Float[Array, "episode size"], Float[Array, "episode parameters"]]:
-        """What is remembered now, the features of the history, and the parameters."""
+        """The next carry, the features of the history, and the parameters."""
         return self.prepared().step(carry, before, observation)
 
 
@@ -80,14 +80,14 @@ class ReadyActor(eqx.Module):
         observation: Any,
         wanted: Bool[Array, ""] | bool = True,
     ) -> tuple[Carry, Float[Array, "episode size"], Float[Array, "episode parameters"]]:
-        """What is remembered now, the features of the history, and the parameters; anything, if not `wanted`."""
+        """The next carry, the features of the history, and the parameters, which are arbitrary if not `wanted`."""
         carry, features = self.history.step(carry, before, observation)
         return carry, features, _with_spread(self.head.act(features, jnp.asarray(wanted)), self.log_spread)
 
     def step_from(
         self, carry: Carry, first: Bool[Array, "stream"], before: Num[Array, "stream *action"], observation: Any
     ) -> tuple[Carry, Float[Array, "stream parameters"]]:
-        """A step of streams: what is remembered now, and the parameters. An episode begins where `first` says so."""
+        """A step of streams: the next carry, and the parameters. An episode begins where `first` says so."""
         carry, features = self.history.step_from(carry, first, before, observation)
         return carry, _with_spread(self.head.act(features, jnp.array(True)), self.log_spread)
 
@@ -100,16 +100,16 @@ def _with_spread(outputs: Float[Array, "*batch outputs"], log_spread: Float[Arra
 
 
 class Critic(eqx.Module):
-    """V(h), V(s) or V(h, s), by which of its two inputs are there; or with `outputs`, a Q of so many actions.
+    """V(h), V(s) or V(h, s), depending on which inputs it has; or with `outputs`, a Q of that many actions.
 
-    With a shared memory the history is the actor's; `with_history` puts it here.
+    With a shared memory the history is the actor's; `with_history` inserts it.
     """
 
     history: History | None
     phi_s: Features | None
     head: Mlp
     unit: Float[Array, "*run"] | None
-    """What its values are in units of, where rewards are normalised; see `in_rewards`."""
+    """The unit of its values, if rewards are normalised; see `in_rewards`."""
     shares: bool = eqx.field(static=True)
     outputs: int | None = eqx.field(static=True)
 
@@ -166,7 +166,7 @@ class Critic(eqx.Module):
         *,
         whole_episodes: bool = False,
     ) -> Float[Array, "..."]:
-        """The value or values, given the features of the history if it reads one, and the signal if it is told one.
+        """The value or values, given the features of the history and the signal, as far as it reads them.
 
         `whole_episodes`: the batch is `[time, episode]`, and each episode starts at its first time.
         """

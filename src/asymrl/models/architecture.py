@@ -10,7 +10,7 @@ from asymrl.worlds.allowed_code import is_class_name
 
 MEMORIES = ("gru", "lstm", "rnn", "attention", "none")
 MOST_LAYERS = 16  # of a stack; compilation takes seconds for each
-LARGEST_LAYER = 2**20  # units; arrays of weights of twice that are beyond any memory
+LARGEST_LAYER = 2**20  # units; the weights between layers of twice that exceed any memory
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Architecture:
     """The shape of the networks. Two runs with equal architectures share a compiled program."""
 
     memory: str = "gru"
-    """What remembers the history: gru, lstm, rnn or attention, a stack of them such as rnn:attention, none, or a class
-    of the user's own, such as features.py:Leaky."""
+    """What remembers the history: gru, lstm, rnn or attention, a stack of them such as rnn:attention, none, or a
+    user-defined class, such as features.py:Leaky."""
     memory_size: int = 128
     """Number of features of the history."""
     window: int | None = None
@@ -36,16 +36,16 @@ class Architecture:
     """Whether actor and critic read one and the same memory, which learns from both."""
 
     normalise_observations: bool = False
-    """Whether numbers in observations and states have mean 0 and spread 1, as measured so far."""
+    """Whether numbers in observations and states are normalised by their mean and spread so far."""
     normalise_rewards: bool = False
-    """Whether values are of rewards that are divided by a running spread."""
+    """Whether values are those of rewards divided by a running spread."""
 
     observation_features: str | None = None
-    """A class of the user's own that reads observations."""
+    """A user-defined class that reads observations."""
     state_features: str | None = None
-    """A class of the user's own that reads what the critic sees besides the history."""
+    """A user-defined class that reads what the critic sees besides the history."""
     load: Callable[[str, str], Any] | None = field(default=None, compare=False, repr=False)
-    """Gives a class of the user's own, for what it is used and its name; needed where there is one."""
+    """Loads a user-defined class, given what it is used for and its name; needed if there is one."""
 
     def __post_init__(self) -> None:
         for name in ("observation_features", "state_features"):
@@ -89,12 +89,12 @@ class Architecture:
         return self.critic_memory or self.memory
 
     def made_by(self, what: str, name: str) -> Any:
-        """The class of the user's own with this name."""
+        """The user-defined class with this name."""
         if self.load is None:
             raise ValueError(f"{what} {name!r}: this architecture does not say how to load it")
         return self.load(what, name)
 
 
 def is_users(memory: str) -> bool:
-    """Whether a memory is a class of the user's own, rather than one of the kinds or a stack of them."""
+    """Whether a memory is a user-defined class, rather than one of the kinds or a stack of them."""
     return memory.partition(":")[0] not in MEMORIES and is_class_name(memory)

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-NO_ACTION = -1  # stands before the first action of an episode; its features are zeros
+NO_ACTION = -1  # placeholder before the first action of an episode; its features are zeros
 
-NEVER = -1e30  # the logit of an action that does not exist; its gradient is 0, while that of -inf is not a number
+NEVER = -1e30  # the logit of an action that does not exist; its gradient is 0, while that of -inf is NaN
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class _OneOfMany:
 
     @property
     def spreads(self) -> int:
-        """How many logarithmic spreads the policy has besides: none."""
+        """How many logarithmic spreads the policy has in addition: none."""
         return 0
 
     def chance(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "*batch"]:
-        """What is random about actions, drawn beforehand."""
+        """The random numbers of actions, drawn beforehand."""
         return jax.random.uniform(key, shape)
 
     def mode(self, parameters: Float[Array, "*batch n"]) -> Int[Array, "*batch"]:
@@ -40,11 +40,11 @@ class _OneOfMany:
         return jnp.argmax(parameters, -1).astype(jnp.int32)
 
     def none(self, *shape: int) -> Int[Array, "*batch"]:
-        """What stands before the first action."""
+        """The placeholder before the first action."""
         return jnp.full(shape, NO_ACTION, jnp.int32)
 
     def in_units(self, shown: Float[np.ndarray, "*batch numbers"]) -> Float[np.ndarray, "*batch numbers"]:
-        """What `shown` gives, as people read it: the same."""
+        """What `shown` gives, in the units of the world: the same."""
         return shown
 
     def to_world(self, actions: Int[Array, "*batch"]) -> Int[Array, "*batch"]:
@@ -74,7 +74,7 @@ class Categorical(_OneOfMany):
         return jnp.sum(jnp.exp(log_policy) * log_policy, axis=-1)
 
     def shown(self, logits: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
-        """What a person wants to see of the policy: the probabilities."""
+        """The policy as people are shown it: the probabilities."""
         return jax.nn.softmax(logits)
 
     def draw(self, shown: Float[np.ndarray, "n"], generator: np.random.Generator | None) -> Any:
@@ -86,20 +86,20 @@ class Categorical(_OneOfMany):
 
 @dataclass(frozen=True)
 class Greedy(_OneOfMany):
-    """The best of n actions, or while exploring, now and then any of them.
+    """The best of n actions, or while exploring, sometimes a random one.
 
-    The parameters are action values Q(h, .); of equal ones the first is best.
+    The parameters are action values Q(h, .); of equal values the first is the best.
     """
 
     def chance(
         self, key: PRNGKeyArray, shape: tuple[int, ...], epsilon: Float[Array, ""] | float = 0.0
     ) -> Float[Array, "*batch"]:
-        """What is random about actions: with probability `epsilon` a uniform number below 1, otherwise 1."""
+        """The random numbers of actions: with probability `epsilon` a uniform number below 1, otherwise 1."""
         uniform = jax.random.uniform(key, shape)
         return jnp.where(uniform < epsilon, uniform / epsilon, 1.0)
 
     def choose(self, values: Float[Array, "*batch n"], chance: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
-        """The best action, or where the number is below 1, the one that it stands for."""
+        """The best action, or where `chance` is below 1, the random action that it encodes."""
         explored = jnp.minimum((chance * self.n).astype(jnp.int32), self.n - 1)
         return jnp.where(chance < 1, explored, self.mode(values))
 
@@ -114,7 +114,7 @@ class Greedy(_OneOfMany):
         return jnp.zeros(values.shape[:-1])
 
     def shown(self, values: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
-        """What a person wants to see of the policy: the action values."""
+        """The policy as people are shown it: the action values."""
         return values
 
     def draw(self, shown: Float[np.ndarray, "n"], generator: np.random.Generator | None) -> Any:
@@ -138,16 +138,16 @@ class MultiCategorical:
 
     @property
     def spreads(self) -> int:
-        """How many logarithmic spreads the policy has besides: none."""
+        """How many logarithmic spreads the policy has in addition: none."""
         return 0
 
     @property
     def each(self) -> Categorical:
-        """The distribution of each entry, once all have been given the same number of logits; see `entries`."""
+        """The distribution of each entry, once all are padded to the same number of logits; see `entries`."""
         return Categorical(max(self.sizes))
 
     def entries(self, logits: Float[Array, "*batch all"]) -> Float[Array, "*batch entries most"]:
-        """The logits of each entry, filled up with actions that are never taken."""
+        """The logits of each entry, padded with actions that are never taken."""
         parts = jnp.split(logits, np.cumsum(self.sizes)[:-1], axis=-1)
         missing = [(0, max(self.sizes) - size) for size in self.sizes]
         no_padding = [(0, 0)] * (logits.ndim - 1)
@@ -159,7 +159,7 @@ class MultiCategorical:
         return np.split(shown, np.cumsum(self.sizes)[:-1])
 
     def chance(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "*batch entries"]:
-        """What is random about actions, drawn beforehand."""
+        """The random numbers of actions, drawn beforehand."""
         return jax.random.uniform(key, (*shape, len(self.sizes)))
 
     def choose(
@@ -167,7 +167,7 @@ class MultiCategorical:
     ) -> Int[Array, "*batch entries"]:
         """Each entry drawn by inversion with its own uniform number."""
         drawn = self.each.choose(self.entries(logits), chance)
-        # Where the probabilities sum to less than 1 by rounding, an action that only fills up could be drawn.
+        # Where rounding makes the probabilities sum to less than 1, a padding action could be drawn.
         return jnp.minimum(drawn, jnp.broadcast_to(np.asarray(self.sizes, np.int32) - 1, drawn.shape))
 
     def mode(self, logits: Float[Array, "*batch all"]) -> Int[Array, "*batch entries"]:
@@ -180,20 +180,20 @@ class MultiCategorical:
         return jnp.sum(self.each.log_probability(self.entries(logits), actions), axis=-1)
 
     def negentropy(self, logits: Float[Array, "*batch all"]) -> Float[Array, "*batch"]:
-        """That of all entries together: the sum."""
+        """The sum over all entries."""
         return jnp.sum(self.each.negentropy(self.entries(logits)), axis=-1)
 
     def shown(self, logits: Float[Array, "*batch all"]) -> Float[Array, "*batch all"]:
-        """What a person wants to see of the policy: the probabilities of each entry, one after the other."""
+        """The policy as people are shown it: the probabilities of each entry, one after another."""
         shares = self.each.shown(self.entries(logits))
         return jnp.concatenate([shares[..., i, :size] for i, size in enumerate(self.sizes)], axis=-1)
 
     def none(self, *shape: int) -> Int[Array, "*batch entries"]:
-        """What stands before the first action."""
+        """The placeholder before the first action."""
         return jnp.full((*shape, len(self.sizes)), NO_ACTION, jnp.int32)
 
     def in_units(self, shown: Float[np.ndarray, "*batch numbers"]) -> Float[np.ndarray, "*batch numbers"]:
-        """What `shown` gives, as people read it: the same."""
+        """What `shown` gives, in the units of the world: the same."""
         return shown
 
     def to_world(self, actions: Int[Array, "*batch entries"]) -> Int[Array, "*batch entries"]:

@@ -1,4 +1,4 @@
-"""Distributions of actions: what a policy's numbers mean, for indices, vectors of indices or numbers, and both."""
+"""Distributions of actions: what a policy's outputs mean, for indices, vectors of indices or numbers, and mixtures."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ LOG_SPREAD = 0.0  # of a new Gaussian policy: a standard deviation of half the w
 class Gaussian:
     """A vector with independent normal entries. The parameters are their means, then their logarithmic spreads.
 
-    The policy works in coordinates where -1 and 1 are the bounds of the action space; the world gets the point there,
-    clipped. Probabilities are those of the vector before it is clipped.
+    The policy works in coordinates where -1 and 1 are the bounds of the action space; the world gets the action
+    in its own units, clipped. Probabilities are those of the vector before it is clipped.
     """
 
     space: Box
@@ -54,11 +54,11 @@ class Gaussian:
 
     @property
     def spreads(self) -> int:
-        """How many logarithmic spreads the policy has besides."""
+        """How many logarithmic spreads the policy has in addition."""
         return self.size
 
     def chance(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "*batch size"]:
-        """What is random about actions, drawn beforehand."""
+        """The random numbers of actions, drawn beforehand."""
         return jax.random.normal(key, (*shape, self.size))
 
     def choose(self, parameters: Float[Array, "*batch both"], chance: Float[Array, "*batch size"]) -> Array:
@@ -81,12 +81,12 @@ class Gaussian:
         return -jnp.sum(log_spread + 0.5 * math.log(2 * math.pi * math.e), axis=-1)
 
     def shown(self, parameters: Float[Array, "*batch both"]) -> Float[Array, "*batch both"]:
-        """What a person wants to see of the policy: means, then spreads."""
+        """The policy as people are shown it: means, then spreads."""
         mean, log_spread = jnp.split(parameters, 2, axis=-1)
         return jnp.concatenate([mean, jnp.exp(log_spread)], axis=-1)
 
     def none(self, *shape: int) -> Float[Array, "*batch size"]:
-        """What stands before the first action: zeros, whose features are zeros."""
+        """The placeholder before the first action: zeros, whose features are zeros."""
         return jnp.zeros((*shape, self.size))
 
     def to_world(self, actions: Float[Array, "*batch size"]) -> Float[Array, "..."]:
@@ -98,14 +98,14 @@ class Gaussian:
         return jnp.clip(place, jnp.broadcast_to(low, place.shape), jnp.broadcast_to(high, place.shape))
 
     def scale(self) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
-        """Middle and half width of the action space; an entry with a bound at infinity is taken as it is: 0 and 1."""
+        """Middle and half width of the action space; 0 and 1 for an entry with an infinite bound."""
         low, high = self.space.bounds()
         finite = np.isfinite(low) & np.isfinite(high)
         low_end, high_end = np.where(finite, low, -1.0), np.where(finite, high, 1.0)
         return (low_end + high_end) / 2, (high_end - low_end) / 2
 
     def in_units(self, shown: Float[np.ndarray, "*batch both"]) -> Float[np.ndarray, "*batch both"]:
-        """What `shown` gives, as people read it: in the units of the world, means clipped to its bounds."""
+        """What `shown` gives, in the units of the world; means are clipped to its bounds."""
         mean, spread = np.split(shown, 2, axis=-1)
         middle, half = (each.ravel() for each in self.scale())
         low, high = (end.ravel() for end in self.space.bounds())
@@ -153,7 +153,7 @@ class JointActions:
 
     @property
     def spreads(self) -> int:
-        """How many logarithmic spreads the policy has besides."""
+        """How many logarithmic spreads the policy has in addition."""
         return sum(part.spreads for part in self.parts)
 
     def of_parts(self, parameters: Any) -> list[Any]:
@@ -167,7 +167,7 @@ class JointActions:
             yield values[..., at:]
 
     def _actions(self, values: Any) -> list[Any]:
-        """Actions, or what is random about them, part by part."""
+        """Actions, or their random numbers, part by part."""
         return list(self._cut(values, self.first_number))
 
     def _joined(self, actions: list[Array]) -> Array:
@@ -176,13 +176,13 @@ class JointActions:
         return jnp.concatenate([each.astype(dtype) for each in actions], axis=-1)
 
     def chance(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "*batch entries"]:
-        """What is random about actions, drawn beforehand."""
+        """The random numbers of actions, drawn beforehand."""
         keys = jax.random.split(key, len(self.parts))
         drawn = [part.chance(k, shape) for part, k in zip(self.parts, keys, strict=True)]
         return jnp.concatenate(drawn, axis=-1)
 
     def choose(self, parameters: Float[Array, "*batch all"], chance: Float[Array, "*batch entries"]) -> Array:
-        """Each part drawn with its own chance."""
+        """Each part drawn with its own random numbers."""
         part_inputs = zip(self.parts, self.of_parts(parameters), self._actions(chance), strict=True)
         return self._joined([part.choose(*each) for part, *each in part_inputs])
 
@@ -204,17 +204,17 @@ class JointActions:
         return functools.reduce(jnp.add, each)
 
     def shown(self, parameters: Float[Array, "*batch all"]) -> Float[Array, "*batch all"]:
-        """What a person wants to see of the policy: probabilities of the choices, then means, then spreads."""
+        """The policy as people are shown it: probabilities of the choices, then means, then spreads."""
         each = [part.shown(own) for part, own in zip(self.parts, self.of_parts(parameters), strict=True)]
         return jnp.concatenate(each, axis=-1)
 
     def in_units(self, shown: Float[np.ndarray, "*batch all"]) -> Float[np.ndarray, "*batch all"]:
-        """What `shown` gives, as people read it: means and spreads in the units of the world."""
+        """What `shown` gives, with means and spreads in the units of the world."""
         each = [part.in_units(own) for part, own in zip(self.parts, self.of_parts(shown), strict=True)]
         return np.concatenate(each, axis=-1)
 
     def none(self, *shape: int) -> Num[Array, "*batch entries"]:
-        """What stands before the first action: no choice, and zeros."""
+        """The placeholder before the first action: no choice, and zeros."""
         return self._joined([part.none(*shape) for part in self.parts])
 
     def to_world(self, actions: Num[Array, "*batch entries"]) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def greedy_over(actions: Space) -> Greedy:
 
 
 def listing_problem(actions: Space) -> str | None:
-    """Why there is no list of actions, one value each, or None if there is: what dqn and its variants must ask."""
+    """Why actions cannot be listed, or None if they can; dqn and its variants need a value for each."""
     if isinstance(actions, Discrete):
         return None
     return "its actions have several parts" if isinstance(actions, Record) else "its actions are vectors"

@@ -92,7 +92,7 @@ class Indexed(Features):
 
 
 class Expected(Features):
-    """A belief: the expected features of a state, E[phi(s)]. If it is certain, those of the state."""
+    """A belief: the expected features of a state, E[phi(s)]. If it is certain, those of that state."""
 
     embedding: Embedding
 
@@ -156,7 +156,7 @@ class MixedFeatures(Features):
     def __call__(self, value: Float[Array, "*batch entries"]) -> Float[Array, "*batch size"]:
         indices, numbers = jnp.split(value, [len(self.choices.parts)], axis=-1)
         features = self.choices(jnp.maximum(indices, 0).astype(jnp.int32))
-        # Of the choices all are NO_ACTION, or none is.
+        # Either all choices are NO_ACTION or none is.
         there = jnp.broadcast_to(indices[..., :1] >= 0, features.shape)
         return jnp.concatenate([jnp.where(there, features, 0.0), numbers], axis=-1)
 
@@ -210,7 +210,7 @@ def kind_of(observation_space: Space) -> str:
     if isinstance(observation_space, Discrete):
         return "categorical"
     parts = dict(observation_space.items()) if isinstance(observation_space, Record) else {}
-    # Exactly these parts: of anything else that is seen, nothing must be left out.
+    # Exactly these parts: any others would be left out.
     if set(parts) == {"grid", "item"} and all(isinstance(part, Indices) for part in parts.values()):
         return "gridverse"
     return "feature-vector"
@@ -250,8 +250,8 @@ def observation_features(key: PRNGKeyArray, space: Space, *, normalise: bool = F
 def state_features(key: PRNGKeyArray, space: Space, *, normalise: bool = False) -> Features:
     """phi(s), also for privileged signals other than the whole state.
 
-    `normalise`: whether numbers and one-hot symbols have mean 0 and spread 1, as far as they were measured; see
-    `Normalised` and `SymbolFeatures`.
+    `normalise`: whether numbers and one-hot symbols are normalised by their mean and spread so far; see `Normalised`
+    and `SymbolFeatures`.
     """
     if isinstance(space, Discrete):
         return Embedding.new(key, space.n, EMBEDDING_SIZE, blank=space.blank)

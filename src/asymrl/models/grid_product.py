@@ -1,9 +1,9 @@
 """The features of the grids of whole episodes, times a matrix, where only the agent moves.
 
-An episode then has no more different grids than the agent visits cells: a dozen on average in two episodes of a few
-dozen steps, though some runs visit many more. One row is computed per cell visited, shared out as in `lane_blocks`;
-only the small kernels must be copied to each block. The large matrix stays where it is, also where other features are
-multiplied with its first rows: a part of it would be a copy.
+An episode then has at most one grid per cell that the agent visits: a dozen on average in two episodes of a few
+dozen steps, though some runs visit many more. One row is computed per visited cell, packed as in `lane_blocks`; only
+the small kernels must be copied to each block. The large matrix is used whole, although its first rows are for other
+features: a slice without them would be a copy.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from jaxtyping import Array, Bool, Float, Int
 from asymrl.models.grid_windows import Convolutions, Windows, agent_changes, agent_stamp, without_agent
 from asymrl.models.lane_blocks import BLOCK, Blocks, over_lanes
 
-USUAL = 0.55  # share of all cells that is visited by the run that visits most, among some hundreds
-MANY = 48  # runs, from which the large products are compiled for that share, too
+USUAL = 0.55  # share of all cells that the run with the most visits has visited, among some hundreds
+MANY = 48  # from this many runs on, the large products are also compiled for that share
 
 
 class Visits(NamedTuple):
@@ -38,10 +38,10 @@ def visits(marked: Bool[Array, "time episode cell"], cells: Int[np.ndarray, "cel
     _, E, C = marked.shape
     is_visited = jnp.any(marked, axis=0).reshape(-1)
     rank = jnp.cumsum(is_visited) - 1
-    rows = C * E  # though a short episode has fewer: what is the same for all lengths is compiled once
+    rows = C * E  # though a short episode has fewer: a shape that all lengths share is compiled once
     place = jnp.argmax(is_visited[None] & (rank[None] == jnp.arange(rows)[:, None]), axis=-1)
     at = jnp.arange(E)[None] * C + jnp.argmax(marked, axis=-1)
-    # After the end of an episode there may be no cell at all; any will do.
+    # After the end of an episode there may be no marked cell; any row will do.
     row = jnp.clip(rank[at], 0, rows - 1).reshape(-1).astype(jnp.int32)
     return Visits(
         episode=(place // C).astype(jnp.int32),
@@ -91,7 +91,7 @@ grid_product.defvjp(_product_forward, _product_backward)
 
 
 class _Chunk:
-    """Some blocks: whose they are, which rows, and the windows around the agents."""
+    """Some blocks: their lanes, their rows, and the windows around the agents."""
 
     def __init__(self, blocks: Blocks, i: Array, visits: Visits, shape: tuple[int, int], layers: int):
         self.lane, self.row = blocks.lanes_and_rows(i)
@@ -100,11 +100,11 @@ class _Chunk:
         self.windows = [Windows.around(cell, shape, 1 + k) for k in range(layers)]
 
     def of_rows(self, values: Float[Array, "lane episode cell channels"]) -> Float[Array, "b r cell channels"]:
-        """What belongs to the episode of each row."""
+        """The values of the episode of each row."""
         return values[self.lane[:, None], self.episode]
 
     def cut(self, values: list[Float[Array, "lane episode cell channels"]]) -> list[Array]:
-        """`Windows.cut` of that, for each convolution, without the rest of it."""
+        """`Windows.cut` of these, for each convolution, without gathering the rest."""
 
         def one(value: Array, window: Windows) -> Float[Array, "b r window channels"]:
             cells = value[self.lane[:, None, None], self.episode[..., None], window.place]
@@ -115,9 +115,9 @@ class _Chunk:
 
 @over_lanes
 def _features(convolutions: Convolutions, grids: Array, visits: Visits) -> tuple[Array, list[Array]]:
-    """The outputs of the last convolution, packed, and those of all without the agent.
+    """The outputs of the last convolution, packed, and those of all convolutions without the agent.
 
-    The axis of lanes is only there in name for what is packed: what stands at a lane may be another's.
+    The packed array has an axis of lanes in name only: the entries of a lane may belong to another.
     """
     (lanes, rows), shape = visits.cell.shape, (grids.shape[2], grids.shape[3])
     blocks, layers = Blocks.of(visits.used, rows), len(convolutions.kernels)
@@ -154,7 +154,7 @@ def _features_gradient(
         output = blocks.read(packed, i)
         flow = of_rows[chunk.lane[:, None], chunk.row].reshape(output.shape)
         is_used = chunk.row < visits.used[chunk.lane][:, None]  # the last block of a lane is not quite full
-        # Also right where the agent is far away: there the outputs are those without it.
+        # Also correct far away from the agent: there the outputs are those without it.
         flow = jnp.where((output > 0) & is_used[..., None, None], flow, 0.0)
         *hidden, _ = chunk.cut(without)
         *windows, window = chunk.windows
@@ -184,9 +184,9 @@ def _features_gradient(
 
 
 def _heights(lanes: int, rows: int) -> list[int]:
-    """How many rows of a run the large products are compiled for: as many as there may be, and what is usual."""
+    """The numbers of rows per run that the large products are compiled for: the usual one and the largest."""
     usual = 16 * round(USUAL * rows / 16)
-    # For few runs, copying the matrix to where it is chosen takes longer than all rows.
+    # For few runs, copying the matrix to the chosen branch takes longer than computing all rows.
     return [usual, rows] if lanes >= MANY and 0 < usual < rows else [rows]
 
 
@@ -239,6 +239,6 @@ def _product_gradient(
 
     branches = [at_height(height) for height in heights]
     of_weight, of_rows = jax.lax.switch(_which(visits.used, heights), branches, weight, last, visits, gradient)
-    # Written over the zeros that stand there; put together, the matrix would be copied.
+    # Overwrites the zeros there; concatenating would copy the matrix.
     of_weight = jax.lax.dynamic_update_slice(of_weight, beside.mT @ gradient, (0, 0, 0))
     return of_weight, gradient @ weight[:, :others].mT, of_rows

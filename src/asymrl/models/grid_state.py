@@ -55,7 +55,7 @@ class GridState(Features):
         return jnp.concatenate([latent["agent"], self.seen(latent["grid"], latent["agent_id_grid"])], axis=-1)
 
     def seen(self, grid: Array, marked: Array) -> Float[Array, "*batch channels"]:
-        """What the convolutions make of a grid `[..., H, W, 3]` and the agent's cell in it, `[..., H, W]`."""
+        """The output of the convolutions for a grid `[..., H, W, 3]` and the agent's cell in it, `[..., H, W]`."""
         embedded = self.embedding(grid.astype(jnp.int32))[..., 0]
         planes = jnp.concatenate([embedded, marked.astype(jnp.float32)[..., None]], axis=-1)
         leading = planes.shape[:-3]
@@ -72,7 +72,7 @@ class GridState(Features):
         *,
         whole_episodes: bool,
     ) -> Float[Array, "*batch width"]:
-        """If only the agent moves, an episode has no more different grids than cells that were visited."""
+        """If only the agent moves, an episode has at most one grid per visited cell."""
         marked = value["agent_id_grid"]
         if self.place is None or marked.ndim != 4 or not whole_episodes:
             return super().project_beside(others, value, weight, whole_episodes=whole_episodes)

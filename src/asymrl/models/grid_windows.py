@@ -1,8 +1,8 @@
 """Convolutions over a grid in which only the agent moves.
 
-What they give without the agent is the same at all times of an episode. The agent changes the first one in the 3 x 3
-cells around it, the next in 5 x 5, the one after that in 7 x 7; convolutions are linear, so of each only the changes of
-its inputs are multiplied with its kernel.
+Their outputs without the agent are the same at all times of an episode. The agent changes the first one in the 3 x 3
+cells around it, the next in 5 x 5, the one after that in 7 x 7. Convolutions are linear, so each multiplies only the
+changes of its inputs with its kernel.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def convolve(
 ) -> Float[Array, "*batch H W outputs"]:
     """A 3 x 3 convolution with zero padding, as a product with the neighbourhoods.
 
-    With weights of its own for each run, a convolution would become a grouped one, which is very slow.
+    With separate weights for each run, a convolution would become a grouped one, which is very slow.
     """
     H, W = planes.shape[-3:-1]
     padded = jnp.pad(planes, [(0, 0)] * (planes.ndim - 3) + [(1, 1), (1, 1), (0, 0)])
@@ -72,7 +72,7 @@ class Windows(NamedTuple):
         return cls(inside, place, near, jnp.clip(below, 0, size - 1) * size + jnp.clip(beside, 0, size - 1))
 
     def cut(self, cells: Float[Array, "*rows cell channels"]) -> Float[Array, "*rows window channels"]:
-        """What is in the windows; zeros outside the grid."""
+        """The contents of the windows; zeros outside the grid."""
         return _gather(cells, self.place, self.inside)
 
     def paste(self, window: Float[Array, "*rows window channels"]) -> Float[Array, "*rows cell channels"]:
@@ -87,16 +87,16 @@ def _gather(values: Array, index: Array, is_there: Array) -> Array:
 def spread(
     change: Float[Array, "*rows window inputs"], kernel: Float[Array, "taps outputs"]
 ) -> Float[Array, "*rows wider outputs"]:
-    """What a change of the inputs of a convolution, zero outside a square window, changes in its outputs.
+    """How the outputs of a convolution change if its inputs change in a square window.
 
-    These are in a window that is wider by one on each side.
+    The changes are in a window that is wider by one on each side.
     """
     size = math.isqrt(change.shape[-2])
     inputs, outputs = change.shape[-1], kernel.shape[-1]
     by_tap = change @ kernel.reshape(9, inputs, outputs).swapaxes(0, 1).reshape(inputs, -1)
     by_tap = by_tap.reshape(*change.shape[:-2], size, size, 9 * outputs)
     leading = [(0, 0)] * (change.ndim - 2)
-    # Split, not sliced: the gradient of nine slices is a sum of nine arrays of zeros but for one part.
+    # Split, not sliced: the gradient of nine slices is a sum of nine arrays that are zero except in one part.
     parts = jax.lax.split(by_tap, [outputs] * 9, axis=by_tap.ndim - 1)
     shifted = [
         jnp.pad(parts[3 * i + j], [*leading, (2 - i, i), (2 - j, j), (0, 0)]) for i in range(3) for j in range(3)
@@ -107,7 +107,7 @@ def spread(
 def without_agent(
     convolutions: Convolutions, grids: Float[Array, "episode H W planes"]
 ) -> list[Float[Array, "episode cell channels"]]:
-    """The outputs of the convolutions before their ReLU, if the agent were nowhere."""
+    """The outputs of the convolutions before their ReLU, as if there were no agent."""
     planes = jnp.concatenate([grids, jnp.zeros_like(grids[..., :1])], axis=-1)
     outputs = []
     for kernel, bias in zip(convolutions.kernels, convolutions.biases, strict=True):
@@ -127,7 +127,7 @@ def agent_changes(
     before: Sequence[Float[Array, "*rows window channels"]],
     windows: Sequence[Windows],
 ) -> Float[Array, "*rows window channels"]:
-    """What the agent changes in the last convolution, from windows of what all before would give without it."""
+    """How the agent changes the last convolution, from windows of the outputs of all earlier ones without it."""
     change = jnp.broadcast_to(stamp, before[0].shape)
     for without, window, kernel in zip(before, windows, kernels, strict=True):
         after = jax.nn.relu(without + change) - jax.nn.relu(without)

@@ -37,7 +37,7 @@ class History(eqx.Module):
         horizon: int,
         kind: str | None = None,
     ):
-        """`kind`: of the memory, if it is not that of the architecture."""
+        """`kind`: of the memory, if it is not `shape.memory`."""
         a_key, o_key, m_key = jax.random.split(key, 3)
         self.phi_a = action_features(a_key, actions, kind_of(observations))
         own = user_features(o_key, observations, shape, "observation_features")
@@ -53,7 +53,7 @@ class History(eqx.Module):
         return self.phi_o.names if isinstance(self.phi_o, Parts) else None
 
     def project(self, before: Num[Array, "..."], observations: Any) -> Float[Array, "*batch width"]:
-        """What the memory takes in: the features of the action before and of what was seen then, projected.
+        """The memory's input: the projected features of the previous action and of the observation after it.
 
         The features of NO_ACTION are zeros.
         """
@@ -69,7 +69,7 @@ class History(eqx.Module):
         return self.memory.advance(carry, self.project(before, observation))
 
     def prepared(self) -> Prepared:
-        """The same history for acting, with all that can be done before the first step done."""
+        """The same history for acting, with everything computed that does not depend on the episode."""
         weight, bias = self.memory.projection()
         taken = self.phi_a.prepared(weight[: self.phi_a.size])
         return Prepared(taken, self.phi_o.prepared(weight[self.phi_a.size :]), bias, self.memory)
@@ -77,7 +77,7 @@ class History(eqx.Module):
     def sequence(
         self, before: Num[Array, "time episode *action"], observations: Any, inputs: Int[Array, ""] | None = None
     ) -> Float[Array, "time episode size"]:
-        """The features at each time of whole episodes, or of the first times if only so many `inputs` matter."""
+        """The features at each time of whole episodes; arbitrary after the first `inputs` times, if given."""
         return self.memory.follow(self.project(before, observations), inputs)
 
     def follow_from(
@@ -87,7 +87,7 @@ class History(eqx.Module):
         before: Num[Array, "time stream *action"],
         observations: Any,
     ) -> tuple[Carry, Float[Array, "time stream size"]]:
-        """The features at each time of a piece of streams, and what is carried on; see `Memory.follow_from`."""
+        """The next carry, and the features at each time of a piece of streams; see `Memory.follow_from`."""
         return self.memory.follow_from(carry, first, self.project(before, observations))
 
     def replay(
@@ -97,7 +97,7 @@ class History(eqx.Module):
         features: Float[Array, "time episode size"],
         inputs: Int[Array, ""] | None = None,
     ) -> Float[Array, "time episode size"]:
-        """`sequence`, given the values that it is known to have; only gradients remain to be found."""
+        """`sequence`, whose values are known already; only gradients remain to be computed."""
         return self.memory.follow_again(self.project(before, observations), features, inputs)
 
 
@@ -108,7 +108,7 @@ def follow_together(
     before: Num[Array, "time stream *action"],
     observations: Any,
 ) -> tuple[Float[Array, "time stream size"], Float[Array, "time stream size"]]:
-    """`History.follow_from` of two histories, in one pass if their memories have one form.
+    """`History.follow_from` of two histories, in one pass if their memories have the same form.
 
     A step of a recurrence is so little work for an accelerator that two take as long as one.
     """
@@ -157,7 +157,7 @@ def _is_index(actions: Num[Array, "..."]) -> bool:
 
 
 def _some_action(actions: Num[Array, "..."]) -> Num[Array, "..."]:
-    """An action to look up where there is none; what is found is not used. Of choices and numbers together, see
+    """A valid action to look up where there is none; the result is not used. For choices and numbers together, see
     `MixedFeatures`.
     """
     return jnp.maximum(actions, 0) if _is_index(actions) else actions
@@ -170,7 +170,7 @@ def _memory_input(
     bias: Float[Array, "width"],
 ) -> Float[Array, "*batch width"]:
     if _is_index(previous_actions):
-        # Of a vector of indices all entries are NO_ACTION, or none is.
+        # In a vector of indices, either all entries are NO_ACTION or none is.
         there = previous_actions[..., None] if previous_actions.ndim < action_term.ndim else previous_actions[..., :1]
         action_term = jnp.where(jnp.broadcast_to(there != NO_ACTION, action_term.shape), action_term, 0.0)
     return action_term + observation_term + jnp.broadcast_to(bias, observation_term.shape)

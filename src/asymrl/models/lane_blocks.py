@@ -1,8 +1,8 @@
-"""Work that runs share out among themselves, where some need much and most little.
+"""Packs the work of many runs, of which a few need much and most need little.
 
-In a batch every run is computed as the one that needs most. Rows of work are therefore packed: blocks of a few rows of
-one run each, behind each other without gaps, computed a chunk of blocks at a time until none are left. The axis of runs
-is called `lane` here, as it is there in each array.
+In a batch every run takes as long as the one that needs the most. Rows of work are therefore packed into blocks, each
+with a few rows of one run, one after another without gaps, and computed a chunk of blocks at a time. The axis of runs
+is explicit here, and called `lane`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from jaxtyping import Array, Float, Int
 T = TypeVar("T")
 
 BLOCK = 8  # rows of one run that are computed together
-SEVERAL = 4  # lanes that only a pool on an accelerator has; on a core there is one
+SEVERAL = 4  # this many lanes occur only on an accelerator; a pool on a CPU core has one
 ENOUGH = 64  # blocks that keep an accelerator busy: with fewer, starting a chunk takes longer than computing it
-AT_ONCE = 320  # blocks that it computes sooner than the host has learned how many chunks there are
+AT_ONCE = 320  # up to this many blocks, computing them all is faster than asking the device how many chunks there are
 
 
 def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of one run, from one of all runs with an axis `lane` in front of each array: `vmap` hands it all of
-    them at once, and it may arrange their work among them.
+    """Makes a function of one run from a function of all runs, whose arrays have a leading axis `lane`. `vmap` passes
+    all runs at once, so the function can distribute their work.
     """
 
     @jax.custom_batching.custom_vmap
@@ -43,10 +43,10 @@ def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def chunk_size(lanes: int, most: int) -> int:
-    """How many blocks to compute at once, where each lane has at most `most`.
+    """How many blocks to compute at once, if each lane has at most `most`.
 
-    Small enough that the last chunk, which is not quite full, wastes little, but not so small that an accelerator has
-    nothing to do. It divides the number of blocks that there is room for.
+    Small enough that the last chunk, which is not quite full, wastes little, but large enough to keep an accelerator
+    busy. It divides the number of blocks that there is room for.
     """
     room, half = lanes * most, -(-lanes // 2)
     if lanes >= SEVERAL and room <= AT_ONCE:
@@ -56,10 +56,10 @@ def chunk_size(lanes: int, most: int) -> int:
 
 
 class Blocks(NamedTuple):
-    """Where the rows of all lanes are when they are packed."""
+    """Where the packed rows of all lanes are."""
 
-    first: Int[Array, "lane"]  # block of each lane
-    end: Int[Array, "lane"]  # the block behind its last
+    first: Int[Array, "lane"]  # the first block of each lane
+    end: Int[Array, "lane"]  # the block after its last
     most: int  # blocks of a lane
     chunk: int  # blocks that are computed at once
 
@@ -81,7 +81,7 @@ class Blocks(NamedTuple):
         return jax.lax.fori_loop(0, self.chunks, compute, start)
 
     def lanes_and_rows(self, i: Int[Array, ""]) -> tuple[Int[Array, "block"], Int[Array, "block row"]]:
-        """Whose the blocks of a chunk are, and which of its rows they have. Of blocks that nobody needs, anything."""
+        """The lane of each block of a chunk, and which rows of that lane it holds. Arbitrary for unused blocks."""
         block = i * self.chunk + jnp.arange(self.chunk)
         lane = jnp.sum(self.end[None, :] <= block[:, None], axis=1)
         lane = jnp.minimum(lane, self.end.shape[0] - 1)
@@ -98,13 +98,13 @@ class Blocks(NamedTuple):
         return jax.lax.dynamic_slice_in_dim(packed, i * self.chunk, self.chunk, 0)
 
     def rows_of_lanes(self, packed: Float[Array, "block row ..."], rows: int) -> Float[Array, "lane row ..."]:
-        """The first rows of each lane. Those that it does not have are anything."""
+        """The first `rows` rows of each lane; arbitrary beyond those that it has."""
         flat = packed.reshape(-1, *packed.shape[2:])
         at = self.first[:, None] * BLOCK + jnp.arange(rows)[None]
         return flat[jnp.minimum(at, flat.shape[0] - 1)]
 
     def sums(self, packed: Float[Array, "block ..."]) -> Float[Array, "lane ..."]:
-        """Over the blocks of each lane, always in the same order."""
+        """Sums over the blocks of each lane, always in the same order."""
         blocks, total = self.end - self.first, 0
         for j in range(self.most):
             part = packed[jnp.minimum(self.first + j, packed.shape[0] - 1)]

@@ -13,12 +13,12 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.kernels.network_kernels import hidden_layer, last_layer
 
-LARGE_VOCABULARY = 256  # beyond this, a table of products is more to read than the matrix itself
+LARGE_VOCABULARY = 256  # beyond this, a table of products takes longer to read than the matrix itself
 
 
 @jax.custom_vjp
 def product(x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "*batch outputs"]:
-    """`x @ weight`. The usual gradient would transpose that of the weight after it was computed."""
+    """`x @ weight`. By default, the gradient of the weight would be transposed after it is computed."""
     return x @ weight
 
 
@@ -34,7 +34,7 @@ def _product_backward(saved: tuple[Array, Array], gradient: Array) -> tuple[Arra
 
 
 def _transposed_twice(gradient: Array, weight: Array) -> Array:
-    # On a CPU the compiler copies what is transposed: better the few rows than the matrix.
+    # On a CPU the compiler copies what it transposes: better the few rows than the matrix.
     return jax.lax.dot_general(weight, gradient, (((1,), (1,)), ((), ()))).T
 
 
@@ -49,9 +49,9 @@ def uniform_within(key: PRNGKeyArray, *shape: int, bound: float) -> Array:
 def convolution_weights(
     keys: Sequence[PRNGKeyArray] | PRNGKeyArray, sizes: Sequence[tuple[int, int]]
 ) -> tuple[tuple[Float[Array, "_ _"], ...], tuple[Float[Array, "_"], ...]]:
-    """Kernels `[inputs, outputs]` and biases of a stack of convolutions, with two keys for each of its layers.
+    """Kernels `[inputs, outputs]` and biases of a stack of convolutions, from two keys per layer.
 
-    `sizes`: of each layer, the numbers that one output is computed from, and its outputs.
+    `sizes`: for each layer, how many inputs an output is computed from, and how many outputs there are.
     """
     kernels, biases = [], []
     for i, (inputs, outputs) in enumerate(sizes):
@@ -96,7 +96,7 @@ class Mlp(eqx.Module):
         return self.layers[-1](x)
 
     def act(self, x: Float[Array, "episode inputs"], wanted: Bool[Array, ""]) -> Float[Array, "episode outputs"]:
-        """The same for a few rows, where no gradient is wanted; anything, where the result is not `wanted` either."""
+        """The same for a few rows, without gradients; the result is arbitrary if it is not `wanted`."""
         for layer in self.layers[:-1]:
             x = hidden_layer(x, layer.weight, layer.bias, wanted)
         return last_layer(x, self.layers[-1].weight, self.layers[-1].bias)
@@ -132,16 +132,16 @@ class Features(eqx.Module):
     ) -> Float[Array, "*batch width"]:
         """Other numbers, if any, and the features side by side, times a matrix.
 
-        `whole_episodes`: values are `[time, episode]`, and after its end an episode does not matter.
+        `whole_episodes`: values are `[time, episode]`, and those after the end of an episode do not matter.
         """
         del whole_episodes
-        # Split, not sliced: the gradient of a split is put together without additions.
+        # Split, not sliced: the gradient of a split is assembled without additions.
         of_others, of_features = jnp.split(weight, [0 if others is None else others.shape[-1]])
         projected = self.project(value, of_features)
         return projected if others is None else product(others, of_others) + projected
 
     def prepared(self, weight: Float[Array, "size width"]) -> Features:
-        """`project` with this matrix as a function of its own, for many single values in a row."""
+        """`project` with this matrix as a separate function, for many single values one after another."""
         return Product(self, weight)
 
 

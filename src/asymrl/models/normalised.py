@@ -13,13 +13,13 @@ from jaxtyping import Array, Bool, Float
 from asymrl.models.layers import Features
 
 LARGEST = 10.0  # normalised numbers are clipped at this, as Gymnasium's and Stable-Baselines3's wrappers do
-SMALLEST_VARIANCE = 1e-8  # is added to each, so that a number that never changes can be divided
+SMALLEST_VARIANCE = 1e-8  # added to each, so that a number that never changes can be divided by its spread
 
 Model = TypeVar("Model", bound=eqx.Module)
 
 
 class Moments(eqx.Module):
-    """Mean and variance of vectors so far, and of how many."""
+    """Number, mean and variance of the vectors so far."""
 
     count: Float[Array, "*run"]
     mean: Float[Array, "*run size"]
@@ -32,7 +32,7 @@ class Moments(eqx.Module):
 
 
 def no_moments(size: int) -> Moments:
-    """The moments before the first vector; they change nothing that is normalised with them."""
+    """The moments before the first vector; normalising with them changes nothing."""
     return Moments(jnp.float32(0), jnp.zeros(size), jnp.ones(size))
 
 
@@ -53,7 +53,7 @@ def merged(one: Moments, other: Moments) -> Moments:
     share = other.count / jnp.maximum(total, 1)
     apart = other.mean - one.mean
     variance = (1 - share) * one.variance + share * other.variance + share * (1 - share) * apart**2
-    # The mean of the first vectors of all is exactly theirs.
+    # If there were none before, the mean is exactly that of the new vectors.
     mean = jnp.where(one.count > 0, one.mean + share * apart, other.mean)
     has_data = total > 0
     return Moments(total, jnp.where(has_data, mean, one.mean), jnp.where(has_data, variance, one.variance))
@@ -94,7 +94,7 @@ def normalised_parts(model: eqx.Module | None) -> list[Normalised]:
 
 
 def normalised_by(model: Model, moments: Moments) -> Model:
-    """The model, whose normalised features use these moments; all together have as many numbers."""
+    """The model with these moments in its normalised features, which have as many numbers together."""
     ends = np.cumsum([part.size for part in normalised_parts(model)])[:-1].tolist()
     of_parts = zip(jnp.split(moments.mean, ends, axis=-1), jnp.split(moments.scale, ends, axis=-1), strict=True)
     leaves = [array for pair in of_parts for array in pair]

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 from asymrl.models.layers import Features, convolution_weights, product
 from asymrl.worlds.spaces import Image
 
-LARGEST_SIDE = 128  # from this smaller side on, a picture is first shrunk by averages over 2 x 2 pixels
-FEW_CELLS = 10  # smaller sides up to which the last convolution of three goes over every cell
+LARGEST_SIDE = 128  # pictures whose smaller side is at least this are first shrunk by averaging 2 x 2 pixels
+FEW_CELLS = 10  # up to this smaller side, the last of three convolutions has stride 1
 
 
 class ConvolutionLayer(NamedTuple):
@@ -25,7 +25,7 @@ class ConvolutionLayer(NamedTuple):
     stride: int
 
     def cells(self, side: int) -> int:
-        """What is left of a side."""
+        """The length of a side after the convolution."""
         return (side - self.width) // self.stride + 1
 
 
@@ -36,7 +36,7 @@ class ConvolutionStack(NamedTuple):
     layers: tuple[ConvolutionLayer, ...]
 
     def sides(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        """Height and width of what comes out."""
+        """Height and width of the output."""
         height, width = (side >> self.halvings for side in shape[:2])
         for each in self.layers:
             height, width = each.cells(height), each.cells(width)
@@ -46,7 +46,7 @@ class ConvolutionStack(NamedTuple):
 def stack_for(shape: tuple[int, ...]) -> ConvolutionStack:
     """The convolutions for pictures `[height, width, channels]`, by their smaller side.
 
-    Of 84 pixels they are those of Mnih et al. (2015); smaller pictures have smaller kernels.
+    For 84 pixels they are those of Mnih et al. (2015); smaller pictures have smaller kernels.
     """
     side, halvings = min(shape[:2]), 0
     while side >= LARGEST_SIDE:
@@ -106,9 +106,9 @@ def halved(x: Float[Array, "n H W C"]) -> Float[Array, "n h w C"]:
 
 
 def patches(x: Float[Array, "n H W C"], layer: ConvolutionLayer) -> Float[Array, "n h w taps"]:
-    """What each place of the kernel covers, so that the convolution is one product.
+    """What the kernel covers at each place, so that the convolution is one product.
 
-    With weights of its own for each run, a convolution would become a grouped one, which is very slow.
+    With separate weights for each run, a convolution would become a grouped one, which is very slow.
     """
     height, width = (layer.cells(side) for side in x.shape[1:3])
     s = layer.stride

@@ -1,8 +1,8 @@
-"""Normalised features of arrays of symbols, such as what an agent of MiniGrid sees: one-hot, then a hidden layer.
+"""Normalised features of arrays of symbols, such as what a MiniGrid agent sees: one-hot, then a hidden layer.
 
-Most cells of such an array say nothing: walls, floor, what is out of sight. As a share of all inputs, the one cell that
-matters is small, and what depends on two of them together is learned very slowly. Relative to its own mean and spread,
-a symbol that is always there is 0, and a rare one is large.
+Most cells of such an array say nothing: walls, floor, what is out of sight. The one cell that matters is a small share
+of all inputs, and anything that depends on two cells together is learned very slowly. Relative to its own mean and
+spread, a symbol that is always there is 0, and a rare one is large.
 """
 
 from __future__ import annotations

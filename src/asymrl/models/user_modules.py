@@ -1,7 +1,7 @@
-"""Features and memories of the user's own: Equinox modules, given by their class.
+"""User-defined features and memories: Equinox modules, given by their class.
 
-The class of features is made with a space and a key, and maps one value of the space to a vector. The class of a memory
-is made with a number of features and a key; `initial()` is what it remembers before the first input, and
+A class of features is constructed with a space and a key; its objects map one value of the space to a vector. A class
+of memories is constructed with a number of features and a key; `initial()` gives the state before the first input, and
 `step(state, x)` takes in that many numbers and gives the next state and as many features.
 """
 
@@ -22,7 +22,7 @@ from asymrl.worlds.spaces import Record, Space
 
 
 class UserFeatures(Features):
-    """Features that a module of the user computes, of one value at a time."""
+    """Features that a user's module computes, one value at a time."""
 
     arrays: Any
     rest: Any = eqx.field(static=True)
@@ -59,13 +59,13 @@ class UserFeatures(Features):
 
 
 def user_features(key: PRNGKeyArray, space: Space, shape: Architecture, setting: str) -> UserFeatures | None:
-    """The features of the user's own that a setting of the architecture names; None if it names none."""
+    """The user-defined features that a setting of the architecture names; None if it names none."""
     name = getattr(shape, setting)
     return None if name is None else UserFeatures(key, space, shape.made_by(setting, name), name)
 
 
 class UserMemory(Memory):
-    """A memory that a module of the user computes, behind a linear layer to as many numbers as it has features."""
+    """A memory that a user's module computes, after a linear layer with one output per feature."""
 
     layer: Linear
     arrays: Any
@@ -143,7 +143,7 @@ def _build(name: str, module_class: Any, *arguments: Any) -> Any:
 
 
 def _call(name: str, method: str, function: Any, *arguments: Any) -> Any:
-    """Shapes of what a method gives. Computes nothing."""
+    """The shapes that a method returns. Computes nothing."""
     try:
         return eqx.filter_eval_shape(function, *arguments)
     except Exception as error:

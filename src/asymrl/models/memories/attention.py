@@ -14,7 +14,7 @@ from asymrl.models.memories.memory import Memory, inputs_of_episode, one_step
 class Attention(Memory):
     """One layer of causal multi-head self-attention, a ReLU, and a linear layer with a ReLU.
 
-    There is no code for the position in time, as in the authors' program. While acting, the keys and values of
+    There is no positional encoding, as in the authors' code. While acting, the keys and values of
     the past are kept: at most `horizon` of them.
     """
 
@@ -80,7 +80,7 @@ class Attention(Memory):
         queries, keys, values = jnp.split(projected, 3, axis=-1)
         keys = jnp.concatenate([past_keys.swapaxes(0, 1), keys])
         values = jnp.concatenate([past_values.swapaxes(0, 1), values])
-        # How long before each query each input was: never later, and not before the episode began.
+        # How many steps before each query each input was; not after it, and not before the episode began.
         ago = self.horizon + jnp.arange(T)[:, None] - jnp.arange(self.horizon + T)[None]
         mask = (ago[None] >= 0) & (ago[None] < ages.T[..., None])
         carry = (ages[-1], keys[T:].swapaxes(0, 1), values[T:].swapaxes(0, 1))

@@ -11,9 +11,9 @@ from asymrl.models.memories.memory import Carry, Memory, inputs_of_episode, one_
 
 
 class Window(Memory):
-    """A memory that begins anew, empty, `length` inputs ago: the reactive methods of the paper.
+    """A memory of the last `length` inputs alone, as in the paper's reactive methods.
 
-    Before the start of the episode the inputs are zero vectors, which the memory inside really takes in.
+    Before the start of the episode the inputs are zero vectors, which the inner memory does take in.
     """
 
     inner: Memory
@@ -39,14 +39,14 @@ class Window(Memory):
     def advance(
         self, carry: Carry, projected: Float[Array, "episode width"]
     ) -> tuple[Carry, Float[Array, "episode size"]]:
-        """All memories take in the input, so that no input is taken in twice by any, and the oldest is read."""
+        """All memories take in the input, so that none takes it in again later, and the oldest is read."""
         begun = self.inner.initial(projected.shape[0])
         carry = jax.tree.map(lambda new, old: jnp.concatenate([new[None], old]), begun, carry)
         carry, features = jax.vmap(lambda one: self.inner.advance(one, projected))(carry)
         return jax.tree.map(lambda leaf: leaf[:-1], carry), features[-1]
 
     def _zeros(self, episodes: int) -> Float[Array, "before episode width"]:
-        """The inputs before the first: what is left of a zero vector after the projection is the bias."""
+        """The projected inputs before the first: the projection of a zero vector is the bias."""
         _, bias = self.projection()
         return jnp.broadcast_to(bias, (self.length - 1, episodes, bias.shape[0]))
 
@@ -75,7 +75,7 @@ class Window(Memory):
         ages = inputs_of_episode(age, first)
         padded = jnp.concatenate([past.swapaxes(0, 1), projected])
         windows = jnp.stack([padded[i : i + T] for i in range(self.length)])
-        # The input `length - 1 - i` before the last one of a window belongs to the episode if that is old enough.
+        # Entry i of a window is `length - 1 - i` before its last; it belongs to the episode if that is old enough.
         missing = jnp.arange(self.length)[:, None, None] < self.length - ages[None]
         _, bias = self.projection()
         shape = windows.shape

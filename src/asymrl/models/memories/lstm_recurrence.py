@@ -1,4 +1,4 @@
-"""The long short-term memory over a piece of streams, with a gradient of its own; see `recurrence` for the reasons."""
+"""The long short-term memory over a piece of streams, with a custom gradient; see `recurrence` for the reasons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Cells(NamedTuple):
 
 
 class LstmGates(NamedTuple):
-    """What happened inside the unit, kept for the backward pass."""
+    """The values inside the unit, kept for the backward pass."""
 
     enter: Float[Array, "*time stream size"]
     forget: Float[Array, "*time stream size"]
@@ -31,7 +31,7 @@ class LstmGates(NamedTuple):
 def lstm_gates(
     projected: Float[Array, "stream gates"], before: Cells, weight: Float[Array, "size gates"]
 ) -> tuple[Cells, LstmGates]:
-    """One step: what is remembered then and the gates, from the projected input and what was remembered before."""
+    """One step: the next cells and the gates, from the projected input and the cells before."""
     i, f, g, o = jnp.split(projected + before.h @ weight, 4, axis=-1)
     i, f, g, o = jax.nn.sigmoid(i), jax.nn.sigmoid(f), jnp.tanh(g), jax.nn.sigmoid(o)
     c = f * before.c + i * g
@@ -51,7 +51,7 @@ def lstm_sequence(
     Args:
         projected: the inputs' part of the gates.
         weight: of the memory's part of the gates.
-        start: what is remembered before the first input; no gradient goes there.
+        start: what is remembered before the first input; it gets no gradient.
         keep: 0 where an episode begins, so that the memory is emptied first, else 1.
     """
     cells, _ = _forward_steps(projected, weight, start, keep)
@@ -76,7 +76,7 @@ def _forward(projected: Array, weight: Array, start: Cells, keep: Array) -> tupl
 
 def _backward(saved: tuple, gradient: tuple[Array, Array]) -> tuple[Array, Array, Cells, Array]:
     gates, previous, weight, start, keep = saved
-    # Behind a barrier, since the compiler would transpose anew in each step.
+    # Without the barrier, the compiler would transpose again in each step.
     transposed = jax.lax.optimization_barrier(weight.T)
 
     def step(flow: Cells, at: tuple[Array, LstmGates, Array, Array]) -> tuple[Cells, Array]:

@@ -1,8 +1,8 @@
 """phi(h): what an agent or a critic remembers of the actions and observations so far.
 
-A memory is used in ways that agree: one input at a time while acting (`initial`, `advance`), over a whole episode while
-learning (`follow`), and over pieces of streams in which one episode follows the other (`follow_from`). Arrays are
-`[time, episode, ...]`; the axis of runs comes from `vmap`.
+A memory is used in three equivalent ways: one input at a time while acting (`initial`, `advance`), over a whole
+episode while learning (`follow`), and over pieces of streams in which one episode follows another (`follow_from`).
+Arrays are `[time, episode, ...]`; the axis of runs comes from `vmap`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Carry = PyTree[Any]
 
 
 class Memory(eqx.Module):
-    """A function of a sequence of inputs that knows only the past.
+    """A causal function of a sequence of inputs.
 
-    Every memory first multiplies its inputs with a matrix. That part, `project`, stands apart because the caller
+    Every memory first multiplies its inputs with a matrix. That part, `project`, is separate because the caller
     may have a cheaper way to do it: features that are rows of a table need no product at all.
     """
 
@@ -29,7 +29,7 @@ class Memory(eqx.Module):
 
     @abc.abstractmethod
     def projection(self) -> tuple[Float[Array, "inputs width"], Float[Array, "width"]]:
-        """The matrix and the bias that inputs meet first."""
+        """The matrix and the bias that are applied to inputs first."""
 
     @abc.abstractmethod
     def initial(self, episodes: int) -> Carry:
@@ -46,10 +46,10 @@ class Memory(eqx.Module):
     ) -> Float[Array, "time episode size"]:
         """The feature after each projected input, from an empty memory.
 
-        `inputs`: how many of them matter, if not all; what is said of the others may be anything finite.
+        `inputs`: how many of them matter, if not all; the features of the others may be any finite numbers.
         """
         del inputs
-        # Not the bound method itself: JAX would want its hash, and parameters that are being traced have none.
+        # Not the bound method itself: JAX would hash it, and traced parameters have no hash.
         return jax.lax.scan(lambda carry, x: self.advance(carry, x), self.initial(projected.shape[1]), projected)[1]
 
     def follow_again(
@@ -58,15 +58,15 @@ class Memory(eqx.Module):
         features: Float[Array, "time episode size"],
         inputs: Int[Array, ""] | None = None,
     ) -> Float[Array, "time episode size"]:
-        """`follow`, given the values that it is known to have; only gradients remain to be found.
+        """`follow`, whose values are known already; only gradients remain to be computed.
 
-        A memory for which that saves nothing computes them again.
+        A memory for which that saves nothing computes the values again.
         """
         del features
         return self.follow(projected, inputs)
 
     def begin_streams(self, streams: int) -> Carry:
-        """What `follow_from` carries before the first input of all; it may differ from what `advance` carries.
+        """What `follow_from` carries before the very first input; it may differ from what `advance` carries.
 
         The axis of streams comes first.
         """
@@ -75,10 +75,10 @@ class Memory(eqx.Module):
     def follow_from(
         self, carry: Carry, first: Bool[Array, "time stream"], projected: Float[Array, "time stream width"]
     ) -> tuple[Carry, Float[Array, "time stream size"]]:
-        """The feature after each projected input of a piece of streams, and what is carried on.
+        """The next carry, and the feature after each projected input of a piece of streams.
 
         `first` marks the inputs with which an episode begins: the memory is emptied before it takes them in. No
-        gradient reaches what was carried here.
+        gradient reaches `carry`.
         """
         carry = jax.lax.stop_gradient(carry)
         return jax.lax.scan(lambda carry, at: self.advance_from(carry, *at), carry, (first, projected), unroll=2)
@@ -100,9 +100,9 @@ class Memory(eqx.Module):
         projected: Float[Array, "time stream width"],
         following: Float[Array, "time stream width"],
     ) -> tuple[Carry, Float[Array, "time stream size"], Float[Array, "time stream size"]]:
-        """`follow_from`, and the feature after each of the `following` inputs if that had come right after.
+        """`follow_from`, and the feature after each of the `following` inputs, had it come right after that step.
 
-        For the value of where an episode was cut off. Not for use where a gradient is wanted.
+        For the value where an episode was cut off. Not for use where a gradient is needed.
         """
 
         def step(carry: Carry, at: tuple[Array, Array, Array]) -> tuple[Carry, tuple[Array, Array]]:
@@ -129,7 +129,7 @@ class Memory(eqx.Module):
 
 
 def inputs_of_episode(age: Int[Array, "stream"], first: Bool[Array, "time stream"]) -> Int[Array, "time stream"]:
-    """How many inputs of its episode there have been at each time, this one included; `age` before the first."""
+    """How many inputs the current episode has had at each time, this one included; `age` before the first."""
 
     def older(age: Array, first: Array) -> tuple[Array, Array]:
         age = jnp.where(first, 1, age + 1)
@@ -141,6 +141,6 @@ def inputs_of_episode(age: Int[Array, "stream"], first: Bool[Array, "time stream
 def one_step(
     memory: Memory, carry: Carry, first: Bool[Array, "stream"], projected: Float[Array, "stream width"]
 ) -> tuple[Carry, Float[Array, "stream size"]]:
-    """`advance_from` by `follow_from`."""
+    """`advance_from`, by means of `follow_from`."""
     carry, features = memory.follow_from(carry, first[None], projected[None])
     return carry, features[0]

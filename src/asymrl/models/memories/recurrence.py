@@ -1,7 +1,7 @@
-"""The gated recurrent unit over a whole sequence, with a gradient of its own.
+"""The gated recurrent unit over a whole sequence, with a custom gradient.
 
 Automatic differentiation would add to the weights' gradient in every step of the backward pass. Here the backward
-pass only finds the gradients of the gates; those of the weights follow as one product at the end. The inputs have
+pass only computes the gradients of the gates; those of the weights follow as one product at the end. The inputs have
 been multiplied with their weights beforehand, all at once.
 """
 
@@ -18,7 +18,7 @@ from asymrl.kernels import gru_on_tensor_cores, network_kernels
 from asymrl.kernels.network_kernels import suits_recurrence
 from asymrl.kernels.tensor_cores import use_tensor_cores
 
-FEW = 8  # inputs of a sequence, as in the window of a reactive agent, whose steps are written out one by one
+FEW = 8  # sequences of at most this many inputs, such as the window of a reactive agent, are unrolled
 
 
 def gru_kernels() -> Any:
@@ -27,7 +27,7 @@ def gru_kernels() -> Any:
 
 
 class Gates(NamedTuple):
-    """What happened inside the unit, kept for the backward pass."""
+    """The values inside the unit, kept for the backward pass."""
 
     reset: Float[Array, "*time episode size"]
     update: Float[Array, "*time episode size"]
@@ -53,9 +53,9 @@ def gru_gates(
 
 
 class Stream(NamedTuple):
-    """How a piece of a stream differs from a whole episode: it has a memory already, and loses it inside."""
+    """How a piece of a stream differs from a whole episode: it starts with a memory, emptied along the way."""
 
-    start: Float[Array, "episode size"]  # the memory before the first input; no gradient goes there
+    start: Float[Array, "episode size"]  # the memory before the first input; it gets no gradient
     keep: Float[Array, "time episode"]  # 0 where an episode begins, so that the memory is emptied first, else 1
 
 
@@ -68,7 +68,7 @@ def gru_sequence(
     stream: Stream | None = None,
     inputs: Int[Array, ""] | None = None,
 ) -> Float[Array, "time episode size"]:
-    """The memory after each input, starting from zeros, or as a stream says.
+    """The memory after each input, starting from zeros, or as `stream` says.
 
     Args:
         projected: the inputs' part of the gates.
@@ -76,7 +76,7 @@ def gru_sequence(
         bias: of the same.
         known: the result, if it is known already, or None. All steps of the forward pass are then independent.
         stream: where the memory starts and where it is emptied; None for whole episodes.
-        inputs: how many inputs matter; None for all. What is said of the others may be anything finite.
+        inputs: how many inputs matter; None for all. The memories after the others may be any finite numbers.
     """
     if known is not None:
         return known
@@ -96,7 +96,7 @@ def gru_sequence(
 def _forward_steps(
     projected: Array, weight: Array, bias: Array, stream: Stream | None, inputs: Array | None = None
 ) -> tuple[Array, Gates]:
-    """Memories and gates, step by step: of all inputs, as the compiler knows how many there are."""
+    """Memories and gates, step by step, for all inputs: the number of steps is static."""
     del inputs
     if stream is not None:
         return _stream_steps(projected, weight, bias, stream)
@@ -126,7 +126,7 @@ def kept(h: Float[Array, "*batch size"], keep: Float[Array, "*batch"]) -> Float[
 
 
 def _few_steps(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:
-    """The same, written out: the first step has no memory to multiply, which in a short window is much of the work."""
+    """The same, unrolled: the first step has no memory to multiply, which saves much of the work in a short window."""
     first, *others = projected
     h, gates = gru_gates(first, jnp.zeros_like(first[..., : weight.shape[0]]), weight, bias, _product_of_zeros)
     steps = [(h, gates)]
@@ -141,7 +141,7 @@ def _product_of_zeros(h: Array, weight: Array) -> Array:
 
 
 def _previous_memory(hs: Array, stream: Stream | None) -> Array:
-    """The memory that each input met."""
+    """The memory before each input."""
     if stream is None:
         return jnp.concatenate([jnp.zeros_like(hs[:1]), hs[:-1]])
     return kept(jnp.concatenate([stream.start[None], hs[:-1]]), stream.keep)
@@ -185,7 +185,7 @@ def _backward_steps(
 ) -> Array:
     """The gradient of the projected inputs, step by step from the end."""
     del inputs
-    # Behind a barrier, since the compiler would transpose anew in each step.
+    # Without the barrier, the compiler would transpose again in each step.
     transposed = jax.lax.optimization_barrier(weight.T)
 
     def step(dh: Array, at: tuple[Any, ...]) -> tuple[Array, Array]:
@@ -200,7 +200,7 @@ def _backward_steps(
         return flow, jnp.concatenate([d_reset, d_update, d_new], axis=-1)
 
     steps = (gradient, reset, update, new, hidden_new, previous, keep)
-    # Of a few steps that are written out, the compiler leaves out what the first would hand to one before it.
+    # If the few steps are unrolled, the compiler drops what the first would pass back to a step before it.
     unroll = gradient.shape[0] if gradient.shape[0] <= FEW else 2
     return jax.lax.scan(step, jnp.zeros_like(gradient[0]), steps, reverse=True, unroll=unroll)[1]
 
@@ -216,7 +216,7 @@ def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array
     size, width = weight.shape
     d_gates = jnp.concatenate([d_reset, d_update, d_new * gates.reset], axis=-1).reshape(-1, width)
     empty_start = stream is None and gradient.shape[0] <= FEW
-    rows = slice(gradient.shape[1] if empty_start else 0, None)  # before the first input all was zero
+    rows = slice(gradient.shape[1] if empty_start else 0, None)  # the memory before the first input is zero
     d_weight = previous.reshape(-1, size)[rows].T @ d_gates[rows]
     nothing = jax.tree.map(jnp.zeros_like, (known, stream))
     return d_projected, d_weight, d_gates.sum(0), *nothing, None
