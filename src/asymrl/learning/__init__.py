@@ -1,6 +1,6 @@
-"""Learning: returns and losses are computed, parameters updated; one file per learner.
+"""Learning: returns, losses and updates of parameters; one file per learner.
 
-`Settings` are everything that decides a run apart from its seed, and `PAPER_METHODS` the names of the paper's methods.
+`Settings` are everything that defines a run apart from its seed, and `PAPER_METHODS` the names of the paper's methods.
 """
 
 from __future__ import annotations

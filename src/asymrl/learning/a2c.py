@@ -89,7 +89,7 @@ def collect(
     active: Bool[np.ndarray, "run"],
     steps: int | None = None,
 ) -> Episodes | Rounds:
-    """The episodes of an update in a world that runs in Python, or only so many steps of them."""
+    """The episodes of an update in a world that runs in Python, or only their first `steps` steps."""
     del numbers
     if settings.update_steps is not None:
         return collect_rounds(collector, settings, runs.actor, keys, active, steps)
@@ -192,7 +192,7 @@ def with_statistics(
     active: Bool[Array, "run"],
     keys: PRNGKeyArray,
 ) -> A2CState:
-    """The runs, whose networks read with statistics that include these episodes."""
+    """The runs, whose networks normalise with statistics that include these episodes."""
     assert runs.statistics is not None
     read = runs.actor, runs.critic
     if isinstance(episodes, Rounds):
@@ -232,7 +232,7 @@ def actor_gradient(
     observations = jax.tree.map(lambda leaf: leaf[:length], data.observations)
 
     def loss(actor: Actor) -> tuple[Array, tuple[Array, Array]]:
-        # The actor has not changed since it acted, so its features are known and only their gradient is wanted.
+        # The actor has not changed since it acted, so its features are known and only their gradient is needed.
         features = actor.history.replay(previous_actions, observations, data.features, data.longest())
         parameters, pi = actor.policy(features), actor.distribution
         log_chosen = pi.log_probability(parameters, data.actions)
@@ -262,7 +262,7 @@ def values_and_estimates(
 def values_and_bootstraps(
     critic: Critic, data: TrainingBatch
 ) -> tuple[Float[Array, "time episode"], Float[Array, "time episode"]]:
-    """V at each step as the value there, and as a bootstrap of the steps before: the same but for independent draws."""
+    """V at each step as the value there, and as a bootstrap for earlier steps; only independent draws differ."""
     if data.bootstrap_signal is None:
         values = critic(data.before, data.observations, data.signal, data.longest())
         return values, values

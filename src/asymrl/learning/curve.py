@@ -1,4 +1,4 @@
-"""The learning curve: what is counted about runs while they train, and the points that are written down."""
+"""The learning curve: the counters of runs in training, and the points that are written."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def count_ended(
     lengths: Int[Array, "time stream"],
     steps: Int[Array, ""],
 ) -> States:
-    """`count` for one run and the episodes that ended somewhere in its streams; `steps` were taken in all."""
+    """`count` for one run and the episodes that ended somewhere in its streams, after `steps` steps in all streams."""
     ended, values = ended.ravel(), jnp.stack([returns.ravel(), lengths.ravel().astype(jnp.float32)])
-    number = jnp.cumsum(ended) - 1  # of each episode among those that ended
-    # Of more than fit, only the last ones are written: of two values for one place, either might win.
+    number = jnp.cumsum(ended) - 1  # the index of each episode among those that ended
+    # If more ended than fit, only the last are written: of two values for one place, either might win.
     written = ended & (number > number[-1] - RECENT)
     place = jnp.where(written, (run.episodes + number) % RECENT, RECENT)
     recent = jnp.stack([run.recent_returns, run.recent_lengths]).at[:, place].set(values, mode="drop")
@@ -76,9 +76,9 @@ def count_ended(
 
 
 def recent_means(runs: RunState) -> tuple[Float[Array, "run"], Float[Array, "run"]]:
-    """Mean return and mean length of the last 100 episodes of each run, or of as many as there were.
+    """Mean return and mean length of the last 100 episodes of each run, or of all if there were fewer.
 
-    They are zero before the first: the state of a run has numbers only. Results leave such points out.
+    They are zero before the first episode. Results leave such points out.
     """
     count = jnp.minimum(runs.episodes, RECENT)
     there = jnp.arange(RECENT)[None] < count[:, None]
@@ -90,7 +90,7 @@ def recent_means(runs: RunState) -> tuple[Float[Array, "run"], Float[Array, "run
 
 
 def is_solved(runs: RunState, numbers: Numbers) -> Bool[Array, "run"]:
-    """Which runs have reached the return that they were to stop at."""
+    """Which runs have reached the return at which they stop."""
     return (runs.episodes >= RECENT) & (recent_means(runs)[0] >= numbers.stop_return)
 
 
@@ -130,7 +130,7 @@ def write_point(
 def evaluate_if_due(
     env: World, settings: Settings, runs: RunState, keys: PRNGKeyArray, due: Bool[Array, "run"]
 ) -> Float[Array, "run 2"]:
-    """Mean return and length of episodes apart from training, for the runs where a point is due; NaN elsewhere."""
+    """Mean return and length of evaluation episodes, for the runs where a point is due; NaN elsewhere."""
     nothing = jnp.full((due.shape[0], 2), np.nan)
     if not settings.evaluation_episodes:
         return nothing

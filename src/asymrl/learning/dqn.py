@@ -1,11 +1,11 @@
 """Deep Q-learning from histories, with or without a privileged network: DQN, ADQN and its variants.
 
 An update simulates one episode, exploring with probability epsilon, adds it to the replay, moves the target networks if
-that is due, then takes gradient steps until the run has learned from so many steps for each step that it simulated.
-The first episodes only fill the replay, by random actions. See `q_losses` for what tells the variants apart.
+that is due, then takes gradient steps until the run has learned from `train_ratio` steps for each simulated step. The
+first episodes only fill the replay, with random actions. See `q_losses` for what tells the variants apart.
 
-A long episode needs many gradient steps, more still if those that are drawn for it are short. Runs of a program do not
-wait for all others: when half of them have finished their update, these act again, and the rest finish theirs.
+A long episode needs many gradient steps, and more still if the drawn episodes are short. Runs of a program do not wait
+for all others: once half of them have finished their update, they act again while the rest finish theirs.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ if TYPE_CHECKING:
     from asymrl.collection.collector import Collector
 
 DRAWS = 2_000_000  # tells the keys of draws from the replay from those of episodes and evaluations
-LEFT_BEHIND = 0.5  # share of the runs of a program that need not have finished an update when the others go on
+LEFT_BEHIND = 0.5  # share of the runs of a program that may be unfinished when the others continue
 
 
 class DQNState(RunState):
     """One run of the family, or a batch of them. `actor` is Q(h, a), `critic` the privileged network or None."""
 
     target: QNetworks
-    actor_adam: AdamState  # of both networks, unless the other has one of its own
+    actor_adam: AdamState  # of both networks, unless there is a `critic_adam`
     critic_adam: AdamState | None
     replay: Replay
     next_target: Int[Array, "*run"]
     statistics: Statistics | None
-    owed: Float[Array, "*run"]  # steps that remain to be learned from; below zero if the last episode was long
-    drawn: Int[Array, "*run"]  # gradient steps so far of an update that is not finished, or BETWEEN_UPDATES
+    owed: Float[Array, "*run"]  # steps that remain to be learned from; below zero if the last draw had more
+    drawn: Int[Array, "*run"]  # gradient steps so far of an unfinished update, or BETWEEN_UPDATES
 
     @property
     def networks(self) -> QNetworks:
@@ -66,7 +66,7 @@ class DQNState(RunState):
 
     @property
     def is_unfinished(self) -> Bool[Array, "*run"]:
-        """Whether the run is in the middle of an update: it learns on before it acts again."""
+        """Whether the run is in the middle of an update: it continues learning before it acts again."""
         return self.drawn != BETWEEN_UPDATES
 
 
@@ -91,10 +91,10 @@ def new_run(env: World, settings: DQNSettings, seed: Int[Array, ""] | int) -> DQ
 
 
 def new_q_networks(env: World, settings: DQNSettings, actor_key: PRNGKeyArray, critic_key: PRNGKeyArray) -> QNetworks:
-    """Q(h, a), and what the method's privileged network reads."""
+    """Q(h, a), and the method's privileged network, if it has one."""
     shape, horizon, observed = architecture_of(settings), settings.horizon + 1, actor_space(env, settings.actor_sees)
     if isinstance(observed, Discrete) and not settings.shared_memory:
-        # The authors' version with separate networks trains the features of the symbol that says nothing.
+        # The authors' version with separate networks trains the features of the blank symbol.
         observed = replace(observed, blank=False)
     policy = greedy_over(env.action_space)
     actor = Actor(actor_key, env.action_space, observed, shape, horizon, policy)
@@ -118,7 +118,7 @@ def update(env: World, settings: DQNSettings, numbers: Numbers, runs: DQNState) 
 
 
 def is_acting(runs: DQNState, numbers: Numbers) -> Bool[Array, "run"]:
-    """Which runs begin an update, with an episode."""
+    """Which runs begin an update, with a new episode."""
     return is_active(runs, numbers) & ~runs.is_unfinished
 
 
@@ -131,9 +131,9 @@ def collect(
     active: Bool[np.ndarray, "run"],
     steps: int | None = None,
 ) -> Episodes:
-    """The episode of an update in a world that runs in Python, or only so many steps of it.
+    """The episode of an update in a world that runs in Python, or only its first `steps` steps.
 
-    There every update is finished before the next begins.
+    In such worlds every update is finished before the next begins.
     """
     del settings
     epsilon = exploration(runs.timesteps, numbers)
@@ -168,7 +168,8 @@ def update_from(
     following = acting & learning
     moved = follow(runs.networks, runs.target, settings, numbers, runs.timesteps, runs.next_target, following)
     runs = eqx.tree_at(lambda r: (r.target, r.next_target), runs, moved)
-    # What is written down, or stops here, is the whole update; and an episode is at hand in its own update only.
+    # An update with a point to write, or the last of its run, is finished now; so are all where statistics need the
+    # episode, which is at hand only here.
     is_last = due | (runs.timesteps >= numbers.steps) | is_solved(runs, numbers)
     waits_for_all = isinstance(env, SteppedWorld) or runs.statistics is not None
     runs, losses = learn(env, settings, numbers, runs, keys, learning, is_last | waits_for_all)
@@ -182,7 +183,7 @@ def update_from(
 def keep(
     env: World, settings: DQNSettings, numbers: Numbers, runs: DQNState, episodes: Episodes, active: Bool[Array, "run"]
 ) -> DQNState:
-    """Counts the episodes, puts them into the replay, and notes how many steps they allow to learn from."""
+    """Counts the episodes, puts them into the replay, and adds the steps to learn from that they allow."""
     replay = jax.vmap(layout_of(env, settings).add, (0, RUN_AXIS, 0))(runs.replay, episodes, active)
     steps_before = jnp.maximum(runs.timesteps - numbers.prefill, 0)
     runs = count(runs, episodes, active)
@@ -199,7 +200,7 @@ def with_statistics(
     active: Bool[Array, "run"],
     keys: PRNGKeyArray,
 ) -> DQNState:
-    """The runs, whose networks read with statistics that include this episode. The replay holds what was seen."""
+    """The runs, whose networks normalise with statistics that include this episode. The replay is not normalised."""
     assert runs.statistics is not None
     statistics = with_episodes(env, settings, runs.statistics, runs.actor, runs.critic, episodes, active, keys)
 
@@ -230,9 +231,9 @@ def learn(
     learning: Bool[Array, "run"],
     is_awaited: Bool[Array, "run"],
 ) -> tuple[DQNState, Losses]:
-    """Gradient steps until no awaited run and at most half of the others owe any. Runs that owe none stand still.
+    """Gradient steps until no awaited run owes any, and at most half of the learning runs do. Others stay as they are.
 
-    Returns the losses of the last steps.
+    Also returns the losses of the last step of each run.
     """
     learned = runs.networks, (runs.actor_adam, runs.critic_adam)
     arrays, static = eqx.partition(learned, eqx.is_array)
@@ -275,7 +276,7 @@ def learn(
 
 
 def keys_of_draws(keys: PRNGKeyArray, drawn: Int[Array, "run"]) -> PRNGKeyArray:
-    """What is random in a gradient step of each run, `[run]`, from the keys of the update and its steps so far."""
+    """The keys of a gradient step of each run, `[run]`, from those of the update and its steps so far."""
     return jax.vmap(lambda key, n: jax.random.fold_in(jax.random.fold_in(key, DRAWS), n))(keys, drawn)
 
 
@@ -296,7 +297,7 @@ def gradient_step(
     keys: PRNGKeyArray,
     wanted: Bool[Array, "run"],
 ) -> tuple[QNetworks, QAdams, Losses, Bool[Array, "run"]]:
-    """One step of the runs that want one, towards the targets of these episodes; `keys` are for their signals.
+    """One step of the `wanted` runs, towards the targets of these episodes; `keys` are for their signals.
 
     Also returns the losses before it, and whether everything was finite.
     """

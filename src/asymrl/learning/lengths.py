@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Int
 
 from asymrl.collection.episodes import RUN_AXIS, Episodes
 
-SHORTEST = 16  # steps of the least length that the learning pass is compiled for
-RATIO = 2.5  # of each such length to the next: each adds a fifth to the time of compilation
+SHORTEST = 16  # no learning pass is compiled for fewer steps, unless the time limit is lower
+RATIO = 2.5  # between two lengths that are compiled: each adds a fifth to the time of compilation
 
 
 def over_runs(
@@ -27,7 +27,7 @@ def over_runs(
 ) -> Any:
     """`one(length, *models, episodes, *others)` for every run, with the shortest compiled length that fits them all.
 
-    The choice stands outside the vmap: inside it, all lengths would be computed.
+    The choice is made outside the vmap: inside it, all lengths would be computed.
     """
     lengths = lengths_compiled(time_limit)
     longest = jnp.max(jnp.where(active[:, None], episodes.lengths, 0))
@@ -44,7 +44,7 @@ def over_runs(
 
 
 def which_fits(longest: Int[Array, ""], lengths: Sequence[int]) -> Int[Array, ""]:
-    """Which of the lengths, in order, is the first that is long enough. A search would be a loop on the device."""
+    """The index of the first length, in order, that is long enough. A search would be a loop on the device."""
     return sum(((longest > length).astype(jnp.int32) for length in lengths[:-1]), jnp.int32(0))
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from asymrl.learning.numbers import Numbers
 
 BETA1 = 0.9  # of the mean of gradients; that of their squares is a setting
-SMALL = 10_000  # entries of a part of a model
+SMALL = 10_000  # entries; arrays with fewer are summed together
 
 Model = TypeVar("Model", bound=eqx.Module)
 
@@ -41,7 +41,7 @@ def descend(
 ) -> tuple[Model, AdamState, Float[Array, ""], Bool[Array, ""]]:
     """A step of Adam, unless something is not `sound`; then everything stays as it is.
 
-    Also returns the norm of the gradient before clipping, and whether all was sound, this norm included.
+    Also returns the norm of the gradient before clipping, and whether everything was sound, including this norm.
     """
     norm = norm_of(gradient)
     sound = sound & jnp.isfinite(norm)
@@ -63,10 +63,10 @@ def descend(
 
 
 def weight_so_far(new: Float[Array, ""] | float, steps: Int[Array, ""]) -> Float[Array, ""]:
-    """1 - (1 - new)^steps: how much of a running mean has come from real values; each has had the share `new`.
+    """1 - (1 - new)^steps: the weight of actual values in a running mean to which each adds with the share `new`.
 
-    Computed directly, in 32 bits this loses half of its digits while there were few steps, and after three updates a
-    loss has another fourth digit.
+    Computed directly in 32 bits, this loses half of its digits in the first steps, and after three updates a loss
+    differs in its fourth digit.
     """
     return -jnp.expm1(steps.astype(jnp.float32) * jnp.log1p(-jnp.asarray(new, jnp.float32)))
 
@@ -74,7 +74,7 @@ def weight_so_far(new: Float[Array, ""] | float, steps: Int[Array, ""]) -> Float
 def norm_of(gradient: Any) -> Float[Array, ""]:
     """The norm of all entries together."""
     leaves = jax.tree.leaves(gradient)
-    # On a GPU every sum is a kernel, or two; those over few numbers are one.
+    # On a GPU every sum is a kernel, or two; small arrays share one.
     small = [leaf.ravel() for leaf in leaves if leaf.size < SMALL]
     large = [leaf.ravel() for leaf in leaves if leaf.size >= SMALL]
     parts = [*large, *([jnp.concatenate(small)] if small else [])]

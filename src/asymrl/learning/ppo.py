@@ -1,7 +1,7 @@
 """Recurrent proximal policy optimisation (Schulman et al. 2017) for critics of the history, the state, or both.
 
 An update takes some steps in each of N streams, estimates advantages with the critic (GAE), and passes over them a few
-times: each gradient step uses some of the streams, whole, from what the networks remembered where the piece begins.
+times: each gradient step uses some of the streams, whole, from what the networks remembered before the piece.
 Functions of one run are vectorised over the runs of a program.
 """
 
@@ -103,7 +103,7 @@ def collect(
     active: Bool[np.ndarray, "run"],
     steps: int | None = None,
 ) -> Episodes | tuple[Streams, Piece]:
-    """The steps of an update in a world that runs in Python, or only so many of them."""
+    """The steps of an update in a world that runs in Python, or only the first `steps` of them."""
     del numbers
     if settings.whole_episodes:
         return collector.collect(runs.actor, keys, active, episodes=settings.whole_episodes, steps=steps)
@@ -134,7 +134,7 @@ def update_from(
 
 
 def as_pieces(actors: Actor, episodes: Episodes, settings: PPOSettings) -> tuple[None, Piece]:
-    """Whole episodes of all runs as what an update learns from."""
+    """Whole episodes of all runs as the pieces that an update learns from."""
     axes = {"in_axes": (eqx.if_array(0), RUN_AXIS), "out_axes": PIECE_AXES}
     cut = eqx.filter_vmap(lambda actor, episodes: whole_episodes(actor, episodes, settings.horizon), **axes)
     return None, cut(actors, episodes)
@@ -191,14 +191,14 @@ def learn(
 
 
 def learning_rate(timesteps: Int[Array, ""], settings: PPOSettings, numbers: Numbers) -> Float[Array, ""]:
-    """The rate of all gradient steps of an update that begins after so many timesteps."""
+    """The rate of all gradient steps of an update that begins after `timesteps` steps."""
     if not settings.anneal:
         return numbers.learning_rate
     return scheduled("linear", timesteps, start=numbers.learning_rate, end=0.0, steps=numbers.steps)
 
 
 def minibatches(key: PRNGKeyArray, streams: int, settings: PPOSettings) -> Int[Array, "step some"]:
-    """Which streams each gradient step uses: in each pass all of them once, in an order of its own."""
+    """Which streams each gradient step uses: each pass uses all of them once, in a new random order."""
     keys = jax.random.split(key, settings.epochs)
     orders = jax.vmap(lambda key: jax.random.permutation(key, streams))(keys)
     return orders.reshape(settings.epochs * settings.minibatches, -1)

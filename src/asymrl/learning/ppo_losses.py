@@ -36,7 +36,7 @@ class Data(NamedTuple):
 
     piece: Piece
     told: Any  # the privileged signal
-    values: Float[Array, "time stream"]  # as the critic saw them before the update
+    values: Float[Array, "time stream"]  # of the critic before the update
     advantages: Float[Array, "time stream"]
 
     @property
@@ -61,9 +61,9 @@ def prepare(
     settings: PPOSettings,
     numbers: Numbers,
 ) -> tuple[Carries, Data]:
-    """What the critic reads and thinks of the piece before the update, and the advantages that follow.
+    """The critic's signal and values along the piece before the update, and the advantages that follow.
 
-    Also returns what it carries on to the next piece.
+    Also returns what the critic carries on to the next piece.
     """
     critic, batch = networks.critic, piece.rewards.shape
     signal_carry, signals, next_signals = start.signal, None, None
@@ -82,7 +82,7 @@ def prepare(
 def remembered_along(
     networks: Networks, start: Carries, piece: Piece
 ) -> tuple[Carry, Float[Array, "time stream size"] | None, Float[Array, "time stream size"] | None]:
-    """What the critic's own memory carries on, and the features that it reads at each step and after each action."""
+    """The next carry of the critic's own memory, and the features that it reads at each step and after each action."""
     history = networks.critic.with_history(networks.actor).history
     if history is None:
         return start.critic, None, None
@@ -102,7 +102,7 @@ def values_ahead(
     bootstrap_truncated: bool,
     is_same_draw: bool,
 ) -> Float[Array, "time stream"]:
-    """What each step bootstraps from: the value after its action, 0 where nothing is to come.
+    """What each step bootstraps from: the value after its action, 0 where the episode is over.
 
     With `is_same_draw` the next value inside an episode is the one in the next row, read from the same sampled state.
     """
@@ -132,7 +132,7 @@ def gradient_of(
         (_, losses), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(eqx.combine(arrays, static), together)
         return losses, eqx.filter(gradient, eqx.is_array)
 
-    # The choice stands around the gradient: inside it, the backward pass would keep what both sides need.
+    # The choice is made outside the gradient: inside, the backward pass would keep what both branches need.
     arrays, static = eqx.partition(networks, eqx.is_array)
     by_platform = {"cuda": functools.partial(gradient, True), "default": functools.partial(gradient, False)}
     losses, gradient_arrays = jax.lax.platform_dependent(arrays, **by_platform)
@@ -190,7 +190,7 @@ def weighted_advantages(data: Data, settings: PPOSettings, numbers: Numbers) -> 
 
 
 def normalised(advantages: Float[Array, "time stream"], valid: Bool[Array, "time stream"]) -> Array:
-    """Advantages with mean 0 and standard deviation 1; 0 where they are not `valid`, as they must have been before."""
+    """Advantages with mean 0 and standard deviation 1; 0 where they are not `valid`, as the input must be."""
     count = jnp.sum(valid)
     mean = jnp.sum(advantages) / count
     spread = jnp.sqrt(jnp.sum(jnp.where(valid, (advantages - mean) ** 2, 0.0)) / count)

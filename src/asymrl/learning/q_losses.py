@@ -18,7 +18,7 @@ Scalar = Float[Array, ""] | float
 
 
 class Variant(NamedTuple):
-    """What tells the variants of the family apart, apart from what their privileged network reads."""
+    """What distinguishes the variants of the family, besides what their privileged network reads."""
 
     short: bool = False
     """Whether the privileged network bootstraps from Q'(h, a) instead of from its own target."""
@@ -55,9 +55,9 @@ def estimates(
         rewards: of each step.
         of_history: Q'(h_t, a).
         of_privileged: Q'(h_t, s_t, a) or Q'(s_t, a); None for plain DQN.
-        ahead: the same where it is a bootstrap; it differs only for sampled states with independent draws.
+        ahead: the same for bootstraps; it differs only for sampled states with independent draws.
         goes_on: whether the step is followed by another whose value counts. If values have one more time than rewards,
-            the last step may be, as in an episode that was cut off and is worth its last value.
+            this may hold for the last step of an episode that was cut off.
         discount: gamma.
     """
     time = rewards.shape[0]

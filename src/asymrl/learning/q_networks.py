@@ -20,7 +20,7 @@ QAdams: TypeAlias = tuple[AdamState, AdamState | None]
 
 
 class QLosses(eqx.Module):
-    """What the two regressions miss. NaN: there is no privileged network."""
+    """The losses of the two regressions. NaN: there is no privileged network."""
 
     history: Float[Array, "*run"]
     privileged: Float[Array, "*run"]
@@ -60,8 +60,8 @@ def q_gradient(
 ) -> tuple[QLosses, QNetworks]:
     """The losses of both networks, and the gradient of their sum, or if `halved`, of their mean.
 
-    A loss has no gradient in a network of its own that the other loss trains: with separate networks, this is the
-    gradient of each network's own loss.
+    With separate networks, this is the gradient of each network's own loss: neither loss has a gradient in the other
+    network.
     """
     towards = q_targets(target, data, variant, discount, bootstrap_truncated=bootstrap_truncated)
     length = data.actions.shape[0]
@@ -91,7 +91,8 @@ def descend_both(
 ) -> tuple[QNetworks, QAdams, tuple[Float[Array, ""], Float[Array, ""]], Bool[Array, ""]]:
     """`descend` for both networks: as one model if they have one optimiser, else each on its own.
 
-    The norms of the gradients are those of Q(h, a) and of the privileged network, or twice that of both together.
+    The norms of the gradients are those of Q(h, a) and of the privileged network; with one optimiser, both are that
+    of the whole gradient.
     """
     adam, privileged_adam = adams
     if privileged_adam is None:
@@ -113,9 +114,9 @@ def q_targets(
     *,
     bootstrap_truncated: bool,
 ) -> Estimates:
-    """What both networks are trained towards. What follows an episode is worth nothing.
+    """What both networks are trained towards. Values after the end of an episode are 0.
 
-    With `bootstrap_truncated`, an episode that was cut off is worth its last value; the batch then has one more
+    With `bootstrap_truncated`, an episode that was cut off bootstraps from its last value; the batch then has one more
     observation than actions.
     """
     last = data.lengths + (data.truncated & bootstrap_truncated)

@@ -1,4 +1,4 @@
-"""Estimates of Q from rewards and values: what the critic is trained towards and what the actor is told.
+"""Estimates of Q from rewards and values: the targets of the critic, and the basis of the actor's advantages.
 
 All arrays are `[time, episode]`. Rewards and values after the end of an episode are zero, so that every estimate
 may look beyond the end without harm.
@@ -48,7 +48,7 @@ def td_lambda(
 
 
 def mc(rewards: Float[Array, "time episode"], discount: Scalar) -> Float[Array, "time episode"]:
-    """The discounted return that really followed."""
+    """The discounted return that actually followed."""
     return _discounted_sum(rewards, discount)
 
 
@@ -62,7 +62,7 @@ def gae(
 ) -> Float[Array, "time stream"]:
     """Generalised advantage estimation (Schulman et al. 2016): A_t = delta_t + gamma lambda A_{t+1}.
 
-    `next_values` are those after each action, 0 where there is nothing to come; nothing goes back beyond an end.
+    `next_values` are those after each action, 0 where the episode is over; nothing passes back across an end.
     In an episode this is `td_lambda` minus the values.
     """
     errors = rewards + discount * next_values - values
@@ -88,7 +88,7 @@ def discounted_so_far(
     start: Float[Array, "stream"],
     discount: Scalar,
 ) -> Float[Array, "time stream"]:
-    """R_t = r_t + gamma R_{t-1}, which starts anew where an episode is at its `first` step; `start` is R_{-1}."""
+    """R_t = r_t + gamma R_{t-1}, which starts anew at the `first` step of an episode; `start` is R_{-1}."""
     weights = jnp.where(first, 0.0, discount)
     rewards = rewards.at[0].add(weights[0] * start)
     return _discounted_sum(rewards[::-1], weights[::-1])[::-1]
@@ -124,7 +124,7 @@ def add_bootstrap(
 ) -> Float[Array, "time episode"]:
     """Adds gamma V(last) to the last reward of episodes that only ran out of time.
 
-    For every estimator this is the same as going on from there, and the end needs no other special case.
+    For every estimator this is the same as continuing from there, so the end needs no other special case.
     """
     beyond = jnp.broadcast_to(jnp.where(truncated, discount * final_value, 0.0), rewards.shape)
     return rewards + jnp.where(last, beyond, 0.0)

@@ -1,4 +1,4 @@
-"""Rounds of episodes: as many as an update needs for a number of steps, however short its episodes are.
+"""Rounds of episodes: enough for an update to have a given number of steps, however short its episodes are.
 
 A round has a fixed number of whole episodes of each run. A run that has enough steps takes no part in further rounds.
 Gradients are means over the rounds of a run, so all of its episodes count the same.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from asymrl.collection.collector import Collector
 
 ROUND = 3_000_000  # tells the keys of rounds from those of evaluations and draws
-MOST_ROUNDS = 16  # of an update: there is room for the episodes of all of them
+MOST_ROUNDS = 16  # of an update; memory is reserved for the episodes of all of them
 
 Tree = TypeVar("Tree")
 
@@ -37,7 +37,7 @@ class Rounds(NamedTuple):
 
     episodes: Episodes
     wanted: Bool[Array, "round run"]
-    """Which runs took part in a round; those of the last ones are False for all, if they were not needed."""
+    """Which runs took part in a round; False for all runs in rounds that were not needed."""
 
     def used(self) -> Int[Array, ""]:
         """How many rounds there were."""
@@ -60,14 +60,14 @@ def most_rounds(settings: A2CSettings) -> int:
 
 
 def round_keys(keys: PRNGKeyArray, r: Int[Array, ""] | int) -> PRNGKeyArray:
-    """What is random in a round of each run, `[run]`, from the keys of the update."""
+    """The keys of a round of each run, `[run]`, from those of the update."""
     return jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, ROUND), r))(keys)
 
 
 def roll_out_rounds(
     env: World, settings: A2CSettings, actors: Actor, keys: PRNGKeyArray, active: Bool[Array, "run"]
 ) -> Rounds:
-    """Rounds of episodes until every active run has its steps."""
+    """Rounds of episodes until every active run has its steps, or `most_rounds` are played."""
 
     def one(r: Int[Array, ""], run_mask: Bool[Array, "run"]) -> Episodes:
         return roll_out(env, actors, round_keys(keys, r), run_mask, episodes=settings.episodes)
@@ -100,7 +100,7 @@ def collect_rounds(
     active: Bool[np.ndarray, "run"],
     steps: int | None = None,
 ) -> Rounds:
-    """The same in a world that runs in Python; or with `steps`, one round of only so many steps."""
+    """The same in a world that runs in Python; or with `steps`, only the first steps of one round."""
     taken, rounds, room = np.zeros(active.shape, np.int64), np.zeros((most_rounds(settings), len(active)), bool), None
     for r in range(len(rounds)):
         run_mask = active & (taken < wanted_steps(settings))
@@ -147,7 +147,7 @@ def over_rounds(
 
 
 def fold_rounds(step: Callable[[Tree, Episodes, Array, Array], Tree], rounds: Rounds, start: Tree) -> Tree:
-    """`step(state, episodes, wanted, r)` for each round after the other."""
+    """`step(state, episodes, wanted, r)` for one round after another."""
     arrays, static = eqx.partition(start, eqx.is_array)
 
     def one(r: Int[Array, ""], arrays: Any) -> Any:

@@ -1,9 +1,9 @@
 """Running statistics of a run: of what its networks read, and of the returns that its rewards are scaled by.
 
-The rule, for all learners: an update acts and learns with the statistics of the updates before it, and takes its own
-steps in at its end, so that PPO's ratios are 1 before its first gradient step. Before the first update nothing is
-known, and numbers are only clipped. Rewards are scaled when an update learns from them, by statistics with their own
-returns in it: a first reward of a thousand would spoil Adam's mean of squares for long.
+The rule, for all learners: an update acts and learns with the statistics of the updates before it, and adds its own
+steps at its end, so that PPO's ratios are 1 before its first gradient step. Before the first update nothing is known,
+and numbers are only clipped. Rewards are scaled when an update learns from them, by statistics that include their own
+returns: otherwise a first reward of a thousand would spoil Adam's mean of squares for a long time.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Statistics(eqx.Module):
     """What is known about the steps of a run. None: nothing of that kind is normalised."""
 
     observations: Moments | None
-    signal: Moments | None  # what the critic is told besides the history
+    signal: Moments | None  # what the critic reads besides the history
     returns: Moments | None  # discounted, so far in the episode, at each step; vectors of one number
-    ongoing: Float[Array, "*run stream"] | None  # those of streams where the last update ended
+    ongoing: Float[Array, "*run stream"] | None  # the returns of streams at the end of the last update
 
 
 def new_statistics(settings: Settings, actor: Actor, critic: Critic | None, streams: int = 0) -> Statistics | None:
-    """The statistics of a run before its first step; None if nothing is normalised. `streams`: episodes that go on."""
+    """The statistics of a run before its first step; None if nothing is normalised. `streams`: how many it has."""
     if not (settings.normalise_observations or settings.architecture.normalise_rewards):
         return None
     scaled = settings.architecture.normalise_rewards
@@ -88,7 +88,7 @@ def scaled_episodes(
 
 
 def scaled_by(statistics: Statistics, rewards: Float[Array, "..."], *, run_axis: int) -> Float[Array, "..."]:
-    """The rewards of several runs, which have this axis, divided by the spread of their discounted returns."""
+    """The rewards of several runs along `run_axis`, divided by the spread of their discounted returns."""
     if statistics.returns is None:
         return rewards
     shape = [-1 if axis == run_axis else 1 for axis in range(rewards.ndim)]
@@ -103,7 +103,7 @@ def with_readings(
     signal: Any,
     valid: Bool[Array, "_ _"],
 ) -> Statistics:
-    """The statistics of one run with what its networks read at some steps, `[time, stream, ...]`."""
+    """The statistics of one run, including what its networks read at some steps, `[time, stream, ...]`."""
     observation_moments = _added(statistics.observations, actor.history.phi_o, observations, valid)
     signal_moments = statistics.signal
     if critic is not None and critic.phi_s is not None:
@@ -149,7 +149,7 @@ def where_active(active: Bool[Array, "run"], new: Any, old: Any) -> Any:
 
 
 def with_input_statistics(network: Network, statistics: Statistics) -> Network:
-    """An actor or a critic that reads with these statistics; of one run, or of several."""
+    """An actor or a critic that normalises with these statistics; of one run, or of several."""
     if statistics.observations is not None and network.history is not None:
         phi_o = normalised_by(network.history.phi_o, statistics.observations)
         network = eqx.tree_at(lambda n: n.history.phi_o, network, phi_o)

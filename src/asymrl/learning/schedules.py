@@ -21,7 +21,7 @@ def scheduled(
 ) -> Float[Array, ""]:
     """The weight after `step` timesteps.
 
-    `constant` stays at `start`; `linear` reaches `end` after `steps`; `exponential` has halved after `steps`.
+    `constant` stays at `start`; `linear` reaches `end` after `steps`; `exponential` halves every `steps`.
     """
     start, end = jnp.asarray(start, jnp.float32), jnp.asarray(end, jnp.float32)
     if name == "constant":

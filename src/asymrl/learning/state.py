@@ -25,7 +25,7 @@ from asymrl.worlds.repeated import repeated
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
-BETWEEN_UPDATES = -1  # gradient steps of a run of DQN that is in the middle of no update
+BETWEEN_UPDATES = -1  # `drawn` of a run of DQN that is not in the middle of an update
 RECENT = 100  # episodes whose mean return is the learning curve, as in the paper
 
 METRICS = (
@@ -46,7 +46,7 @@ METRICS = (
 
 
 class RunState(eqx.Module):
-    """One run, or with a leading axis on every array, a batch of them. A learner adds what it needs besides."""
+    """One run, or with a leading axis on every array, a batch of them. A learner adds what else it needs."""
 
     actor: Actor  # acts; for learners of action values, Q(h, a)
     critic: Any  # what reads the privileged signal: a `Critic`, or None where a learner has none
@@ -59,24 +59,24 @@ class RunState(eqx.Module):
     recent_returns: Float[Array, "*run recent"]
     recent_lengths: Float[Array, "*run recent"]
     curve: Float[Array, "*run points metrics"]
-    solved: Bool[Array, "*run"]  # whether the recent returns reached what was wanted; the run is complete then
-    failed: Bool[Array, "*run"]  # whether a loss, a gradient or a parameter was not finite; the run stands still then
+    solved: Bool[Array, "*run"]  # whether the recent returns reached `stop_return`; the run is then complete
+    failed: Bool[Array, "*run"]  # whether a loss, a gradient or a parameter was not finite; the run then stops
 
     if TYPE_CHECKING:
-        # Which learner's state it is, is known when it runs.
+        # Which learner's state it is, is known only at run time.
         def __getattr__(self, name: str) -> Any: ...
 
 
 def named_world(settings: Settings) -> World:
-    """The world that the settings name, with their time limit; actions are not held in it."""
-    # Settings may come from a file of somebody else: what they name is not imported unless the user wants it.
+    """The world that the settings name, with their time limit; actions are not repeated in it."""
+    # Settings may come from somebody else's file: code that they name is not imported unless the user allows it.
     return make(settings.world, trust=False, time_limit=settings.time_limit)
 
 
 def training_world(settings: Settings, env: World | None = None) -> World:
-    """The world of a run, with its time limit and its actions held as it says: the one that the settings name.
+    """The world of a run, with its time limit and its repeated actions: the one that the settings name, or `env`.
 
-    Unless `env` is given; that has the time limit, but not yet the held actions.
+    `env` must have the time limit already, but not the repeated actions.
     """
     env = named_world(settings) if env is None else env
     if env.time_limit != settings.time_limit:
@@ -88,7 +88,7 @@ def training_world(settings: Settings, env: World | None = None) -> World:
         raise ValueError(f"{settings.method} needs a latent state. {env.without_latent}")
     actor_space(env, settings.actor_sees)  # raises if the world does not show that
     env = repeated(env, settings.action_repeat)
-    critic_signal(env, settings)  # raises if the world cannot tell its critic that
+    critic_signal(env, settings)  # raises if the world does not offer what the critic reads
     return env
 
 
@@ -111,7 +111,7 @@ def counters(settings: Settings, key: PRNGKeyArray) -> dict[str, Any]:
 
 
 def architecture_of(settings: Settings) -> Architecture:
-    """The shape of the networks, ready to be built, with classes of the user's own if the settings name some."""
+    """The shape of the networks, ready to be built, with user-defined classes if the settings name any."""
     return replace(settings.architecture, load=load_class)
 
 
@@ -127,7 +127,7 @@ def new_networks(
 
 
 def keys_of(runs: RunState) -> PRNGKeyArray:
-    """What is random in the next update of each run, `[run]`."""
+    """The keys of the next update of each run, `[run]`."""
     return jax.vmap(jax.random.fold_in)(runs.key, runs.updates)
 
 
@@ -147,9 +147,9 @@ def parameters(model: PyTree) -> int:
 
 
 def upgrade_arrays(arrays: dict[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
-    """The arrays of saved runs as they are today.
+    """The arrays of saved runs in today's form.
 
-    Those of the optimisers used to stand two levels deeper, and all updates of DQN were finished before the next began.
+    Those of the optimisers used to be two levels deeper, and every update of DQN was finished before the next began.
     """
     if version == 1:
         arrays = {re.sub(r"^(actor|critic)_adam\.1\.0\.", r"\1_adam.", name): array for name, array in arrays.items()}

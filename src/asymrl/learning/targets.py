@@ -24,15 +24,15 @@ def follow(
     next_target: Int[Array, "run"],
     active: Bool[Array, "run"],
 ) -> tuple[Model, Int[Array, "run"]]:
-    """The targets `[run, ...]` after this update, and the step of the next copy: now if one is due.
+    """The targets `[run, ...]` after this update, and the timestep at which the next copy is due.
 
-    A frozen target is copied when it is due, a Polyak target moves at every update; those of runs that are not
+    A frozen target is copied when that is due, a Polyak target moves at every update; those of runs that are not
     `active` stay as they are.
     """
     if settings.target == "polyak":
         return moved(model, target, jnp.where(active, numbers.polyak, 0.0)), next_target
     due = active & (timesteps >= next_target)
-    # A sum beyond 32 bits would be negative, and every update due.
+    # A sum beyond 32 bits would be negative, and a copy due at every update.
     following = timesteps + jnp.minimum(numbers.target_period, MOST_STEPS - timesteps)
     return copied(model, target, due), jnp.where(due, following, next_target)
 
@@ -40,15 +40,15 @@ def follow(
 def copied(model: Model, target: Model, due: Bool[Array, "run"]) -> Model:
     """The targets with a copy of the model where that is due.
 
-    One run after the other, of which there are few: a choice by run would read and write the networks of all, and
-    under a condition both sides would.
+    The runs are copied one by one, since few are due: a selection by run would read and write the networks of all,
+    and so would a condition around it.
     """
     new = eqx.filter(model, eqx.is_array)
     old, static = eqx.partition(target, eqx.is_array)
     place = jnp.cumsum(due)
 
     def copy(i: Int[Array, ""], old: Any) -> Any:
-        run = jnp.sum(place <= i)  # how many come before the one that is due as number i
+        run = jnp.sum(place <= i)  # the index of the run that is due as number i, from 0
 
         def leaf(new: Array, old: Array) -> Array:
             return jax.lax.dynamic_update_index_in_dim(old, jax.lax.dynamic_index_in_dim(new, run), run, 0)

@@ -26,7 +26,7 @@ class CompiledProgram(ProgramBase):
     """Training for all runs whose settings have one shape, in a world that is compiled."""
 
     def open(self, lanes: int, device: Any) -> CompiledTrainer:
-        """A trainer of so many lanes on a device. Trainers of as many lanes there share what is compiled."""
+        """A trainer of `lanes` lanes on a device. Trainers with equally many lanes there share the compiled code."""
         return CompiledTrainer(self.once(lanes, device, lambda: self._compile(lanes, device)), self.static, device)
 
     def train(self, states: RunState, numbers: Numbers, updates: int) -> RunState:
@@ -62,13 +62,13 @@ class CompiledTrainer:
         self._executable, self._static, self._device = executable, static, device
 
     def train(self, states: RunState, numbers: Numbers, updates: int) -> RunState:
-        """At most so many further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`."""
+        """At most `updates` further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`."""
         inputs = jax.device_put((eqx.filter(states, eqx.is_array), numbers, np.int32(updates)), self._device)
         return eqx.combine(self._executable(*inputs), self._static)
 
     def bytes_needed(self) -> int | None:
-        """Memory of the runs and of what training them needs besides, or None if the compiler does not say."""
+        """Memory for the runs and for training them, or None if the compiler does not say."""
         return bytes_of(self._executable)
 
     def close(self) -> None:
-        """Nothing is held that others do not share."""
+        """Everything that it holds is shared, so nothing is released."""

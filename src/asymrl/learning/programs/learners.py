@@ -30,7 +30,7 @@ class Learner(Protocol):
     def update(self, env: World, settings: Any, numbers: Numbers, runs: Any) -> RunState:
         """At most one update of each run `[run, ...]` that is still active, in a world that is compiled.
 
-        Some learners let a run finish its update in the next call, while others begin their next one.
+        Some learners let a run finish its update in the next call, while other runs begin their next one.
         """
         ...
 
@@ -44,7 +44,7 @@ class Learner(Protocol):
         active: Bool[np.ndarray, "run"],
         steps: int | None = None,
     ) -> Any:
-        """What an update learns from, in a world that runs in Python; or only so many steps of it."""
+        """What an update learns from, in a world that runs in Python; or only its first `steps` steps."""
         ...
 
     def update_from(

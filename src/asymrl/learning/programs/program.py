@@ -1,4 +1,4 @@
-"""What trains runs: the protocols that the engine knows, for worlds that are compiled and worlds that run in Python."""
+"""What trains runs: the protocols that the engine uses, for compiled worlds and worlds that run in Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from asymrl.worlds.world import World
 
 T = TypeVar("T")
 
-SCHEDULING = "xla_gpu_command_buffer_scheduling_mode"  # one that XLA_FLAGS names is left as it is
+SCHEDULING = "xla_gpu_command_buffer_scheduling_mode"  # left as it is if XLA_FLAGS names it
 
 
 class Program(Protocol):
@@ -44,7 +44,7 @@ class Program(Protocol):
         ...
 
     def open(self, lanes: int, device: Any) -> Trainer:
-        """A trainer of so many lanes on a device. Compiling happens here, not at the first call."""
+        """A trainer of `lanes` lanes on a device. Compiling happens here, not at the first call."""
         ...
 
 
@@ -52,7 +52,7 @@ class Trainer(Protocol):
     """A program with its lanes on one device."""
 
     def train(self, states: RunState, numbers: Numbers, updates: int) -> RunState:
-        """At most so many further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`.
+        """At most `updates` further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`.
 
         Raises:
             LaneError: if the environment of a run fails.
@@ -60,7 +60,7 @@ class Trainer(Protocol):
         ...
 
     def bytes_needed(self) -> int | None:
-        """Memory of the runs and of what training them needs besides, or None if the compiler does not say."""
+        """Memory for the runs and for training them, or None if the compiler does not say."""
         ...
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class ProgramBase:
     """What both kinds of programs share: new runs, templates, and what is compiled once for lanes on a device."""
 
     def __init__(self, settings: Settings, world: World | None = None):
-        """`world`: another one than the settings name."""
+        """`world`: instead of the one that the settings name."""
         self.settings = settings.shape()
         self.world, self.learner = training_world(settings, world), learner(settings)
         new_run = self.learner.new_run
@@ -92,7 +92,7 @@ class ProgramBase:
         self.shapes, self.static = eqx.partition(self._template, _is_shape)
         self._start = jax.jit(
             jax.vmap(lambda seed: eqx.filter(new_run(self.world, self.settings, seed), eqx.is_array)),
-            # What runs once need not be fast: optimised, it takes twice as long to compile and as long to run.
+            # This runs once and need not be fast: optimised, it takes twice as long to compile and just as long to run.
             compiler_options={"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else {},
         )
         self._cache: dict[Any, Any] = {}
@@ -109,7 +109,7 @@ class ProgramBase:
         return self._template
 
     def once(self, lanes: int, device: Any, make: Callable[[], T]) -> T:
-        """What `make` gives for so many lanes on a device, made at the first call; other threads wait for it."""
+        """What `make` gives for `lanes` lanes on a device, made at the first call; other threads wait for it."""
         key = (lanes, device)
         with self._lock_of(key):
             if key not in self._cache:
@@ -136,7 +136,7 @@ def bytes_of(executable: Any) -> int | None:
     analysis = executable.memory_analysis()
     if analysis is None:
         return None
-    # What is donated counts once: it is argument and output in the same place.
+    # Donated memory counts once: it is argument and output at the same time.
     own = analysis.argument_size_in_bytes + analysis.output_size_in_bytes - analysis.alias_size_in_bytes
     return int(own + analysis.temp_size_in_bytes)
 
@@ -151,15 +151,15 @@ def compiler_options(platform: str, settings: Settings | None = None) -> dict[st
         options: dict[str, Any] = {"xla_gpu_enable_triton_gemm": False}
         is_a2c = settings is not None and settings.how.learner == "a2c"
         if is_a2c and SCHEDULING not in os.environ.get("XLA_FLAGS", ""):
-            # Independent kernels run concurrently: an update of 20 runs takes 0.89 of the time or less. Trained like
-            # that: A2C in the memory rooms, 0.7 G steps. One trial of DQN did not finish its first updates.
+            # Independent kernels run concurrently: an update of 20 runs takes 0.89 of the time or less. Tried
+            # on 0.7 G steps of A2C in the memory rooms. One trial of DQN did not finish its first updates.
             options[SCHEDULING] = "CONCURRENT"
         return options
     return {}
 
 
 def compile_lowered(lowered: Any, options: Mapping[str, Any]) -> Any:
-    """A lowered function, compiled with those of the options that this version of XLA knows: they come and go."""
+    """A lowered function, compiled with the options that this version of XLA knows: they come and go."""
     known = dict(options)
     while True:
         try:
@@ -173,5 +173,5 @@ def compile_lowered(lowered: Any, options: Mapping[str, Any]) -> Any:
 
 
 def precision(settings: Settings) -> Any:
-    """A context in which matrix products are as exact as the settings want."""
+    """A context in which matrix products are as exact as the settings require."""
     return jax.default_matmul_precision("tensorfloat32" if settings.precision == "tf32" else "highest")

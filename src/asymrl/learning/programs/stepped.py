@@ -1,4 +1,4 @@
-"""Training in worlds that run in Python: they are stepped on the host, everything else is compiled as always."""
+"""Training in worlds that run in Python: they are stepped on the host, everything else is compiled as usual."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SteppedProgram(ProgramBase):
         self._default: SteppedTrainer | None = None
 
     def open(self, lanes: int, device: Any) -> SteppedTrainer:
-        """A trainer of so many lanes on a device, with environments of its own."""
+        """A trainer of `lanes` lanes on a device, with environments of its own."""
         collector = Collector(self.world, self.compiled_actor)
         try:
             learn_from = self.once(lanes, device, lambda: self._compile(collector, lanes, device))
@@ -54,7 +54,7 @@ class SteppedProgram(ProgramBase):
         return self._default.train(states, numbers, updates)
 
     def _compile(self, collector: Collector, lanes: int, device: Any) -> Any:
-        """Learning, compiled for what is collected as the environments give it: from a first step in each."""
+        """Learning, compiled for the shapes and types of a first step in the environments."""
         shapes = placed((self.shapes, jax.eval_shape(lambda: numbers_of(self.settings))), lanes, device)
         runs = jax.device_put(eqx.filter(self.start([0] * lanes), eqx.is_array), device)
         numbers = jax.device_put(stack_numbers([self.settings] * lanes), device)
@@ -80,8 +80,8 @@ class SteppedTrainer:
         self._program, self._collector, self._learn, self._device = program, collector, learn_from, device
 
     def train(self, states: RunState, numbers: Numbers, updates: int) -> RunState:
-        """At most so many further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`."""
-        # Taking modules apart and putting them together takes as long as some steps: once is enough.
+        """At most `updates` further updates of each run `[lane, ...]`; none where a run is over. Consumes `states`."""
+        # Splitting modules and joining them again takes as long as some steps: once is enough.
         arrays, numbers = jax.device_put((eqx.filter(states, eqx.is_array), numbers), self._device)
         settings, learner = self._program.settings, self._program.learner
         for _ in range(updates):
@@ -92,7 +92,7 @@ class SteppedTrainer:
                 collected = learner.collect(self._collector, settings, numbers, arrays, keys, np.asarray(active))
                 evaluated = self._evaluated(arrays, keys, np.asarray(due))
             except UserCodeError as mistake:
-                self._collector.close()  # nobody knows what state its environments are in
+                self._collector.close()  # its environments may be in any state
                 lane = mistake.environment * len(active) // mistake.of
                 states = eqx.combine(arrays, self._program.static)
                 raise LaneError(lane, mistake.report, states) from mistake
@@ -109,7 +109,7 @@ class SteppedTrainer:
         return np.where(due[:, None], means(played), np.float32(np.nan))
 
     def bytes_needed(self) -> int | None:
-        """Memory of the runs and of what learning needs besides, or None if the compiler does not say."""
+        """Memory for the runs and for learning, or None if the compiler does not say."""
         return bytes_of(self._learn)
 
     def close(self) -> None:
