@@ -104,8 +104,10 @@ class Hunt:
             if self.floor is not None:
                 now = FLOOR if self.base == "agent" else paper_weight(arrays)
                 arrays = with_entropy_weight(replayer, arrays, now, weight)
-                if float(recent_means(arrays)[0][0]) < SOLVED:
-                    raise SystemExit(f"{self.base}, key {key}: lost before the learning rates were tripled")
+            if float(recent_means(arrays)[0][0]) < SOLVED:
+                lost = {"steps": 0, "fell": False, "hell": 0, "failures": 0, "lost_before": True}
+                append(FOLDER / "hunts.jsonl", {"base": self.base, "arm": arm, "key": key, **lost})
+                continue
             start, ring, rows, fell = int(arrays.timesteps[0]), deque(maxlen=RING), [], False
             while int(arrays.timesteps[0]) - start < self.steps and not fell:
                 ring.append(arrays)
@@ -121,6 +123,7 @@ class Hunt:
                 "fell": fell,
                 "hell": int((record["lowest_return"] < 0).sum()),
                 "failures": int((record["lowest_return"] < 1).sum()),
+                "lost_before": False,
             }
             append(FOLDER / "hunts.jsonl", row)
             if fell and arm == "nothing":

@@ -13,8 +13,10 @@ from gymnasium.envs import registration
 
 from asymrl.adapters import register, user_code
 from asymrl.adapters.surroundings import surroundings_of
-from asymrl.api.wanted import known_by_name, world_names
+from asymrl.api.wanted import known_by_name, sweep_runs, world_names
+from asymrl.settings import A2CSettings
 from asymrl.worlds.builtin.finite_worlds import Tiger
+from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.registry import make, source_of, split_options
 from asymrl.worlds.stepped_world import SteppedWorld, UserCodeError
 
@@ -188,6 +190,16 @@ def test_a_world_from_python_is_known_by_its_name():
         known_by_name(Tiger(episodic=True))
     with pytest.raises(TypeError, match="is not a world"):
         world_names([3], None)
+
+
+def test_worlds_of_a_sweep_keep_their_own_settings():
+    T, O, R, start = np.eye(2)[:, None], np.eye(2)[None], np.zeros((2, 1)), np.full(2, 0.5)
+    own = [(10, 0.9), (30, 0.5)]
+    worlds = [FiniteWorld.from_tables(f"own {n}", T, O, R, start, discount=gamma, time_limit=n) for n, gamma in own]
+    names, brought = world_names([*worlds, "heaven-hell-3"], None)
+    assert brought == {}
+    planned = [(run.settings.time_limit, run.settings.discount) for run in sweep_runs(names, ["a2c"], {}, [0])]
+    assert planned == [*own, (A2CSettings.time_limit, A2CSettings.discount)]
 
 
 def test_another_limit_leaves_the_world_alone():

@@ -60,3 +60,11 @@ def test_the_path_is_as_before():
     with user_path(always=True):
         assert sys.path == [*folders, *before]
     assert sys.path == before
+
+
+def test_a_folder_that_the_users_code_removed_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    with user_path(always=True):
+        sys.path.remove(str(tmp_path))
+    assert sys.path == before

@@ -39,6 +39,8 @@ FUNCTIONS = {
     "activations": lambda x: jax.nn.silu(x) + jax.nn.elu(x) + jax.nn.softplus(x) + jax.nn.leaky_relu(x),
     "exact gelu": lambda x: jax.nn.gelu(x, approximate=False),
     "mixed": mixed,
+    "attention": lambda x: eqx.nn.MultiheadAttention(num_heads=3, query_size=3, key=KEY)(x, x, x),
+    "products side by side": lambda x: jnp.einsum("ijk,jl->lji", jax.random.normal(KEY, (4, 2, 5)), x),
     "choices": lambda x: jnp.where(x > 0, jnp.exp(-x), jnp.sign(x)) + jnp.where(x[0, 0] > 0, x, 2 * x),
     "bounds": lambda x: jnp.clip(x, -0.5, 0.5) + jnp.maximum(x, 0.1) ** 1.5 + x**3 + jax.lax.rsqrt(1 + x**2),
     "parts": lambda x: jnp.concatenate([x[:, 1:], x[:, ::2] * 2], axis=1).T[::-1][1:],

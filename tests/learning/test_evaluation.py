@@ -40,6 +40,7 @@ def test_evaluation_plays_the_policy_as_it_is(greedy: bool):
         mean_return = float(played.rewards[:, run].sum(axis=0).mean())
         mean_length = float(played.lengths[run].mean())
         np.testing.assert_allclose(evaluated[run], [mean_return, mean_length], rtol=1e-5, atol=1e-6)
+    assert np.isnan(evaluated[1]).all()
 
 
 def test_no_evaluation_unless_asked_for():

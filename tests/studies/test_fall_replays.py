@@ -183,7 +183,7 @@ def test_shares_and_rates_of_few_numbers():
     runs = [("nothing", 2, True), ("nothing", 1, True), ("both clip 1", 3, False)]
     hunts = pl.DataFrame(
         [{"base": "agent", "arm": arm, "steps": 10**6 * n, "fell": fell, "hell": 1} for arm, n, fell in runs]
-    )
+    ).with_columns(lost_before=False)
     usual, clipped = hunt_table(hunts).rows(named=True)
     assert (usual["falls"], usual["millions"], usual["hell"]) == (2, 3.0, 2)
     assert usual["falls_per_million"] == pytest.approx(2 / 3)
@@ -193,12 +193,15 @@ def test_shares_and_rates_of_few_numbers():
 def test_other_entropy_weights_are_compared_with_the_usual_one_approached_as_slowly():
     runs = [("nothing", False), *[("floor x 1", True)] * 2, ("floor x 3", False)]
     hunts = pl.DataFrame([{"base": "agent", "arm": arm, "steps": 10**6, "fell": fell, "hell": 0} for arm, fell in runs])
-    rows = {row["arm"]: row for row in hunt_table(pl.concat([hunts] * 4)).rows(named=True)}
+    hunts = hunts.with_columns(lost_before=False)
+    lost = hunts.filter(arm="floor x 3").with_columns(lost_before=True, steps=pl.lit(0, pl.Int64))
+    rows = {row["arm"]: row for row in hunt_table(pl.concat([*[hunts] * 4, lost])).rows(named=True)}
     # Eight falls, all with the usual weight, in two thirds of these steps. With equal rates, 6 or more of 8 with the
     # other weight would be as unlikely.
     expected = sum(math.comb(8, k) * (1 / 3) ** k * (2 / 3) ** (8 - k) for k in (0, 6, 7, 8))
     assert rows["floor x 3"]["p"] == pytest.approx(expected)
     assert rows["nothing"]["p"] == 1.0
+    assert [(row["runs"], row["lost_before"]) for row in rows.values()] == [(4, 0), (8, 0), (4, 1)]
 
 
 def test_the_weight_of_the_entropy_changes_by_equal_factors():

@@ -200,6 +200,16 @@ def test_without_optuna_it_says_what_to_install(capsys: pytest.CaptureFixture, m
     assert 'pip install "asymrl[tune]"' in capsys.readouterr().err
 
 
+def test_a_search_that_ended_before_its_first_table_goes_on(tmp_path: Path):
+    search = search_in(tmp_path, trials=2)
+    lock = search._hold()
+    batch = search._batch(search._study())
+    lock.release()
+    Store.create(tmp_path, [run for trial in batch for run in search.runs(trial.params)]).release()
+    assert search.run(Silent, **FAST).is_complete
+    assert [trial.state for trial in search.results()] == ["complete"] * 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("world", ["CartPole-v1", "pomdp"])
 def test_it_works_in_other_peoples_worlds(world: str, tmp_path: Path):

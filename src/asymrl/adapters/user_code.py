@@ -261,5 +261,6 @@ def user_path(*, always: bool = False) -> Iterator[None]:
         with _PATH_LOCK:
             left = list(sys.path)
             for folder in folders:
-                left.remove(folder)
+                if folder in left:  # the user's code may have removed it
+                    left.remove(folder)
             sys.path = left

@@ -98,7 +98,9 @@ def check_worlds(worlds: Sequence[str]) -> None:
 
 
 def world_names(worlds: Sequence[Any], env_kwargs: Mapping[str, Any] | None) -> tuple[list[str], dict[str, Any]]:
-    """The names of worlds, given as names or objects, and the settings that the objects bring along.
+    """The names of worlds, given as names or objects, and the settings that a single object brings along.
+
+    Among several worlds each keeps its own: `resolve` finds them by its name.
 
     Args:
         worlds: names, worlds, Gymnasium environments, or classes or functions that make one.
@@ -116,7 +118,7 @@ def world_names(worlds: Sequence[Any], env_kwargs: Mapping[str, Any] | None) -> 
         if source_of(name) is None and len(worlds) > 1:  # its name would not carry its settings
             raise ValueError(f"{name} is a world of asymrl: among several, give its name instead of an object")
         names.append(name)
-        brought = own
+        brought = own if len(worlds) == 1 else {}
     return names, brought
 
 

@@ -270,18 +270,20 @@ class _Translation:
         return self.graph.reshape(self.graph.apply("Gather", self.weight(table), index, axis=0), 0, *out.shape)
 
     def _product(self, values: list[Value], shapes: list[tuple[int, ...]], out: Any, numbers: Any) -> str:
-        """A product over the axes `numbers`, as one of matrices `[episode, free, summed] @ [episode, summed, free]`."""
+        """A product over the axes `numbers`, as one of matrices `[episode, free, summed] @ [episode, summed, free]`.
+
+        Axes that both have, as the heads of attention, come between the episodes and the matrices.
+        """
         summed, batched = numbers
-        if any(batched[0]):
-            raise self._unknown("dot_general")
-        free = [[axis for axis in range(len(shapes[i])) if axis not in summed[i]] for i in range(2)]
+        free = [[axis for axis in range(len(shapes[i])) if axis not in (*summed[i], *batched[i])] for i in range(2)]
+        both = tuple(shapes[0][axis] for axis in batched[0])
         sizes = [math.prod(shapes[i][axis] for axis in free[i]) for i in range(2)]
         count = math.prod(shapes[0][axis] for axis in summed[0])
-        left = self._matrix(values[0], [*free[0], *summed[0]], (sizes[0], count))
-        right = self._matrix(values[1], [*summed[1], *free[1]], (count, sizes[1]))
+        left = self._matrix(values[0], [*batched[0], *free[0], *summed[0]], (*both, sizes[0], count))
+        right = self._matrix(values[1], [*batched[1], *summed[1], *free[1]], (*both, count, sizes[1]))
         return self.graph.reshape(self.graph.apply("MatMul", left, right), 0, *out.shape)
 
-    def _matrix(self, value: Value, order: list[int], shape: tuple[int, int]) -> str:
+    def _matrix(self, value: Value, order: list[int], shape: tuple[int, ...]) -> str:
         if not isinstance(value, str):
             return self.weight(np.asarray(value).transpose(order).reshape(shape)[None])
         if order != sorted(order):

@@ -144,7 +144,7 @@ def evaluate_if_due(
             episodes=settings.evaluation_episodes,
             greedy=settings.evaluation_greedy,
         )
-        return means(episodes)
+        return jnp.where(due[:, None], means(episodes), nothing)
 
     return jax.lax.cond(jnp.any(due), evaluate, lambda: nothing)
 

@@ -272,8 +272,8 @@ class Pruning(Silent):
 
 def _finals(store: Store) -> dict[int, float]:
     """The final return of each run in which an episode was over, by number."""
+    if not any(result.is_over for result in store.results().values()):
+        return {}  # before the first table is written, too
     metrics = store.metrics()
-    if not len(metrics):
-        return {}
     table = final_returns(metrics).drop_nulls("final")
     return dict(zip(table["run"].to_list(), table["final"].to_list(), strict=True))

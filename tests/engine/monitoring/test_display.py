@@ -267,6 +267,17 @@ def test_worlds_and_methods_have_a_row_each():
     assert "return" not in line(Progress(runs, results, frozenset([1, 2]), {}, 10.0))
 
 
+@pytest.mark.parametrize(("begun", "hidden"), [(3, ""), (12, ""), (14, "and 2 more")])
+def test_worlds_without_a_row_are_counted_if_they_have_begun(begun: int, hidden: str):
+    runs = [Run(tiny(method=f"a2c-react-{k}"), 0) for k in range(1, 21)]
+    results = {number: RunResult(TRAINING, 100, recent_return=1.0) for number in range(begun)}
+    out = io.StringIO()
+    Console(file=out, width=120).print(panel(Progress(runs, results, frozenset(results), {}, 10.0)))
+    rows = out.getvalue().splitlines()
+    assert sum("a2c-react-" in row for row in rows) == min(begun, 12)
+    assert [row.strip() for row in rows if "more" in row] == ([hidden] if hidden else [])
+
+
 def test_a_curve_in_a_line():
     curve = np.zeros((8, len(METRICS)), np.float32)
     curve[:, METRICS.index("return")] = np.arange(8)

@@ -51,7 +51,7 @@ class ProcessStepper:
                     start_child(process)
                     there.close()
                     self._children.append((process, here))
-            self._answers(range(count), "make", STARTING_SECONDS)
+            self._answers(range(count), "make")
         except BaseException:
             self.close()
             raise
@@ -95,15 +95,16 @@ class ProcessStepper:
         with contextlib.suppress(OSError):  # it is gone, as waiting for its answer will show
             self._children[i][1].send(request)
 
-    def _answers(self, numbers: Sequence[int], method: str, besides: float = 0.0) -> list[Any]:
+    def _answers(self, numbers: Sequence[int], method: str) -> list[Any]:
         """What these environments answered. Raises UserCodeError for the first that failed."""
-        until = None if self.timeout is None else time.monotonic() + self.timeout + besides
+        patience = _patience(method, self.timeout)
+        until = None if patience is None else time.monotonic() + patience
         answers = []
         for i in numbers:
             process, connection = self._children[i]
             try:
                 if not connection.poll(None if until is None else max(until - time.monotonic(), 0.0)):
-                    raise self._mistake(i, method, f"no answer within {self.timeout:g} seconds; its process was ended")
+                    raise self._mistake(i, method, f"no answer within {patience:g} seconds; its process was ended")
                 answer = connection.recv()
             except (EOFError, OSError):
                 raise self._mistake(i, method, f"its process ended ({how_it_ended(process)})") from None
@@ -139,10 +140,11 @@ def try_environment(title: str, make: Callable[[], Any], timeout: float | None) 
         with user_path():
             start_child(process)
         there.close()
-        for method, besides in (("make", STARTING_SECONDS), ("reset", 0.0)):
+        for method in ("make", "reset"):
+            patience = _patience(method, timeout)
             try:
-                if not here.poll(None if timeout is None else timeout + besides):
-                    raise _failed(title, first, method, f"no answer within {timeout:g} seconds; its process was ended")
+                if not here.poll(patience):
+                    raise _failed(title, first, method, f"no answer within {patience:g} seconds; its process was ended")
                 answer = here.recv()
             except (EOFError, OSError):
                 raise _failed(title, first, method, f"its process ended ({how_it_ended(process)})") from None
@@ -166,6 +168,11 @@ def _make_and_reset(connection: Connection, title: str, sent: bytes) -> None:
         connection.send(None)
     except UserCodeError as mistake:
         connection.send(mistake)
+
+
+def _patience(method: str, timeout: float | None) -> float | None:
+    """Seconds to wait for an answer: longer for a new process, which must import what it needs. None: any."""
+    return None if timeout is None else timeout + (STARTING_SECONDS if method == "make" else 0.0)
 
 
 def _failed(title: str, position: Position, method: str, cause: str) -> UserCodeError:

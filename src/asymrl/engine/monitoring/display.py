@@ -209,8 +209,8 @@ def _groups(progress: Progress) -> Table:
             f"{over} of {plural('run', len(numbers))} over",
             f"return {_mean_return(results)}",
         )
-    if len(groups) > MOST_SHOWN:
-        rows.add_row(f"and {len(groups) - MOST_SHOWN} more")
+    if len(begun) > MOST_SHOWN:
+        rows.add_row(f"and {len(begun) - MOST_SHOWN} more")
     return rows
 
 

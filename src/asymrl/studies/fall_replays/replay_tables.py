@@ -117,9 +117,11 @@ def hunt_table(hunts: pl.DataFrame) -> pl.DataFrame:
     """How often runs from a solved state with tripled learning rates fall, a row for each state and arm.
 
     `falls_per_million` steps has the exact interval of a Poisson rate; `p` compares it with that of `nothing`, or for
-    another final weight of the entropy with that of the usual one.
+    another final weight of the entropy with that of the usual one. `lost_before` counts runs that lost the task before
+    the learning rates were tripled, which are in no other column.
     """
-    rows = []
+    rows, lost = [], hunts.filter(pl.col("lost_before"))
+    hunts = hunts.filter(~pl.col("lost_before"))
     for (base, arm), runs in hunts.sort("base").group_by("base", "arm", maintain_order=True):
         usual = hunts.filter(base=base, arm=usual_arm(str(arm)))
         fell, millions = (
@@ -139,6 +141,7 @@ def hunt_table(hunts: pl.DataFrame) -> pl.DataFrame:
                 "falls_per_million_low": rate.low,
                 "falls_per_million_high": rate.high,
                 "p": rates_differ((fell[0], fell[1]), (millions[0], millions[1])),
+                "lost_before": len(lost.filter(base=base, arm=arm)),
             }
         )
     return pl.DataFrame(rows)
