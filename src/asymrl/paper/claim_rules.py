@@ -118,8 +118,8 @@ def catches_up(evidence: Evidence, world: str, method: str, other: str) -> Judge
 
 
 def fails(evidence: Evidence, world: str, methods: Sequence[str], others: Sequence[str]) -> Judgement:
-    """Holds if the methods fail and another learns, which is looked at after as many steps as they share with one of
-    the others; open if no other learns.
+    """Holds if the methods fail and another method learns, judged after the number of steps that both have; open if no
+    other learns.
     """
     shared = {other: evidence.steps(world, other, *methods) for other in others}
     steps = max(shared.values())
