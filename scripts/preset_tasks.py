@@ -110,7 +110,7 @@ TASKS = {
         "POPGym RepeatFirstEasy", random=-0.5, best=1.0, asymmetric=False,
     ),
     "t-maze": Task(
-        "t-maze-10", _flat("asymrl/TMaze-10-v0"), 100_000, "ppo-memory", "T-maze, corridor of 10", random=-4.64, best=4.0
+        "t-maze-10", _flat("asymrl/TMaze-10-v0"), 100_000, "ppo-memory", "T-maze, corridor of 10", random=-4.64, best=4
     ),
     "cart-pole": Task(
         **_example("cart_pole"), steps=100_000, preset="ppo-small", title="CartPole without velocities",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -13,6 +14,7 @@ import asymrl
 from asymrl.report.falls import falls_table
 from asymrl.report.findings import Findings
 from asymrl.studies.answers import answer
+from asymrl.studies.fall_replays.variants import usual_arm
 from asymrl.studies.lost_tasks import STUDY
 
 ROOT = Path(__file__).parents[2]
@@ -61,14 +63,34 @@ def replay_cells(later: int) -> dict[str, str]:
     }
 
 
+def is_floor(row: dict[str, Any]) -> bool:
+    return row["arm"].startswith("floor")
+
+
 def hunt_rows() -> list[str]:
-    rows = []
-    for row in found().tables["lost-hunts"].to_dicts():
-        bounds = f"[{row['falls_per_million_low']:.1f}, {row['falls_per_million_high']:.1f}]"
-        p = "" if row["arm"] == "nothing" else f"{row['p']:.2g}"
-        cells = [row["base"], row["arm"], row["runs"], f"{row['millions']:.2f}", row["falls"]]
-        rows.append("| " + " | ".join(map(str, [*cells, f"{row['falls_per_million']:.1f} {bounds}", p])) + " |")
-    return [row.replace("|  |", "| |") for row in rows]
+    return [
+        table_row(row["base"], row["arm"], row["runs"], *rate_cells(row))
+        for row in found().tables["lost-hunts"].to_dicts()
+        if not is_floor(row)
+    ]
+
+
+def floor_rows() -> list[str]:
+    return [
+        table_row(row["base"], row["arm"].split()[-1], row["lost_before"], row["runs"], *rate_cells(row))
+        for row in found().tables["lost-hunts"].to_dicts()
+        if is_floor(row)
+    ]
+
+
+def rate_cells(row: dict[str, Any]) -> list[str]:
+    bounds = f"[{row['falls_per_million_low']:.1f}, {row['falls_per_million_high']:.1f}]"
+    p = "" if row["arm"] == usual_arm(row["arm"]) else f"{row['p']:.2g}"
+    return [f"{row['millions']:.2f}", str(row["falls"]), f"{row['falls_per_million']:.1f} {bounds}", p]
+
+
+def table_row(*cells: Any) -> str:
+    return ("| " + " | ".join(map(str, cells)) + " |").replace("|  |", "| |")
 
 
 def arm_cells() -> dict[str, str]:
@@ -138,6 +160,19 @@ def test_runs_with_the_change_from_the_start() -> None:
     for arm, ending in (("both clip 1", "runs fall with it"), ("nothing", "without")):
         own = table.filter(arm=arm)
         assert f"{own['falls'].sum()} of {own['runs'].sum()} {ending}" in words()
+
+
+def test_the_entropy_at_its_floor() -> None:
+    assert "\n".join(floor_rows()) in page()
+    rows = {(row["base"], row["arm"]): row for row in found().tables["lost-hunts"].to_dicts() if is_floor(row)}
+    assert all(row["runs"] + row["lost_before"] == 20 for row in rows.values())
+    lost = {arm: sum(row["lost_before"] for (_, own), row in rows.items() if own == arm) for _, arm in rows}
+    assert f"{lost.pop('floor x 3')} of 40 runs lose the task on the way" in words()
+    assert not any(lost.values())
+    # A lower floor makes the agent's falls rarer; no other difference is shown.
+    assert [key for key, row in rows.items() if row["p"] < 0.05] == [("agent", "floor x 0.3")]
+    assert rows["agent", "floor x 0.3"]["falls_per_million"] < rows["agent", "floor x 1"]["falls_per_million"] / 2
+    assert all(row["falls"] == row["runs"] for (base, _), row in rows.items() if base == "seed1")
 
 
 def test_the_earlier_attempt() -> None:
