@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from asymrl.report.curves import Curves, curves
 from asymrl.report.intervals import normalised
 from asymrl.stores.wording import estimate
 from asymrl.studies import STUDIES
@@ -135,3 +137,32 @@ def test_runs_that_solved_a_world_once_may_have_lost_it(critic: str, method: str
         first = first_solved("bootstrap", pl.col("method") == method, pl.col("td_lambda") == lambda_)
         row = arms[label(critic, lambda_)]
         assert row["solved_once"] == np.isfinite(first).mean() >= row["solved"]
+
+
+def mean_curve(arm: str) -> tuple[np.ndarray, np.ndarray]:
+    """Millions of steps and the mean return of the runs of an arm of the study `information` in shopping-5."""
+    (row,) = [each for each in STUDIES["information"].arms_in(STUDIES["information"].setups[1]) if each.label == arm]
+    table = pl.read_parquet(ROOT / "results" / "studies" / "information" / "metrics.parquet")
+    seen = [pl.col(name) == value for name, value in row.settings.items()]
+    lines: Curves = curves(table.filter(pl.col("world") == "shopping-5", *seen))
+    assert len(lines.values) == RUNS
+    return lines.timesteps / 1e6, lines.band()[0]
+
+
+def test_state_and_time_rise_and_fall() -> None:
+    text = page("information", "shopping-5").replace("\n", " ")
+    steps_taken, returns = mean_curve("V(s, t)")
+    best = int(returns.argmax())
+    assert f"V(s, t) reaches {returns[best]:.1f} after {steps_taken[best]:.2f} million steps" in text
+    assert f"million steps and ends at {returns[-1]:.1f}" in text
+    passing = [float(x[np.argmax(y > -50)]) for x, y in (mean_curve("V(s, t)"), mean_curve("V(b)"))]
+    assert f"pass -50 after {passing[0]:.2f} and {passing[1]:.2f} million steps" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [WORLD, "shopping-5", "rock-sample-3-3"])
+def test_what_is_readable_does_not_order_the_critics(world: str) -> None:
+    """Between some two critics the order of the final returns is that of the readable share, between others not."""
+    arms = sorted(tables("information", world)[0].values(), key=lambda row: row["half: readable"])
+    ordered = [mine["iqm"] < theirs["iqm"] for mine, theirs in itertools.pairwise(arms)]
+    assert len(set(ordered)) == 2
