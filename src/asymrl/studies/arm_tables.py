@@ -121,10 +121,16 @@ def exact_table(study: Study) -> pl.DataFrame:
 
 
 def exact_parts(study: Study, setup: Setup) -> dict[str, pl.DataFrame]:
-    """The exact analysis of a setup by policy: columns called `POLICY: NUMBER` have a table for each policy."""
+    """The exact analysis of a setup by policy: columns called `POLICY: NUMBER` have a table for each policy.
+
+    Columns without a number are left out, and a setup without rows has no table.
+    """
     if study.exact is None:
         return {}
     table = _exact(study.exact, setup.world)
+    if table.is_empty():
+        return {}
+    table = table.select(column for column in table if column.null_count() < len(column))
     labels = [name for name in table.columns if SEPARATOR not in name]
     policies = dict.fromkeys(name.partition(SEPARATOR)[0] for name in table.columns if SEPARATOR in name)
     if not policies:

@@ -75,6 +75,13 @@ def estimate_worths(analysis: Analysis, episodes: int = EPISODES) -> dict[tuple[
     return {cell: _worth(gradient, true, *variances[cell], analysis.rounding) for cell, gradient in expected.items()}
 
 
+def gradient_cosine(analysis: Analysis, critic: str, lambda_: float) -> float:
+    """The cosine of the expected estimate, with a converged critic of `CRITICS`, and the true gradient."""
+    true, V = analysis.gradient(), _critic(analysis, critic, lambda_)
+    gradient = true if V is None else _expected(analysis, V, lambda_)
+    return gradient.cosine(true, analysis.rounding)
+
+
 def _critic(analysis: Analysis, name: str, lambda_: float) -> Float64[np.ndarray, "pairs"] | None:
     """What a critic says at each pair once it has converged with TD(lambda) targets; None for V(h).
 
@@ -134,12 +141,17 @@ def exact(world: str) -> pl.DataFrame:
     rows = {cell: {"arm": label(*cell)} for cell in _cells((*CRITICS, UNLEARNED))}
     simulated = isinstance(make(world), Shopping)
     numbers = ("cosine", "error", "variance", *(["variance_error"] if simulated else []), "alignment")
-    for stage, (before, after) in STAGES.items():
-        merge = BY_MEMORY if simulated else None
-        worths = estimate_worths(analyse(world, half_expert(world, before, after), merge=merge))
+    for stage in STAGES:
+        worths = estimate_worths(analyse_stage(world, stage))
         for cell, worth in worths.items():
             rows[cell] |= {f"{stage}: {name}": getattr(worth, name) for name in numbers}
     return pl.DataFrame(list(rows.values()))
+
+
+def analyse_stage(world: str, stage: str) -> Analysis:
+    """The analysis of an agent of `STAGES`; in Shopping on a graph of its memories, for the beliefs are too many."""
+    merge = BY_MEMORY if isinstance(make(world), Shopping) else None
+    return analyse(world, half_expert(world, *STAGES[stage]), merge=merge)
 
 
 def _cells(critics: Iterable[str] = CRITICS) -> list[tuple[str, float]]:

@@ -1,11 +1,22 @@
-"""Does it carry over? The paper's three critics under proximal policy optimisation and in the DQN family."""
+"""Does it carry over? The paper's three critics under proximal policy optimisation and in the DQN family.
+
+The exact analysis has the direction of the gradient with a converged critic, for PPO, and what the greedy policy earns
+where Q-learning with tables ends, for the DQN family.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asymrl.settings.hyperparameters import PAPER_WORLDS
+from asymrl.studies.bootstrap_or_baseline import analyse_stage, gradient_cosine
+from asymrl.studies.half_experts import STAGES, half_expert
 from asymrl.studies.study import Arm, Search, Setup, Study
+from asymrl.theory.q_learning import q_fixed_point
+from asymrl.theory.q_regression import EPISODES
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PPO_STEPS, DQN_STEPS = 1_000_000, 600_000
 PPO_CRITICS = {"V(h)": "ppo", "V(s)": "ppo-asym-s", "V(h, s)": "ppo-asym-hs"}
@@ -49,6 +60,46 @@ def _arms(setup: Setup) -> tuple[Arm, ...]:
     )
 
 
+def exact(world: str) -> pl.DataFrame:
+    """A row for each arm in Heaven-Hell, for each of PPO in Shopping; no rows in other worlds. Seconds for each world.
+
+    For each agent of `STAGES`: with PPO, `cosine, lambda L` of the expected and the true gradient, once the critic has
+    converged; in the DQN family `greedy return`, that of the greedy policy where tables end that learn from a replay of
+    the agent, with the learners' loss. It is discounted, and the largest one if the tables end in a cycle. Shopping has
+    too many beliefs for tables.
+    """
+    import polars as pl
+
+    rows = []
+    if world.startswith(("heaven-hell", "shopping")):
+        rows += _gradient_rows(world)
+    if world.startswith("heaven-hell"):
+        rows += _fixed_point_rows(world)
+    return pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame(schema={"arm": pl.String})
+
+
+def _gradient_rows(world: str) -> list[dict[str, Any]]:
+    names = {"h": "V(h)", "s": "V(s)", "hs": "V(h, s)"}
+    rows: dict[str, dict[str, Any]] = {name: {"arm": f"ppo {critic}"} for name, critic in names.items()}
+    for stage in STAGES:
+        analysis = analyse_stage(world, stage)
+        for name, row in rows.items():
+            for lambda_ in sorted(_SEARCHED["gae_lambda"]):
+                row[f"{stage}: cosine, lambda {lambda_:g}"] = gradient_cosine(analysis, name, lambda_)
+    return list(rows.values())
+
+
+def _fixed_point_rows(world: str) -> list[dict[str, Any]]:
+    rows = []
+    for critic, method in DQN_CRITICS.items():
+        row: dict[str, Any] = {"arm": f"dqn {critic}"}
+        for stage, (before, after) in STAGES.items():
+            point = q_fixed_point(world, method, behaviour=half_expert(world, before, after), weighting=EPISODES)
+            row[f"{stage}: greedy return"] = point.greedy_returns[1]
+        rows.append(row)
+    return rows
+
+
 STUDY = Study(
     name="learners",
     title="Does it carry over? The three critics under PPO and in the DQN family",
@@ -64,6 +115,7 @@ STUDY = Study(
     setups=tuple(Setup(world, PPO_STEPS) for world in PAPER_WORLDS),
     arms=_arms,
     search=Search(_searched, seeds=3),
+    exact=exact,
     comparisons=(
         ("ppo V(h, s)", "ppo V(h)"),
         ("ppo V(h, s)", "ppo V(s)"),

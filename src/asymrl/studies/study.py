@@ -117,8 +117,8 @@ class Study:
     seeds: int = 20
     search: Search | None = None
     exact: Callable[[str], pl.DataFrame] | None = None
-    """The exact analysis of a world: a row for each arm, its label in the column `arm`, then numbers. Columns called
-    `POLICY: NUMBER` are printed as a table for each policy."""
+    """The exact analysis of a world: a row for each arm that has one, its label in the column `arm`, then numbers. A
+    world that has none gives an empty table. Columns called `POLICY: NUMBER` are printed as a table for each policy."""
     measure: Callable[[pl.DataFrame], pl.DataFrame] | None = None
     """More numbers from the learning curves, whose first columns are `setup` and `arm`: a row for each of these."""
     beside: Callable[[Path], tuple[Mapping[str, pl.DataFrame], Mapping[str, Figure]]] | None = None
