@@ -8,12 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from scripts import reproduction_page
 
 import asymrl
-from asymrl.paper.evidence import read_evidence
 from asymrl.paper.results import comparison, read_results
-from asymrl.paper.world_tables import world_table
 from asymrl.report.intervals import detectable_difference, detectable_improvement
 from asymrl.stores.statistics import final_returns, mean_and_error
 
@@ -103,80 +100,3 @@ def test_the_example_of_a_detectable_difference_is_that_of_the_shipped_runs():
     page = (ROOT / "docs" / "explanation" / "statistics.md").read_text()
     assert f"would have to differ by {rows['a2c-asym-s']['detectable']:.2f} in their final return" in page
     assert f"they differ by {rows['a2c-asym-hs']['mean'] - rows['a2c-asym-s']['mean']:.2f}" in page
-
-
-def test_the_tables_of_the_reproduction_are_those_of_the_shipped_runs():
-    evidence = read_evidence(ROOT / "results" / "curves")
-    text = reproduction_page.page(evidence)
-    assert reproduction_page.PAGE.read_text() == text, "write it again with `python scripts/reproduction_page.py`"
-    assert reproduction_page.RULES.read_text() == reproduction_page.rules_page()
-    # By another way: a row of the page is the mean over the last tenth of training of runs as a reader would take it.
-    late = evidence.metrics.filter(pl.col("timestep") >= 0.9 * pl.col("steps"))
-    runs = late.group_by("world", "method", "seed").agg(pl.col("return").cast(pl.Float64).mean())
-    means = {
-        (world, method): final
-        for world, method, final in runs.group_by("world", "method").agg(pl.col("return").mean()).rows()
-    }
-    assert len(means) == 40
-    for section in text.partition("## The worlds")[2].split("### ")[1:]:
-        world = section.partition("\n")[0]
-        for method, shown in re.findall(
-            r"^\| (a2c[\w-]*)(?:, [\d.]+ M steps)? \| (-?[\d.]+) \[", section, re.MULTILINE
-        ):
-            digits = len(shown.partition(".")[2])
-            assert float(shown) == pytest.approx(means.pop((world, method)), abs=0.51 * 10**-digits)
-    assert not means
-
-
-def test_what_the_longer_runs_of_the_small_memory_rooms_show():
-    page, world = " ".join((ROOT / "docs" / "reproduction.md").read_text().split()), "memory-four-rooms-7x7"
-    evidence = read_evidence(ROOT / "results" / "curves", [world])
-    table = {row["method"]: row for row in world_table(evidence, world).to_dicts()}
-    lengths = [
-        table[method]["steps"] / 1e6 for method in ("a2c", "a2c-asym-s", "a2c-react-2", "a2c-asym-hs", "a2c-react-4")
-    ]
-    assert lengths == [10, 10, 10, 10, 3.15]
-    solved = {method: row["solved"] for method, row in table.items()}
-    words = f"learns to choose in {solved['a2c']} of 20 runs, V(h, s) in {solved['a2c-asym-hs']}, V(s) in none."
-    assert words in page
-    assert solved["a2c-asym-s"] == 0
-    early, late = (evidence.difference(world, "a2c-asym-hs", "a2c", steps) for steps in (3_150_000, 10_000_000))
-    assert f"After 3.15 million steps V(h, s) is ahead of V(h), by {early.text(2)};" in page
-    assert early.low > 0 > late.estimate
-    assert late.high > 0  # so the interval includes zero
-    advice = " ".join((ROOT / "docs" / "explanation" / "which-critic.md").read_text().split())
-    assert f"V(h) learns to choose in {solved['a2c']} of 20 runs and V(h, s) in {solved['a2c-asym-hs']}," in advice
-    assert f"the difference of their final returns is not shown, {late.text(2)}." in advice
-
-
-def test_when_the_large_memory_rooms_are_left():
-    """Steps per episode: means over the last tenth of training, and of its first 2 million steps."""
-    page, world = " ".join((ROOT / "docs" / "reproduction.md").read_text().split()), "memory-four-rooms-9x9"
-    runs = read_evidence(ROOT / "results" / "curves", [world]).metrics
-    early = runs.filter(pl.col("timestep").is_between(1_800_000, 2_000_000, closed="left"))
-    late = runs.filter(pl.col("timestep") >= 0.9 * pl.col("steps"))
-    before, after = (
-        dict(part.group_by("method").agg(pl.col("length").cast(pl.Float64).mean()).rows()) for part in (early, late)
-    )
-    now, then = (
-        [f"{lengths[name]:.0f}" for name in ("a2c", "a2c-asym-hs", "a2c-react-2", "a2c-react-4")]
-        for lengths in (after, before)
-    )
-    assert then[:2] == ["38", "38"]
-    assert f"takes {' and '.join(now[:2])} steps in the last tenth, 38 between 1.8 and 2 million steps." in page
-    assert f"at first ({' and '.join(then[2:])} steps), and later in the end ({' and '.join(now[2:])})." in page
-
-
-def test_sections_of_the_reproduction_are_short():
-    page = (ROOT / "docs" / "reproduction.md").read_text()
-    for section in page.partition("## The worlds")[2].split("### ")[1:9]:
-        lines = [line for line in section.partition("\n## ")[0].splitlines()[1:] if line]
-        assert len(lines) <= 10, lines[0]
-
-
-def test_a_table_replaces_the_first_one_under_its_heading():
-    text = "# A\n\n| no |\n\n## B\n\nwords | here\n\n| old |\n|---|\n\n| other |\n\n## C\n\n"
-    found = reproduction_page.with_table(text, "B", "| new |\n|---|\n| 1 |")
-    assert found == text.replace("| old |\n|---|", "| new |\n|---|\n| 1 |")
-    with pytest.raises(ValueError, match="no table under the heading 'C'"):
-        reproduction_page.with_table(text, "C", "")

@@ -14,9 +14,10 @@ from asymrl import cli
 from asymrl.paper import claim_rules as rules
 from asymrl.paper.claims import CLAIMS, judged
 from asymrl.paper.evidence import Evidence, earned, read_evidence, scale
-from asymrl.paper.markdown_tables import claims_markdown, rules_markdown, world_markdown
+from asymrl.paper.markdown_tables import claims_markdown, rules_markdown, text_of, world_markdown
 from asymrl.paper.parts import curve_runs
 from asymrl.paper.world_tables import world_table
+from asymrl.report.intervals import Interval
 from asymrl.stores.files import RunError
 from tests.engine.stores import store_with_curves
 
@@ -286,3 +287,10 @@ def test_runs_with_settings_of_a_study_do_not_count_for_the_paper():
     metrics = read_evidence(studies / "knowledge").metrics
     assert set(metrics["critic_sees"]) == {"state"}
     assert metrics.select("world", "method", "seed").unique().height == 2 * 20  # V(h) and V(h, s) in heaven-hell-3
+
+
+def test_a_bound_beside_zero_keeps_its_sign():
+    assert text_of(Interval(-0.0165, -0.037, -0.00046)) == "-0.0165 [-0.0370, -0.0005]"
+    assert text_of(Interval(-0.0165, -0.037, 0.0)) == "-0.017 [-0.037, 0.000]"  # zero itself
+    assert text_of(Interval(0.0, -1e-7, 1e-7)) == "0.000 [0.000, 0.000]"  # a rounding
+    assert text_of(Interval(1.5, -0.002, 3.0)) == "1.500 [-0.002, 3.000]"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from asymrl.paper.parts import Extent, Part
 
 NETWORKS_KEPT = 300  # by default, a store with at most this many runs keeps their networks; each has some MB
+PRECISIONS = ("float32", "tf32")
 
 
 def keeps_networks(runs: Sequence[Run], wanted: bool | None) -> bool:
@@ -130,15 +131,33 @@ def reproduction_folder(part: Part, *, quick: bool = False) -> Path:
 
 
 def reproduction_store(
-    part: Part, wanted: Extent, out: Path, *, keep_networks: bool | None = None, precision: str = "float32"
+    part: Part, wanted: Extent, out: Path, *, keep_networks: bool | None = None, precision: str | None = None
 ) -> tuple[Store, list[int]]:
     """The store for a part of the paper, which may hold other runs too; and the numbers of the runs of the part.
 
-    Runs that are there but shorter are made longer: they go on from where they ended.
+    Runs that are there but shorter are made longer: they go on from where they ended. So that this is possible, the
+    figures' runs keep their networks by default, though there are many.
+
+    Args:
+        part: of the paper.
+        wanted: how much of it.
+        out: the folder.
+        keep_networks: whether the networks of finished runs are kept. None: except for the grid.
+        precision: of matrix products. None: that of runs which are there already, and float32 for new ones.
     """
     from asymrl.paper.parts import probes_of, runs_of
 
-    runs = [run._replace(settings=replace(run.settings, precision=precision)) for run in runs_of(part, wanted)]
+    runs = [_with_precision(run, precision or PRECISIONS[0]) for run in runs_of(part, wanted)]
+    if precision is None and is_store(out):
+        there = {run.key for run in Store.open(out).runs}
+        alternatives = ([_with_precision(run, each) for each in PRECISIONS] for run in runs)
+        runs = [next((each for each in same if each.key in there), same[0]) for same in alternatives]
+    if keep_networks is None and part != "grid":
+        keep_networks = True
     worlds = {run.settings.world for run in runs}
     probes = {world: probe.to_json() for world, probe in probes_of(part, wanted).items() if world in worlds}
     return store_with(out, runs, keep_networks=keep_networks, probes=probes)
+
+
+def _with_precision(run: Run, precision: str) -> Run:
+    return run._replace(settings=replace(run.settings, precision=precision))

@@ -197,7 +197,7 @@ def reproduce(
     quick: bool = False,
     out: str | PathLike[str] | None = None,
     keep_networks: bool | None = None,
-    precision: Literal["float32", "tf32"] = "float32",
+    precision: Literal["float32", "tf32"] | None = None,
     listener: Listener | None = None,
     pace: Pace | None = None,
     placement: Placement | None = None,
@@ -213,9 +213,10 @@ def reproduce(
             None: as many as its world needs, see `asymrl.paper.budget`.
         quick: a version for a quarter of an hour on a laptop.
         out: the folder; by default in `runs`. Runs that are there are not trained again, and shorter ones are extended.
-        keep_networks: whether the networks of finished runs are kept, so that they can be extended; by default if
-            there are at most 300 runs.
-        precision: of matrix products on a GPU; tf32 is faster and less exact.
+        keep_networks: whether the networks of finished runs are kept, so that they can be extended; by default except
+            for the grid.
+        precision: of matrix products on a GPU; tf32 is faster and less exact. None: that of runs which are there
+            already, float32 for new ones.
         listener: shows progress; by default one that suits the terminal.
         pace: how often to update the display and to write checkpoints.
         placement: where to train.

@@ -124,7 +124,7 @@ class NetworkOptions:
 
     keep_networks: Flag = False
     """Keep the networks of finished runs, to evaluate or extend them: a few MB each. By default they are kept if there
-    are at most 300 runs."""
+    are at most 300 runs, and for the paper's figures."""
     no_keep_networks: Flag = False
     """Keep learning curves only."""
 

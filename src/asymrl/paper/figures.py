@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from asymrl.paper.fork import PAIRS, TITLES, exact_values
-from asymrl.paper.results import in_paper_order, of_common_length, score_matrix, worlds_of_all
+from asymrl.paper.results import WorldScores, in_paper_order
 from asymrl.paper.selection import SEARCHED
 from asymrl.render import style
 from asymrl.report.curves import curves, draw_band, method_colours
@@ -18,7 +18,6 @@ from asymrl.report.intervals import bootstrap, performance_profile, profile_band
 from asymrl.report.world_panels import CurvePanel, draw_panels, finish_small, legend_above
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.settings.methods import PAPER_METHODS
-from asymrl.stores.statistics import final_returns
 
 CRITICS = {"a2c": "V(h)  a2c", "a2c-asym-s": "V(s)  a2c-asym-s", "a2c-asym-hs": "V(h, s)  a2c-asym-hs"}
 
@@ -60,17 +59,11 @@ def critic_values(probes: pl.DataFrame, *, n: int = 4) -> Figure:
     return figure
 
 
-def aggregates(table: pl.DataFrame) -> Figure | None:
-    """All worlds together: the interquartile mean of normalised scores with intervals, and performance profiles.
-
-    Only worlds in which all methods were run, after the number of steps that all of them have; None if there are none.
-    """
-    finals = final_returns(of_common_length(table))
-    methods = in_paper_order(finals["method"].to_list(), PAPER_METHODS)
-    worlds = worlds_of_all(finals, methods)
-    if not worlds:
-        return None
-    matrices, colours = {method: score_matrix(finals, method, worlds) for method in methods}, method_colours(methods)
+def aggregates(scores: WorldScores) -> Figure:
+    """All worlds together: the interquartile mean of normalised scores with intervals, and performance profiles."""
+    worlds, matrices = scores
+    methods = list(matrices)
+    colours = method_colours(methods)
     figure = Figure(figsize=(9.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     thresholds = np.linspace(-0.05, 1.05, 111)

@@ -106,9 +106,11 @@ def ranking_markdown(leaders: pl.DataFrame) -> str:
 
 
 def text_of(interval: Interval) -> str:
-    """An interval with as many decimals as its width needs."""
+    """An interval with as many decimals as its width needs; one more if a bound would otherwise seem to be zero."""
     width = interval.high - interval.low
-    return interval.text(3 if width < 0.1 else 2 if width < 10 else 1)
+    digits = 3 if width < 0.1 else 2 if width < 10 else 1
+    seems_zero = any(round(bound, digits) == 0 != round(bound, digits + 1) for bound in (interval.low, interval.high))
+    return interval.text(digits + seems_zero)
 
 
 def _cell(row: dict[str, float | None], name: str, digits: int | None = None) -> str:

@@ -15,10 +15,12 @@ from asymrl.paper.evidence import read_evidence
 from asymrl.paper.markdown_tables import claims_table
 from asymrl.paper.parts import Extent, Part, extent
 from asymrl.paper.results import (
+    aggregate_rows,
     chosen,
     comparison,
     final_values,
     read_results,
+    scores_together,
     up_to,
     with_paper_settings,
 )
@@ -81,8 +83,11 @@ def claims_reproduction(
     for where, claim in numbers.filter(pl.col("verdict") == "no runs").select("where", "claim").rows():
         missing[f"{where} ({claim})" if where in judged_in else where] = None
     notes = [f"not judged, as runs are missing: {', '.join(missing)}"] if missing else []
-    reading = "open: the runs end too early to tell; the rules are in docs/explanation/statistics.md"
-    return Findings("claims", numbers, shown, {}, notes, reading, {"worlds": tables})
+    reading = (
+        "open: the runs end too early to tell; the rules are in docs/explanation/statistics.md\n"
+        "first: million steps until the world was solved, the median run, the first and the last"
+    )
+    return Findings("claims", numbers, shown, {}, notes, reading, {"worlds": tables}, shown=("worlds",))
 
 
 def _curves(metrics: pl.DataFrame, until: int | None) -> Findings:
@@ -92,10 +97,10 @@ def _curves(metrics: pl.DataFrame, until: int | None) -> Findings:
         for (world, method), steps in short.items():
             notes.append(f"left out: {world} {method}, trained for {thousands(steps)} steps only")
     numbers = comparison(metrics)
-    drawn = {"curves": figures.learning_curves(metrics)}
-    if (together := figures.aggregates(metrics)) is not None:
-        drawn["aggregates"] = together
-    return Findings("curves", numbers, numbers, drawn, notes, power_statement(numbers))
+    drawn, tables = {"curves": figures.learning_curves(metrics)}, {}
+    if (scores := scores_together(metrics)) is not None:
+        drawn["aggregates"], tables["aggregates"] = figures.aggregates(scores), aggregate_rows(scores)
+    return Findings("curves", numbers, numbers, drawn, notes, power_statement(numbers), tables, tuple(tables))
 
 
 def _critics(probes: pl.DataFrame) -> Findings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -168,6 +169,42 @@ def score_matrix(finals: pl.DataFrame, method: str, worlds: Sequence[str]) -> Fl
     columns = [normalised(scores_of(finals, world, method)[:, 0], world) for world in worlds]
     count = min(len(column) for column in columns)
     return np.stack([column[:count] for column in columns], axis=1)
+
+
+class WorldScores(NamedTuple):
+    """Normalised final returns in all worlds where every method was run, after the number of steps that all have."""
+
+    worlds: list[str]
+    matrices: dict[str, Float[np.ndarray, "run task"]]
+    """By method."""
+
+
+def scores_together(table: pl.DataFrame) -> WorldScores | None:
+    """The scores of all methods; None if there is no world in which all of them were run."""
+    finals = final_returns(of_common_length(table))
+    methods = in_paper_order(finals["method"].to_list(), PAPER_METHODS)
+    worlds = worlds_of_all(finals, methods)
+    if not worlds:
+        return None
+    return WorldScores(worlds, {method: score_matrix(finals, method, worlds) for method in methods})
+
+
+def aggregate_rows(scores: WorldScores) -> pl.DataFrame:
+    """The interquartile mean of the scores of each method in all worlds together, with its interval."""
+    rows = []
+    for method, matrix in scores.matrices.items():
+        middle = bootstrap(matrix)
+        rows.append(
+            {
+                "method": method,
+                "worlds": len(scores.worlds),
+                "runs": matrix.size,
+                "score": middle.estimate,
+                "score_low": middle.low,
+                "score_high": middle.high,
+            }
+        )
+    return pl.DataFrame(rows)
 
 
 def final_values(probes: pl.DataFrame, n: int = 4) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from asymrl.cli.commands.reproduce import Reproduce
 from asymrl.paper.figures import aggregates
 from asymrl.paper.fork import PAIRS
 from asymrl.paper.parts import curve_runs, extent, grid_runs, probes_from_json, probes_of, runs_of
-from asymrl.paper.results import of_common_length, read_results, worlds_of_all
+from asymrl.paper.results import aggregate_rows, of_common_length, read_results, scores_together, worlds_of_all
 from asymrl.paper.selection import ranking
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.settings.methods import PAPER_METHODS
@@ -147,7 +148,14 @@ def test_worlds_are_put_together_where_all_methods_were_run(tmp_path: Path):
     assert worlds_of_all(finals, PAPER_METHODS[:1]) == ["shopping-5", "car-flag", "cleaner"]
     assert worlds_of_all(finals, PAPER_METHODS[:2]) == ["car-flag", "cleaner"]
     assert worlds_of_all(finals, PAPER_METHODS[:3]) == []
-    assert aggregates(table) is not None
+    scores = scores_together(table.filter(pl.col("method").is_in(PAPER_METHODS[:2])))
+    assert scores is not None
+    assert scores.worlds == ["car-flag", "cleaner"]
+    rows = aggregate_rows(scores)
+    assert rows["runs"].to_list() == [4, 4]  # two in each world
+    for method, estimate in rows.select("method", "score").rows():
+        assert estimate == pytest.approx(np.mean(np.sort(scores.matrices[method].ravel())[1:-1]))
+    assert len(aggregates(scores).axes) == 2
     shared = of_common_length(table).filter(pl.col("world") == "car-flag")
     assert shared["steps"].unique().to_list() == [1000]
     assert shared["timestep"].to_numpy().max() < 1000
@@ -190,6 +198,31 @@ def test_what_is_measured_is_recorded_for_those_who_go_on(tmp_path: Path):
     store.release()
     assert only == [2, 3, 4]
     assert probes_from_json(Store.open(tmp_path).probes) == probes_of("critics", wanted)
+
+
+def test_runs_that_are_there_keep_their_precision(tmp_path: Path):
+    """A folder with runs in tf32, as most of the shipped ones, is completed and not trained again in float32."""
+    wanted = extent("curves", ["cleaner"], PAPER_METHODS[:2], seeds=2, steps=1000)
+    there = [
+        run._replace(settings=replace(run.settings, precision="tf32"))
+        for run in runs_of("curves", wanted)
+        if run.settings.method == "a2c"
+    ]
+    store_with_curves(tmp_path, there)
+    store, only = reproduction_store("curves", wanted, tmp_path)
+    store.release()
+    assert [store.runs[number].settings.precision for number in only] == ["tf32", "tf32", "float32", "float32"]
+    assert store.unfinished() == [2, 3]
+    store, only = reproduction_store("curves", wanted, tmp_path, precision="float32")
+    store.release()
+    assert only == [2, 3, 4, 5]
+
+
+def test_runs_of_the_figures_can_be_made_longer_and_those_of_the_grid_are_too_many(tmp_path: Path):
+    for part in ("curves", "grid"):
+        store, only = reproduction_store(part, extent(part), tmp_path / part)
+        store.release()
+        assert (store.keeps_networks, len(only)) == ((True, 800) if part == "curves" else (False, 7200))
 
 
 def test_where_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -68,8 +68,9 @@ class Reproduce(Running, NetworkOptions):
     """Steps of each run, or as in the authors' scripts: 10 million in Heaven-Hell, 2 million elsewhere.
     None: for curves and critics 10 million, but 2 million in Shopping and 6 million in memory-four-rooms-9x9; for grid
     2 million."""
-    precision: Literal["float32", "tf32"] = "float32"
-    """Precision of matrix products on a GPU; tf32 is faster and less exact."""
+    precision: Literal["float32", "tf32"] | None = None
+    """Precision of matrix products on a GPU; tf32 is faster and less exact. None: that of runs which are in the folder
+    already, float32 for new ones."""
     quick: Flag = False
     """A version for a quarter of an hour on a laptop: one world, two seeds, 800 000 steps; a short grid."""
     out: Path | None = None

@@ -131,6 +131,8 @@ def _print_question(study: Study) -> None:
     for setup in study.setups:
         with busy(f"computing values and gradients of {setup.name} exactly"):
             parts = exact_parts(study, setup)
+        if not parts:
+            print(f"\n{setup.name}: no exact analysis")
         for policy, table in parts.items():
             print(f"\n{setup.name}, exactly{policy and f', {policy} agent'}:")
             print_table(table)
