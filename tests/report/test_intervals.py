@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 from scipy import stats
 
 from asymrl.report.intervals import (
+    Interval,
     bootstrap,
     detectable_difference,
     detectable_improvement,
@@ -73,6 +77,54 @@ def test_the_interval_of_a_mean_covers_it_as_often_as_promised():
         covered += found.low <= 0.0 <= found.high
     # 160 expected, with a standard deviation of 5.7; the bootstrap of 30 values is a little too narrow.
     assert 140 <= covered <= 175
+
+
+# How often intervals of 20 runs contain the truth, as docs/explanation/statistics.md says.
+PAGE = " ".join((Path(__file__).parents[2] / "docs" / "explanation" / "statistics.md").read_text().split())
+RUNS = 20
+
+
+def said(ending: str) -> int:
+    """How many times in 100, by the page."""
+    (times,) = re.findall(rf"(\d+) times {ending}", PAGE)
+    return int(times)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ending", "samples", "interval", "simulations"),
+    [
+        ("for a mean", 1, lambda seed, x: bootstrap(x, mean, seed=seed), 4000),
+        ("for an interquartile mean", 1, lambda seed, x: bootstrap(x, seed=seed), 4000),
+        (
+            "for the probability of improvement of two equal methods",
+            2,
+            lambda seed, x, y: improvement_interval(x, y, seed=seed),
+            1500,
+        ),
+    ],
+)
+def test_the_page_says_how_often_an_interval_contains_the_truth(
+    ending: str, samples: int, interval: Callable[..., Interval], simulations: int
+):
+    generator, truth, covered = np.random.default_rng(samples), 0.5 if samples == 2 else 0.0, 0
+    for seed in range(simulations):
+        found = interval(seed, *(generator.normal(size=(RUNS, 1)) for _ in range(samples)))
+        covered += found.low <= truth <= found.high
+    share, error = 100 * covered / simulations, 100 * np.sqrt(0.95 * 0.05 / simulations)
+    assert share == pytest.approx(said(ending), abs=0.5 + 3 * error)  # the half for rounding
+
+
+def test_the_page_says_how_often_few_failures_are_missed():
+    """Only the number of solved runs matters, so that the coverage is a sum over the binomial distribution."""
+    solving, covered = 0.9, 0.0
+    for solved in range(RUNS + 1):
+        found = bootstrap((np.arange(RUNS) < solved).astype(float)[:, None], mean)
+        contains = found.low - 1e-9 <= solving <= found.high + 1e-9
+        covered += contains * stats.binom.pmf(solved, RUNS, solving)
+    assert said("for the mean of runs that solve a world with probability 0.9") == round(100 * float(covered))
+    assert bootstrap(np.ones((RUNS, 1)), mean) == (1, 1, 1)
+    assert f"all 20 solve the world with probability {solving**RUNS:.2f}" in PAGE
 
 
 def test_strata_are_not_mixed():
