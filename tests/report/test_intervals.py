@@ -22,6 +22,7 @@ from asymrl.report.intervals import (
     mean,
     normalised,
     performance_profile,
+    pooled_interval,
     probability_of_improvement,
     profile_band,
 )
@@ -131,6 +132,22 @@ def test_strata_are_not_mixed():
     # Within a world all runs are equal, so however they are drawn the mean stays; mixed worlds would vary.
     found = bootstrap(np.tile([[0.0, 1.0, 5.0]], (10, 1)), mean, repetitions=50)
     assert found == (2.0, 2.0, 2.0)
+
+
+def test_pooled_groups_are_strata_and_the_numbers_of_a_run_stay_together():
+    # Within a group all runs are equal: whatever is drawn, each group has its share of the mean.
+    groups = [np.full((4, 1), 0.0), np.full((8, 1), 3.0)]
+    assert pooled_interval(groups, mean, repetitions=50) == (2.0, 2.0, 2.0)
+    # The second number is twice the first in every run, also in those that are drawn.
+    x = np.random.default_rng(0).normal(size=(10, 1))
+    pairs = np.concatenate([x, 2 * x], axis=1)
+
+    def largest_gap(rows: np.ndarray) -> np.ndarray:
+        return np.abs(rows[..., 1] - 2 * rows[..., 0]).max(axis=-1)
+
+    assert pooled_interval([pairs, 3 * pairs], largest_gap, repetitions=50).high == pytest.approx(0)
+    # One group with one number is a sample.
+    assert pooled_interval([x], mean, seed=3) == bootstrap(x, mean, seed=3)
 
 
 def test_scores_are_normalised_between_random_and_best():

@@ -16,7 +16,14 @@ from scipy import stats
 
 from asymrl.paper.evidence import Evidence, scale
 from asymrl.paper.selection import SEARCHED, ranking
-from asymrl.report.intervals import Interval, bootstrap, difference_interval, improvement_interval, mean
+from asymrl.report.intervals import (
+    Interval,
+    bootstrap,
+    difference_interval,
+    improvement_interval,
+    mean,
+    pooled_interval,
+)
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.stores.files import RunError
 from asymrl.stores.statistics import final_points, final_returns
@@ -180,16 +187,15 @@ def values_follow(evidence: Evidence) -> Judgement:
     for method in ("a2c", "a2c-asym-s", "a2c-asym-hs"):
         values, steps = _values(evidence, method)
         parts.append(np.stack([values.mean(axis=1), evidence.finals("heaven-hell-4", method)[:, 0]], axis=1))
-    pairs, generator = np.concatenate(parts), np.random.default_rng(0)
-    drawn = [_correlation(pairs[generator.integers(len(pairs), size=len(pairs))]) for _ in range(1000)]
-    number = Interval(_correlation(pairs), *np.quantile(drawn, [0.025, 0.975]).tolist())
+    number = pooled_interval(parts, _rank_correlation)
     verdict: Verdict = "holds" if number.low > 0 else "in part" if number.estimate > 0 else "does not hold"
     return Judgement(verdict, "rank correlation, value and return", number, steps)
 
 
-def _correlation(pairs: Float[np.ndarray, "run 2"]) -> float:
-    ranks = stats.rankdata(pairs, axis=0)
-    return float(np.corrcoef(ranks[:, 0], ranks[:, 1])[0, 1])
+def _rank_correlation(pairs: Float[np.ndarray, "*more run 2"]) -> Float[np.ndarray, "*more"]:
+    ranks = stats.rankdata(pairs, axis=-2)
+    values, returns = np.moveaxis(ranks - ranks.mean(axis=-2, keepdims=True), -1, 0)
+    return (values * returns).sum(-1) / np.sqrt((values**2).sum(-1) * (returns**2).sum(-1))
 
 
 def _equal(evidence: Evidence, method: str, pairs: Sequence[tuple[int, int]]) -> Judgement:

@@ -13,7 +13,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from asymrl.worlds.reference_scores import scores as reference_scores
 
@@ -70,7 +70,7 @@ def bootstrap(
 
 def _percentiles(
     statistic: Callable[..., np.ndarray],
-    samples: Sequence[Float[np.ndarray, "_run task"]],
+    samples: Sequence[Shaped[np.ndarray, "_run task"]],
     confidence: float,
     repetitions: int,
     seed: int,
@@ -83,12 +83,41 @@ def _percentiles(
 
 
 def _resampled(
-    generator: np.random.Generator, scores: Float[np.ndarray, "run task"], count: int
-) -> Float[np.ndarray, "count run task"]:
+    generator: np.random.Generator, scores: Shaped[np.ndarray, "run task"], count: int
+) -> Shaped[np.ndarray, "count run task"]:
     """Scores of equally many runs, drawn with replacement within each task."""
     runs, tasks = scores.shape
     rows = generator.integers(runs, size=(count, runs, tasks))
     return np.take_along_axis(np.broadcast_to(scores, (count, runs, tasks)), rows, axis=1)
+
+
+def pooled_interval(
+    groups: Sequence[Float[np.ndarray, "_run number"]],
+    statistic: Statistic,
+    *,
+    confidence: float = 0.95,
+    repetitions: int = REPETITIONS,
+    seed: int = 0,
+) -> Interval:
+    """A statistic of the runs of several groups together, with its stratified bootstrap interval.
+
+    Groups are strata: runs are resampled within a group. The numbers of a run stay together, as in a correlation.
+
+    Args:
+        groups: such as methods; a row for each run.
+        statistic: of the rows of all groups.
+        confidence: of the interval.
+        repetitions: how often to resample.
+        seed: of the draws.
+    """
+
+    def of_drawn_rows(*drawn: np.ndarray) -> np.ndarray:
+        parts = [group[rows[..., 0]] for group, rows in zip(groups, drawn, strict=True)]
+        return statistic(np.concatenate(parts, axis=-2))
+
+    rows = [np.arange(len(group))[:, None] for group in groups]
+    low, high = _percentiles(of_drawn_rows, rows, confidence, repetitions, seed)
+    return Interval(float(statistic(np.concatenate(groups))), float(low), float(high))
 
 
 def difference_interval(
@@ -210,7 +239,7 @@ def profile_band(
     thresholds: Float[np.ndarray, "threshold"],
     *,
     confidence: float = 0.95,
-    repetitions: int = 1_000,
+    repetitions: int = REPETITIONS,
     seed: int = 0,
 ) -> tuple[Float[np.ndarray, "threshold"], Float[np.ndarray, "threshold"]]:
     """Pointwise stratified bootstrap bounds of a performance profile."""
