@@ -173,7 +173,13 @@ def test_an_outcome_counts_from_a_solved_task():
 
 def test_shares_and_rates_of_few_numbers():
     kinds = [("nothing", True)] * 3 + [("nothing", False)] + [("critic clip 1", False)] * 4
-    table = share_table(pl.DataFrame([{"later": 0, "variant": name, "fell": fell} for name, fell in kinds]))
+    bases = ["agent-7", "seed1-2", "seed1-2", "seed1-3"] * 2
+    replays = [
+        {"fall": base, "later": 0, "variant": name, "fell": fell}
+        for base, (name, fell) in zip(bases, kinds, strict=True)
+    ]
+    table = share_table(pl.DataFrame(replays))
+    assert table.select("from_agent", "from_seed1").rows() == [("1 of 1", "2 of 3"), ("0 of 1", "0 of 3")]
     assert table.select("variant", "replays", "fell", "share").rows() == [
         ("nothing", 4, 3, 0.75),
         ("critic clip 1", 4, 0, 0.0),
@@ -228,6 +234,9 @@ def test_how_a_fall_begins():
         lowest_return=pl.when(pl.col("after").is_in([0, 9])).then(-1.0).otherwise(1.0),
         critic_step_norm=pl.when(pl.col("after") >= 1).then(6.0).otherwise(0.5),
         actor_step_norm=pl.lit(2.0),
+        steps=pl.lit(50),
+        timestep=10_000 + 50 * pl.col("after"),
+        copied=pl.col("after").is_in([-90, -30, 15]),
     )
     hunts = pl.DataFrame([{"base": "agent", "arm": "nothing", "key": 7, "steps": 123}])
     (row,) = fall_table(record, hunts).rows(named=True)
@@ -238,6 +247,8 @@ def test_how_a_fall_begins():
         "actor_kick": 1.0,
         "sudden": True,
         "next_failure": 9,
+        "episode_length": 25.0,  # two episodes in each update
+        "steps_since_copy": 1500,
         "steps": 123,
     }
     updates, ratios = relative_to_before(record, "critic_step_norm")

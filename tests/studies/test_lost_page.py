@@ -13,9 +13,11 @@ import pytest
 import asymrl
 from asymrl.report.falls import falls_table
 from asymrl.report.findings import Findings
+from asymrl.settings import new_settings
 from asymrl.studies.answers import answer
+from asymrl.studies.fall_replays.replay_tables import EPISODES
 from asymrl.studies.fall_replays.variants import usual_arm
-from asymrl.studies.lost_tasks import STUDY
+from asymrl.studies.lost_tasks import METHOD, STUDY
 
 ROOT = Path(__file__).parents[2]
 PHASES = ("before", "0", "1-2", "6-10", "21-40", "41-60")
@@ -135,14 +137,9 @@ def test_the_replays(later: int) -> None:
 
 def test_shares_that_the_text_compares() -> None:
     rows = found().tables["lost-replays"].filter(later=0).rows_by_key("variant", named=True, unique=True)
-    replays = pl.read_parquet(ROOT / "results" / "studies" / "lost" / "replays" / "replays.parquet").filter(later=0)
-    seed1, agent = (
-        [int(replays.filter(pl.col("fall").str.starts_with(base), variant=name)["fell"].sum()) for name in CLIPPED]
-        for base in ("seed1", "agent")
-    )
-    shown = (
-        f"{seed1[0]} instead of {seed1[1]} of 12 replays from seed 1, but only {agent[0]} instead of {agent[1]} of 12"
-    )
+    seed1, agent = ([rows[name][f"from_{state}"] for name in CLIPPED] for state in ("seed1", "agent"))
+    fewer, few = (each[0].split()[0] for each in (seed1, agent))
+    shown = f"{fewer} instead of {seed1[1]} replays from seed 1, but only {few} instead of {agent[1]}"
     assert f"(p = {rows['critic clip 1']['p']:.2g}; {shown} from the agent)" in words()
     for variant, ending in (
         ("100 updates before", "fall from 100 updates before"),
@@ -152,6 +149,21 @@ def test_shares_that_the_text_compares() -> None:
     # The first failed episode is not the cause: as many replays fall without it.
     for variant in ("episode does not happen", "its update skipped"):
         assert rows[variant]["share"] >= rows["nothing"]["share"]
+
+
+def test_short_episodes_and_the_target() -> None:
+    falls, period = found().tables["lost-falls"], new_settings(world="heaven-hell-3", method=METHOD).target_period
+    lengths, since = falls["episode_length"], falls["steps_since_copy"].drop_nulls()
+    assert f"{lengths.min():.0f} to {lengths.max():.0f} steps before the recorded falls" in words()
+    lasting = sorted(round(period / (EPISODES * length), -1) for length in lengths)
+    assert f"a copy lasts for {lasting[0]:.0f} to {lasting[-1]:.0f} updates" in words()
+    assert f"{since.min()} to {since.max()} steps after one in the {len(since)} records" in words()
+    # They begin in every quarter of the time between two copies.
+    assert {int(4 * each / period) for each in since} == {0, 1, 2, 3}
+    rows = found().tables["lost-replays"].filter(later=0).rows_by_key("variant", named=True, unique=True)
+    assert rows["target never copied"]["fell"] == rows["nothing"]["fell"]
+    rates = {row["arm"]: row["falls_per_million"] for row in found().numbers.to_dicts()}
+    assert rates["target 1000"] > rates["paper"]
 
 
 def test_runs_with_the_change_from_the_start() -> None:

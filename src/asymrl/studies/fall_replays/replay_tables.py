@@ -15,6 +15,7 @@ from asymrl.studies.fall_replays.replay_figure import replay_figure
 from asymrl.studies.fall_replays.variants import VARIANTS, usual_arm
 
 FOLDER = "replays"  # in that of the study's runs
+EPISODES = 2  # of an update
 SUDDEN = 5  # times as long as before: a step of the critic that a fall begins with
 PHASES = {
     "before": (-100, -1),
@@ -59,13 +60,15 @@ def fall_table(falls: pl.DataFrame, hunts: pl.DataFrame) -> pl.DataFrame:
 
     Columns: `first_return`, of the worst episode of the update that it begins with; `critic_kick` and `actor_kick`, how
     much longer the longest step of that update and the next two is than the median of 100 updates before; `sudden`;
-    `next_failure`, updates until another episode fails; `steps` of its run until it was lost.
+    `next_failure`, updates until another episode fails; `episode_length`, the mean of 100 updates before;
+    `steps_since_copy` of the target, null if that is older than the record; `steps` of its run until it was lost.
     """
     rows = []
     for (name,), record in falls.sort("after").group_by("fall", maintain_order=True):
         baseline, first = record.filter(pl.col("after").is_between(-100, -1)), record.filter(after=0)
         kicked = record.filter(pl.col("after").is_between(0, 2))
         later = record.filter(pl.col("after") > 0, pl.col("lowest_return") < 1)
+        copy = record.filter(pl.col("after") <= 0, pl.col("copied"))["timestep"].max()
         kicks = {
             f"{who}_kick": float(kicked[f"{who}_step_norm"].max() / baseline[f"{who}_step_norm"].median())  # pyright: ignore
             for who in ("critic", "actor")
@@ -73,7 +76,13 @@ def fall_table(falls: pl.DataFrame, hunts: pl.DataFrame) -> pl.DataFrame:
         base, key = str(name).rsplit("-", 1)
         run = hunts.filter(base=base, key=int(key), arm="nothing").row(0, named=True)
         row = {"fall": name, "first_return": first["lowest_return"].item(), **kicks}
-        row |= {"sudden": kicks["critic_kick"] >= SUDDEN, "next_failure": later["after"].min(), "steps": run["steps"]}
+        row |= {
+            "sudden": kicks["critic_kick"] >= SUDDEN,
+            "next_failure": later["after"].min(),
+            "episode_length": float(baseline["steps"].mean()) / EPISODES,  # pyright: ignore
+            "steps_since_copy": None if copy is None else first["timestep"].item() - copy,
+            "steps": run["steps"],
+        }
         rows.append(row)
     return pl.DataFrame(rows)
 
@@ -92,9 +101,11 @@ def share_table(replays: pl.DataFrame) -> pl.DataFrame:
     """How many replays of each kind lost the task, a row for each start of the replays and variant.
 
     `share` has the Wilson interval and `p` compares it with that of `nothing` (Fisher's exact test); both treat replays
-    of the same fall as independent.
+    of the same fall as independent. The last columns say how many fell from each solved state, `4 of 12`.
     """
     rows = []
+    replays = replays.with_columns(state=pl.col("fall").str.split("-").list.first())
+    states = replays["state"].unique().sort()
     order = {name: place for place, name in enumerate(VARIANTS)}
     counts = replays.group_by("later", "variant").agg(pl.len().alias("replays"), pl.col("fell").sum())
     counts = counts.sort("later", pl.col("variant").replace_strict(order, return_dtype=pl.Int32))
@@ -102,7 +113,11 @@ def share_table(replays: pl.DataFrame) -> pl.DataFrame:
         usual = counts.filter(later=row["later"], variant="nothing").row(0, named=True)
         share = share_interval(row["fell"], row["replays"])
         p = shares_differ((row["fell"], usual["fell"]), (row["replays"], usual["replays"]))
-        rows.append({**row, "share": share.estimate, "share_low": share.low, "share_high": share.high, "p": p})
+        own = replays.filter(later=row["later"], variant=row["variant"])
+        parts = {state: own.filter(state=state)["fell"] for state in states}
+        by_state = {f"from_{state}": f"{fell.sum()} of {len(fell)}" for state, fell in parts.items()}
+        bounds = {"share": share.estimate, "share_low": share.low, "share_high": share.high}
+        rows.append({**row, **bounds, "p": p, **by_state})
     return pl.DataFrame(rows)
 
 
