@@ -64,7 +64,7 @@ def kill_once_saved(asymrl: Commands, folder: Path, begin: list[str], times: int
 
 def finish(asymrl: Commands, folder: Path, begin: list[str]) -> str:
     process = go_on(asymrl, folder, begin)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=900)  # on a busy machine
     assert (process.returncode, err) == (0, "")
     return out
 

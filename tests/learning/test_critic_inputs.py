@@ -20,7 +20,7 @@ from asymrl.worlds import make
 from tests.collection.test_signals import E, Stream, T, stream
 from tests.learning import probes
 from tests.learning.probes import LATER, LEFT, LUCKY, NOW, SEEN, UNLUCKY, VALUES
-from tests.learning.small import arrays, assert_same, member, numbers, start, tiny
+from tests.learning.small import arrays, assert_close, member, numbers, start, tiny
 
 MEAN = (sum(VALUES) - VALUES[NOW]) / (len(VALUES) - 1)  # over the states that an episode may begin in
 COIN_UNKNOWN = tuple(0.0 if s in (LUCKY, UNLUCKY) else v for s, v in enumerate(VALUES))
@@ -120,7 +120,10 @@ def test_bootstraps_read_draws_of_their_own_if_they_should(draws: str, bootstrap
 
 @pytest.mark.slow
 def test_what_is_drawn_does_not_depend_on_the_runs_in_other_lanes():
-    """All readings at once, with two draws a step: finite, and the same alone and beside another run."""
+    """All readings at once, with two draws a step: finite, and the same alone and beside another run, but for rounding.
+
+    One run and two are compiled to other vector instructions, on some processors. Another draw would change much more.
+    """
     env = make("tiger", time_limit=8)
     settings = tiny(world="tiger", critic_sees="belief+sampled-state+time", draws="independent")
     program = CompiledProgram(settings, env)
@@ -129,4 +132,6 @@ def test_what_is_drawn_does_not_depend_on_the_runs_in_other_lanes():
     )
     assert int(both.updates[1]) == 3
     assert all(np.isfinite(array).all() for array in arrays((both.actor, both.critic)))
-    assert_same((member(both, 1).critic, member(both, 1).actor), (member(alone, 0).critic, member(alone, 0).actor))
+    beside, by_itself = member(both, 1), member(alone, 0)
+    np.testing.assert_array_equal(beside.recent_returns, by_itself.recent_returns)
+    assert_close((beside.critic, beside.actor), (by_itself.critic, by_itself.actor), rtol=1e-4, atol=1e-6)

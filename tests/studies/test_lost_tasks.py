@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,11 @@ def test_the_table_of_the_study_has_the_falls_and_the_kick_of_each_arm(tmp_path:
     assert table["kick"].to_list() == kicks("heaven-hell-3")["kick"].to_list()
     axes = findings.figures["lost-exact"].axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("kick (exact)", "falls per million")
+    # Arms with equal numbers are points at one place; each can be read all the same.
+    boxes = {text.get_text(): text.get_window_extent() for text in axes.texts}
+    assert set(boxes) == set(table.drop_nulls("falls_per_million")["arm"])
+    for (one, box), (other, of_other) in itertools.combinations(boxes.items(), 2):
+        assert not box.overlaps(of_other), (one, other)
 
 
 def test_the_recorded_updates_have_the_norms_that_the_analysis_starts_from():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
+from matplotlib.transforms import Bbox
 
 from asymrl.render import style
 from asymrl.report.curves import SERIES, curves as curves_of, line_colours
@@ -19,6 +22,7 @@ from asymrl.studies.study import EVERY_PANEL, Arm, Study
 
 COLUMNS = 4
 SHAPES = ("o", "s", "^", "D", "v", "P")  # of points
+BESIDE = ((4, 3), (4, -9), (-4, 3), (-4, -9), (4, 12))  # where a name may be, in points from what it names
 
 
 def arm_curves(study: Study, curves: pl.DataFrame) -> Figure:
@@ -57,12 +61,13 @@ def against_exact(study: Study, numbers: pl.DataFrame, column: str) -> Figure:
     panels = dict.fromkeys(arm.panel for arm in arms.values() if arm.panel not in ("", EVERY_PANEL))
     shapes = dict(zip(panels, itertools.cycle(SHAPES)))
     figure = Figure(figsize=(max(3.2 * len(setups) + 0.4, 5.4), 3.2), layout="constrained")
+    names: dict[Axes, list[Annotation]] = collections.defaultdict(list)
     for ax, setup in zip(figure.subplots(1, len(setups), squeeze=False)[0], setups, strict=True):
         for row in rows.filter(pl.col("setup") == setup.name).to_dicts():
             arm = arms[row["arm"]]
             _draw_point(ax, row, (column, study.result), shapes.get(arm.panel, "o"), colours[_line(arm)])
             if is_crowded:
-                _draw_name(ax, row[column], row[study.result], arm.label)
+                names[ax].append(_draw_name(ax, row[column], row[study.result], arm.label))
         ax.set_title(setup.name, fontsize=10, loc="left")
         ax.set_xlabel(_axis_label(column), fontsize=9)
         ax.tick_params(labelsize=8)
@@ -75,6 +80,10 @@ def against_exact(study: Study, numbers: pl.DataFrame, column: str) -> Figure:
     of_panels = {} if is_crowded or len(shapes) < 2 else shapes
     points = [Line2D([], [], color=style.MUTED, marker=shape, ls="", label=name) for name, shape in of_panels.items()]
     legend_above(figure, [*line_handles(colours), *points], columns=4 if points else None)
+    if names:
+        figure.draw_without_rendering()  # only then it is known where names are
+        for of_panel in names.values():
+            _move_apart(of_panel)
     return figure
 
 
@@ -84,10 +93,21 @@ def _draw_point(ax: Axes, row: Mapping[str, Any], columns: tuple[str, str], shap
     ax.plot(x, y, shape, color=colour, markersize=4.5, markeredgecolor="white", markeredgewidth=0.4, zorder=3)
 
 
-def _draw_name(ax: Axes, x: float, y: float, name: str) -> None:
-    ax.annotate(
-        name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=6.5, color=style.MUTED, parse_math=False
-    )
+def _draw_name(ax: Axes, x: float, y: float, name: str) -> Annotation:
+    how = {"textcoords": "offset points", "fontsize": 6.5, "color": style.MUTED, "parse_math": False}
+    return ax.annotate(name, (x, y), xytext=BESIDE[0], annotation_clip=False, **how)
+
+
+def _move_apart(names: Sequence[Annotation]) -> None:
+    """Moves each name to the first place beside its point where it does not cover an earlier one, if there is any."""
+    taken: list[Bbox] = []
+    for name in names:
+        for right, up in BESIDE:
+            name.set_position((right, up))
+            name.set_horizontalalignment("left" if right > 0 else "right")
+            if not any(name.get_window_extent().overlaps(other) for other in taken):
+                break
+        taken.append(name.get_window_extent())
 
 
 def _axis_label(column: str) -> str:
