@@ -74,16 +74,23 @@ def test_runs_without_networks_are_not_made_longer_and_the_message_says_what_to_
     assert cli.main([*which, "--out", str(source)]) == 2
     said = capsys.readouterr().err
     assert "the networks of its runs were not kept, so they cannot be made longer" in said
-    assert "or --steps 2000000, as they have" in said
+    assert "or fewer --steps: one of them has 2000000" in said
     assert Store.open(source).runs == tuple(short)
     assert cli.main([*which, "--out", str(source), "--steps", "2000000"]) == 0
 
 
 @pytest.mark.parametrize(
-    ("seeds", "wanted", "kept"), [(20, (), True), (500, (), False), (500, ("--keep-networks",), True)]
+    ("part", "seeds", "wanted", "kept"),
+    [
+        ("curves", 500, (), True),  # of the figures all, so that they can be made longer
+        ("curves", 2, ("--no-keep-networks",), False),
+        ("grid", 2, (), True),
+        ("grid", 20, (), False),
+        ("grid", 20, ("--keep-networks",), True),
+    ],
 )
-def test_the_networks_of_few_runs_are_kept(
-    seeds: int, wanted: tuple[str, ...], kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_which_networks_are_kept(
+    part: str, seeds: int, wanted: tuple[str, ...], kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     stores: list[Store] = []
 
@@ -94,5 +101,5 @@ def test_the_networks_of_few_runs_are_kept(
 
     monkeypatch.setattr("asymrl.cli.commands.reproduce.train_to_the_end", note)
     which = ["--env", "cleaner", "--methods", "a2c", "--seeds", str(seeds), *wanted]
-    assert cli.main(["reproduce", "curves", *which, "--out", str(tmp_path)]) == 0
+    assert cli.main(["reproduce", part, *which, "--out", str(tmp_path)]) == 0
     assert [store.keeps_networks for store in stores] == [kept]

@@ -70,12 +70,14 @@ def test_bootstrap(world: str) -> None:
             cells = ["1" if each == 1 else f"{each:.1f}" for each in relative[critic]]
             assert variances[f"{critic}, {world}"] == cells
     # A converged V(h) is about as good as V(h, s).
-    excess = [mine / theirs - 1 for mine, theirs in zip(relative["V(h)"], relative["V(h, s)"], strict=True)]
-    assert "its variance is at most 8 % larger" in words("bootstrap")
-    assert max(excess) < 0.085
-    assert "in Heaven-Hell with TD(0) it is about 40 % smaller" in words("bootstrap")
-    if world != "shopping-5":
-        assert excess[0] == pytest.approx(-0.41, abs=0.02)
+    found = "for the *half* agent its variance is at most 8 % larger, for the other two at most 11 %"
+    assert f"{found}, and in Heaven-Hell with TD(0) it is about 40 % smaller for the *half* agent" in words("bootstrap")
+    for agent in ("random", "half", "good"):
+        pairs = zip(*(numbers(critic, "variance", agent) for critic in ("V(h)", "V(h, s)")), strict=True)
+        excess = [mine / theirs - 1 for mine, theirs in pairs]
+        assert max(excess) < (0.085 if agent == "half" else 0.115), agent
+        if agent == "half" and world != "shopping-5":
+            assert excess[0] == pytest.approx(-0.41, abs=0.02)
 
 
 def test_every_row_of_the_bootstrap_page_belongs_to_a_world() -> None:

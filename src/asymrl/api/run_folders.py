@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from asymrl.paper.parts import Extent, Part
 
 NETWORKS_KEPT = 300  # by default, a store with at most this many runs keeps their networks; each has some MB
-PRECISIONS = ("float32", "tf32")
 
 
 def keeps_networks(runs: Sequence[Run], wanted: bool | None) -> bool:
@@ -142,16 +141,18 @@ def reproduction_store(
         part: of the paper.
         wanted: how much of it.
         out: the folder.
-        keep_networks: whether the networks of finished runs are kept. None: except for the grid.
-        precision: of matrix products. None: that of runs which are there already, and float32 for new ones.
+        keep_networks: whether the networks of finished runs are kept. None: for the figures, and for a grid of at
+            most 300 runs.
+        precision: of matrix products. None: that of runs which are there already, also for new ones of the same world
+            if that is one precision; float32 elsewhere.
     """
     from asymrl.paper.parts import probes_of, runs_of
 
-    runs = [_with_precision(run, precision or PRECISIONS[0]) for run in runs_of(part, wanted)]
-    if precision is None and is_store(out):
-        there = {run.key for run in Store.open(out).runs}
-        alternatives = ([_with_precision(run, each) for each in PRECISIONS] for run in runs)
-        runs = [next((each for each in same if each.key in there), same[0]) for same in alternatives]
+    runs = runs_of(part, wanted)
+    if precision is not None:
+        runs = [_with_precision(run, precision) for run in runs]
+    elif is_store(out):
+        runs = _with_precisions_of(Store.open(out).runs, runs)
     if keep_networks is None and part != "grid":
         keep_networks = True
     worlds = {run.settings.world for run in runs}
@@ -161,3 +162,17 @@ def reproduction_store(
 
 def _with_precision(run: Run, precision: str) -> Run:
     return run._replace(settings=replace(run.settings, precision=precision))
+
+
+def _with_precisions_of(there: Sequence[Run], runs: Sequence[Run]) -> list[Run]:
+    """The runs as they are there, and others with the precision of the world's runs there, if these have but one."""
+    keys, of_world = {run.key for run in there}, dict[str, set[str]]()
+    for run in there:
+        of_world.setdefault(run.settings.world, set()).add(run.settings.precision)
+
+    def chosen(run: Run) -> Run:
+        known = sorted(of_world.get(run.settings.world, set()))
+        same = [_with_precision(run, precision) for precision in known]
+        return next((each for each in same if each.key in keys), same[0] if len(same) == 1 else run)
+
+    return [chosen(run) for run in runs]

@@ -213,10 +213,10 @@ def reproduce(
             None: as many as its world needs, see `asymrl.paper.budget`.
         quick: a version for a quarter of an hour on a laptop.
         out: the folder; by default in `runs`. Runs that are there are not trained again, and shorter ones are extended.
-        keep_networks: whether the networks of finished runs are kept, so that they can be extended; by default except
-            for the grid.
+        keep_networks: whether the networks of finished runs are kept, so that they can be extended; by default for
+            the figures, and for a grid of at most 300 runs.
         precision: of matrix products on a GPU; tf32 is faster and less exact. None: that of runs which are there
-            already, float32 for new ones.
+            already, also for new ones of the same world; float32 elsewhere.
         listener: shows progress; by default one that suits the terminal.
         pace: how often to update the display and to write checkpoints.
         placement: where to train.

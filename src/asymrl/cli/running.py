@@ -124,7 +124,7 @@ class NetworkOptions:
 
     keep_networks: Flag = False
     """Keep the networks of finished runs, to evaluate or extend them: a few MB each. By default they are kept if there
-    are at most 300 runs, and for the paper's figures."""
+    are at most 300 runs."""
     no_keep_networks: Flag = False
     """Keep learning curves only."""
 
@@ -298,6 +298,8 @@ def print_table(table: pl.DataFrame) -> None:
 
 
 def _shown(row: dict[str, object], name: str) -> str:
+    from asymrl.report.intervals import Interval
+
     value, low, high = (row.get(key) for key in (name, f"{name}_low", f"{name}_high"))
     if value is None:
         return ""
@@ -306,4 +308,7 @@ def _shown(row: dict[str, object], name: str) -> str:
     if name in SETTINGS:
         return f"{value:g}"
     text = f"{value:z.3f}" if abs(value) >= 0.01 or abs(value) < ROUNDING else f"{value:.2g}"
-    return text if low is None or row.get("runs") == 1 else f"{text} [{low:.3f}, {high:.3f}]"
+    if not (isinstance(low, float) and isinstance(high, float)) or row.get("runs") == 1:
+        return text
+    digits = Interval(value, low, high).digits(3)
+    return f"{text} [{low:z.{digits}f}, {high:z.{digits}f}]"

@@ -106,11 +106,9 @@ def ranking_markdown(leaders: pl.DataFrame) -> str:
 
 
 def text_of(interval: Interval) -> str:
-    """An interval with as many decimals as its width needs; one more if a bound would otherwise seem to be zero."""
+    """An interval with as many decimals as its width needs."""
     width = interval.high - interval.low
-    digits = 3 if width < 0.1 else 2 if width < 10 else 1
-    seems_zero = any(round(bound, digits) == 0 != round(bound, digits + 1) for bound in (interval.low, interval.high))
-    return interval.text(digits + seems_zero)
+    return interval.text(interval.digits(3 if width < 0.1 else 2 if width < 10 else 1))
 
 
 def _cell(row: dict[str, float | None], name: str, digits: int | None = None) -> str:

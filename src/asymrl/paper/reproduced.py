@@ -84,8 +84,8 @@ def claims_reproduction(
         missing[f"{where} ({claim})" if where in judged_in else where] = None
     notes = [f"not judged, as runs are missing: {', '.join(missing)}"] if missing else []
     reading = (
-        "open: the runs end too early to tell; the rules are in docs/explanation/statistics.md\n"
-        "first: million steps until the world was solved, the median run, the first and the last"
+        "open: the runs end too early to tell; the rules are in docs/explanation/statistics.md. "
+        "first: million steps until a run had solved the world, in the median [earliest, latest]"
     )
     return Findings("claims", numbers, shown, {}, notes, reading, {"worlds": tables}, shown=("worlds",))
 

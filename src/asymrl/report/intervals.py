@@ -40,6 +40,10 @@ class Interval(NamedTuple):
         estimate, low, high = (f"{value:z.{digits}f}" for value in self)
         return f"{estimate} [{low}, {high}]"
 
+    def digits(self, usual: int) -> int:
+        """The usual number of decimals, or one more if a bound that is not zero would otherwise seem to be."""
+        return usual + any(round(bound, usual) == 0 != round(bound, usual + 1) for bound in (self.low, self.high))
+
 
 def mean(scores: Float[np.ndarray, "*more run task"]) -> Float[np.ndarray, "*more"]:
     return scores.mean(axis=(-2, -1))

@@ -176,7 +176,7 @@ class Store:
         if steps > run.settings.steps and not self.keeps_networks and self.results().get(number, RunResult()).is_over:
             raise RunError(
                 f"{self.path}: the networks of its runs were not kept, so they cannot be made longer; choose another "
-                f"--out, with --keep-networks for the next time, or --steps {run.settings.steps}, as they have"
+                f"--out, with --keep-networks for the next time, or fewer --steps: one of them has {run.settings.steps}"
             )
         return run.extended(steps)
 

@@ -70,7 +70,10 @@ class Reproduce(Running, NetworkOptions):
     2 million."""
     precision: Literal["float32", "tf32"] | None = None
     """Precision of matrix products on a GPU; tf32 is faster and less exact. None: that of runs which are in the folder
-    already, float32 for new ones."""
+    already, also for new ones of the same world; float32 elsewhere."""
+    keep_networks: Flag = False
+    """Keep the networks of finished runs, to evaluate or extend them: a few MB each. By default they are kept for
+    curves and critics, and for a grid of at most 300 runs."""
     quick: Flag = False
     """A version for a quarter of an hour on a laptop: one world, two seeds, 800 000 steps; a short grid."""
     out: Path | None = None
