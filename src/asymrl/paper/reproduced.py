@@ -87,7 +87,8 @@ def claims_reproduction(
         "open: the runs end too early to tell; the rules are in docs/explanation/statistics.md. "
         "first: million steps until a run had solved the world, in the median [earliest, latest]"
     )
-    return Findings("claims", numbers, shown, {}, notes, reading, {"worlds": tables}, shown=("worlds",))
+    further = {"worlds": tables}
+    return Findings("claims", numbers, shown, {}, notes, reading, further, shown=("worlds",), folded=("worlds",))
 
 
 def _curves(metrics: pl.DataFrame, until: int | None) -> Findings:

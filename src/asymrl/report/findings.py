@@ -32,11 +32,15 @@ class Findings(NamedTuple):
     """Further tables, by the name of their files, without an ending."""
     shown: tuple[str, ...] = ()
     """The names of the further tables that are printed, too."""
+    folded: tuple[str, ...] = ()
+    """Those of them that pages fold away, because they are wide."""
 
     def _repr_html_(self) -> str:
         """Notes, the most important tables and the figures, for notebooks and reports; all numbers are folded away."""
         parts = [f"<p>{escape(note)}</p>" for note in self.notes]
-        parts += [table_html(self.leaders), *(table_html(self.tables[name], caption=name) for name in self.shown)]
+        open_tables = [name for name in self.shown if name not in self.folded]
+        parts += [table_html(self.leaders), *(table_html(self.tables[name], caption=name) for name in open_tables)]
+        parts += [details_html(name.capitalize(), table_html(self.tables[name])) for name in self.folded]
         parts += [f"<p>{escape(self.reading)}</p>"] if self.reading else []
         parts += [picture_html(figure, name) for name, figure in self.figures.items()]
         if len(self.numbers) > len(self.leaders):
