@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
 
 from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.state import training_world, upgrade_arrays
-from asymrl.settings import DQNSettings
-from asymrl.stores.checkpoints.states import to_arrays
+from asymrl.settings import DQNSettings, new_settings
+from asymrl.stores.checkpoints.states import array_shapes, to_arrays
 from tests.learning.small import tiny
 from tests.worlds.dials import Dials
 
+SETTINGS = tiny(world="heaven-hell-1")
 # As checkpoints had them while the optimiser was a chain of two parts.
 OLD_NAMES = {
     "actor_adam.1.0.count": "actor_adam.count",
@@ -25,22 +28,45 @@ OLD_NAMES = {
 
 def test_old_names_of_arrays_become_those_of_today():
     arrays = {old: np.full(1, i) for i, old in enumerate(OLD_NAMES)}
-    assert upgrade_arrays(arrays, 1) == dict(zip(OLD_NAMES.values(), arrays.values(), strict=True))
-    assert upgrade_arrays(arrays, 2) == arrays
-    paths = jax.tree_util.tree_leaves_with_path(CompiledProgram(tiny(world="heaven-hell-1")).shapes)
+    assert upgrade_arrays(arrays, 1, SETTINGS) == dict(zip(OLD_NAMES.values(), arrays.values(), strict=True))
+    assert upgrade_arrays(arrays, 2, SETTINGS) == arrays
+    paths = jax.tree_util.tree_leaves_with_path(CompiledProgram(SETTINGS).shapes)
     names = {jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths}
     assert set(OLD_NAMES.values()) <= names
     today = dict.fromkeys(names, np.zeros(1))
-    assert upgrade_arrays(today, 1) == today
+    assert upgrade_arrays(today, 1, SETTINGS) == today
 
 
 def test_runs_of_dqn_that_were_saved_between_updates_still_are():
     """Before runs could be saved inside an update, nothing was said about that."""
-    today = CompiledProgram(DQNSettings(world="heaven-hell-1", memory_size=4, hidden=(4,))).start([0, 1])
+    settings = DQNSettings(world="heaven-hell-1", memory_size=4, hidden=(4,))
+    today = CompiledProgram(settings).start([0, 1])
     arrays = to_arrays(today)
     before = {name: array for name, array in arrays.items() if name != "drawn"}
-    np.testing.assert_array_equal(upgrade_arrays(before, 2)["drawn"], arrays["drawn"])
+    np.testing.assert_array_equal(upgrade_arrays(before, 2, settings)["drawn"], arrays["drawn"])
     assert not np.any(today.is_unfinished)
+
+
+@pytest.mark.parametrize("method", ["a2c-asym-s", "a2c-asym-hs", "adqn", "adqn-state"])
+def test_critics_of_grids_that_were_saved_without_zeros_beside_the_agent_have_the_same_values(method: str):
+    """Their first layers get rows for these inputs, in the networks, targets and optimisers; nothing else changes."""
+    settings = new_settings(world="memory-four-rooms-7x7", method=method, memory_size=4, hidden=(4,), steps=100)
+    settings = replace(settings, replay_steps=100, prefill=0) if isinstance(settings, DQNSettings) else settings
+    shapes = {name: shape.shape for name, shape in array_shapes(CompiledProgram(settings)).items()}
+    rng = np.random.default_rng(0)
+    today = {name: rng.normal(size=(1, *shape)) for name, shape in shapes.items() if "head" in name or "phi_s" in name}
+    padded = [name for name, array in today.items() if array.shape[1] > 3000]
+    at = (settings.memory_size if "h" in settings.how.reads else 0) + 6
+    assert len(padded) == 4  # the critic, its target, and two means of its optimiser
+    for name in padded:
+        today[name][:, at : at + 2] = 0.0
+    before = {
+        name: np.delete(array, [at, at + 1], axis=1) if name in padded else array for name, array in today.items()
+    }
+    upgraded = upgrade_arrays(before, 2, settings)
+    for name, array in today.items():
+        np.testing.assert_array_equal(upgraded[name], array, err_msg=name)
+        np.testing.assert_array_equal(upgrade_arrays(today, 3, settings)[name], array, err_msg=name)
 
 
 def test_action_values_need_a_list_of_actions():

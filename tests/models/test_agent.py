@@ -26,15 +26,16 @@ SMALL = Architecture(memory_size=8, hidden=(8,))
 KINDS = ("heaven-hell-1", "car-flag", "memory-four-rooms-7x7")
 
 # Numbers to learn in the actor and in the critic V(h, s), in the authors' program. The memory rooms are the paper's:
-# 128 features of the history instead of 64, and no features of the item, which is always the same.
+# 128 features of the history instead of 64, and no features of the item, which is always the same. Their critics have
+# 2 * 512 more, which multiply the zeros beside the agent.
 COUNTS = {
     "heaven-hell-3": (298_756, 332_545),
     "heaven-hell-4": (299_012, 333_313),
     "shopping-5": (301_638, 373_121),
     "car-flag": (252_935, 252_929),
     "cleaner": (278_288, 707_073),
-    "memory-four-rooms-7x7": (174_820, 1_837_578),
-    "memory-four-rooms-9x9": (174_820, 2_886_154),
+    "memory-four-rooms-7x7": (174_820, 1_837_578 + 1024),
+    "memory-four-rooms-9x9": (174_820, 2_886_154 + 1024),
 }
 
 
@@ -235,17 +236,17 @@ def test_acting_with_a_few_rows_is_the_same_network():
 
 
 def test_the_grid_of_a_state():
-    """The agent's six numbers first, then the three convolutions over the embedded grid and the agent's cell."""
+    """The agent's six numbers and two zeros first, then the three convolutions over the grid and the agent's cell."""
     env = make("memory-four-rooms-7x7")
     phi = GridState(jax.random.key(0), env.latent_space)  # pyright: ignore[reportArgumentType]
-    assert phi.size == 7 * 7 * 64 + 6
+    assert phi.size == 7 * 7 * 64 + 8
     latent = env.latent(env.reset(jax.random.key(1)))
     features = eqx.filter_jit(phi)(latent)
     assert features.shape == (phi.size,)
-    np.testing.assert_array_equal(features[:6], latent["agent"])
-    assert (features[6:] >= 0).all()
+    np.testing.assert_array_equal(features[:8], [*latent["agent"], 0, 0])
+    assert (features[8:] >= 0).all()
     moved = latent | {"agent_id_grid": jnp.roll(latent["agent_id_grid"], 1, axis=0)}
-    assert not np.array_equal(eqx.filter_jit(phi)(moved)[6:], features[6:])
+    assert not np.array_equal(eqx.filter_jit(phi)(moved)[8:], features[8:])
 
 
 def test_nothing_that_is_seen_is_left_out():

@@ -5,11 +5,9 @@ Arrays are `[time, stream, ...]`, of one run.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
@@ -19,7 +17,7 @@ from asymrl.learning.losses import clipped_policy_loss, clipped_value_loss
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.returns import gae
 from asymrl.models.agent import Actor, Critic
-from asymrl.models.history import follow_together
+from asymrl.models.history import follow_together, together_on_gpus
 from asymrl.models.memories.memory import Carry
 from asymrl.settings import PPOSettings
 
@@ -128,15 +126,12 @@ def gradient_of(
         losses = losses_of(networks, data, advantages, start, together, settings, numbers)
         return losses.policy + weight * losses.negentropy + numbers.value_weight * losses.value, losses
 
-    def gradient(together: bool, arrays: Any) -> tuple[PPOLosses, Any]:
-        (_, losses), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(eqx.combine(arrays, static), together)
-        return losses, eqx.filter(gradient, eqx.is_array)
+    def gradient(together: bool, networks: Networks) -> tuple[PPOLosses, Networks]:
+        (_, losses), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(networks, together)
+        return losses, gradient
 
-    # The choice is made outside the gradient: inside, the backward pass would keep what both branches need.
-    arrays, static = eqx.partition(networks, eqx.is_array)
-    by_platform = {"cuda": functools.partial(gradient, True), "default": functools.partial(gradient, False)}
-    losses, gradient_arrays = jax.lax.platform_dependent(arrays, **by_platform)
-    return losses, eqx.combine(gradient_arrays, static)
+    losses, gradient_arrays = together_on_gpus(gradient, networks)
+    return losses, eqx.combine(gradient_arrays, eqx.filter(networks, eqx.is_array, inverse=True))
 
 
 def losses_of(

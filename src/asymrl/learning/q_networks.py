@@ -7,13 +7,14 @@ from typing import Any, TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Num
+from jaxtyping import Array, Bool, Float, Int, Num
 
 from asymrl.collection.episodes import TrainingBatch
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.optimiser import AdamState, descend
 from asymrl.learning.q_losses import Estimates, Variant, estimates, regression
 from asymrl.models.agent import Actor, Critic
+from asymrl.models.history import sequence_together, together_on_gpus
 
 QAdams: TypeAlias = tuple[AdamState, AdamState | None]
 """The optimiser of Q(h, a) and that of the privileged network; None: the first is for both."""
@@ -36,16 +37,31 @@ class QNetworks(eqx.Module):
     privileged: Critic | None
 
     def values(
-        self, before: Num[Array, "time episode"], observations: Any, signal: Any
+        self,
+        before: Num[Array, "time episode"],
+        observations: Any,
+        signal: Any,
+        inputs: Int[Array, ""] | None = None,
+        *,
+        together: bool = False,
     ) -> tuple[Float[Array, "time episode action"], Float[Array, "time episode action"] | None]:
-        """The values of all actions at each time of whole episodes, by both networks."""
-        features = self.history.history.sequence(before, observations)
-        of_history = self.history.policy(features)
-        if self.privileged is None:
-            return of_history, None
-        if self.privileged.shares:
-            return of_history, self.privileged.read(features, signal, before.shape[:2], whole_episodes=True)
-        return of_history, self.privileged(before, observations, signal)
+        """The values of all actions at each time of whole episodes, by both networks; see `History.sequence`.
+
+        If `together`, both histories are followed in one pass.
+        """
+        history, privileged = self.history.history, self.privileged
+        own = None if privileged is None else privileged.history
+        if own is None:
+            of_actor = of_privileged = history.sequence(before, observations, inputs)
+        elif together:
+            of_actor, of_privileged = sequence_together((history, own), before, observations, inputs)
+        else:
+            of_actor, of_privileged = (each.sequence(before, observations, inputs) for each in (history, own))
+        values = self.history.policy(of_actor)
+        if privileged is None:
+            return values, None
+        read = of_privileged if privileged.shares or own is not None else None
+        return values, privileged.read(read, signal, before.shape[:2], whole_episodes=True)
 
 
 def q_gradient(
@@ -63,13 +79,13 @@ def q_gradient(
     With separate networks, this is the gradient of each network's own loss: neither loss has a gradient in the other
     network.
     """
-    towards = q_targets(target, data, variant, discount, bootstrap_truncated=bootstrap_truncated)
     length = data.actions.shape[0]
     previous_actions = data.before[:length]
     observations, signal = jax.tree.map(lambda leaf: leaf[:length], (data.observations, data.signal))
 
-    def loss(networks: QNetworks) -> tuple[Float[Array, ""], QLosses]:
-        of_history, of_privileged = networks.values(previous_actions, observations, signal)
+    def loss(networks: QNetworks, towards: Estimates, together: bool) -> tuple[Float[Array, ""], QLosses]:
+        inputs = previous_actions, observations, signal, data.longest()
+        of_history, of_privileged = networks.values(*inputs, together=together)
         history = regression(of_history, data.actions, towards.history, data.valid)
         if of_privileged is None or towards.privileged is None:
             return history, QLosses(history, jnp.full_like(history, jnp.nan))
@@ -77,8 +93,14 @@ def q_gradient(
         total = history + privileged
         return total / 2 if halved else total, QLosses(history, privileged)
 
-    (_, losses), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(networks)
-    return losses, gradient
+    def gradient(together: bool, both: tuple[QNetworks, QNetworks]) -> tuple[QLosses, QNetworks]:
+        networks, target = both
+        how = {"bootstrap_truncated": bootstrap_truncated, "together": together}
+        towards = q_targets(target, data, variant, discount, **how)
+        (_, losses), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(networks, towards, together)
+        return losses, gradient
+
+    return together_on_gpus(gradient, (networks, target))
 
 
 def descend_both(
@@ -113,6 +135,7 @@ def q_targets(
     discount: Float[Array, ""] | float,
     *,
     bootstrap_truncated: bool,
+    together: bool = False,
 ) -> Estimates:
     """What both networks are trained towards. Values after the end of an episode are 0.
 
@@ -121,8 +144,12 @@ def q_targets(
     """
     last = data.lengths + (data.truncated & bootstrap_truncated)
     goes_on = jnp.arange(1, data.actions.shape[0] + 1)[:, None] < last[None]
-    of_history, of_privileged = target.values(data.before, data.observations, data.signal)
+    of_history, of_privileged = target.values(
+        data.before, data.observations, data.signal, data.longest(), together=together
+    )
     ahead = of_privileged
     if data.bootstrap_signal is not None:
-        _, ahead = target.values(data.before, data.observations, data.bootstrap_signal)
+        _, ahead = target.values(
+            data.before, data.observations, data.bootstrap_signal, data.longest(), together=together
+        )
     return estimates(variant, data.rewards, of_history, of_privileged, ahead, goes_on, discount)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from asymrl.learning.numbers import Numbers
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.architecture import Architecture
 from asymrl.models.distributions import listing_problem
+from asymrl.models.grid_state import with_room_for_zeros
 from asymrl.settings import Settings
 from asymrl.worlds.allowed_code import load_class
 from asymrl.worlds.critic_inputs import actor_space
@@ -146,13 +148,27 @@ def parameters(model: PyTree) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(model) if eqx.is_array_like(leaf) or hasattr(leaf, "size"))
 
 
-def upgrade_arrays(arrays: dict[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
-    """The arrays of saved runs in today's form.
+def upgrade_arrays(arrays: dict[str, np.ndarray], version: int, settings: Settings) -> dict[str, np.ndarray]:
+    """The arrays of saved runs with these settings, in today's form.
 
     Those of the optimisers used to be two levels deeper, and every update of DQN was finished before the next began.
+    Before version 3, a critic of grids had no zeros beside the agent.
     """
     if version == 1:
         arrays = {re.sub(r"^(actor|critic)_adam\.1\.0\.", r"\1_adam.", name): array for name, array in arrays.items()}
     if "owed" in arrays and "drawn" not in arrays:
         arrays = {**arrays, "drawn": np.full(arrays["owed"].shape, BETWEEN_UPDATES, np.int32)}
+    if version < 3:
+        history = settings.memory_size if "h" in settings.how.reads else 0
+        arrays = {
+            name: with_room_for_zeros(array, history) if _reads_grid(name, arrays) else array
+            for name, array in arrays.items()
+        }
     return arrays
+
+
+def _reads_grid(name: str, names: Collection[str]) -> bool:
+    """Whether an array, perhaps with its weights in few bits, is the first layer after the features of a grid."""
+    network, first, suffix = name.partition("head.layers.0.weight")
+    features = (f"{network}phi_s.{part}" for part in ("embedding.table", "kernels.0"))
+    return bool(first) and not suffix.startswith(":scale") and all(each in names for each in features)

@@ -22,7 +22,9 @@ from asymrl.worlds.spaces import (
 
 PLANES = 4  # of a grid: types, states, colours and the agent's cell
 CHANNELS = (32, 64, 64)  # of the three convolutions over a grid
-AGENT_SIZE = 6  # numbers for the agent's place and heading
+NUMBERS, ZEROS = 6, 2  # of the agent's place and heading, and beside them
+# With the zeros the next layer has a multiple of four inputs: a GPU can read four numbers at a time.
+AGENT_SIZE = NUMBERS + ZEROS
 
 
 class GridState(Features):
@@ -52,7 +54,7 @@ class GridState(Features):
         return AGENT_SIZE + self.shape[0] * self.shape[1] * CHANNELS[-1]
 
     def __call__(self, latent: dict[str, Any]) -> Float[Array, "*batch size"]:
-        return jnp.concatenate([latent["agent"], self.seen(latent["grid"], latent["agent_id_grid"])], axis=-1)
+        return jnp.concatenate([_agent(latent), self.seen(latent["grid"], latent["agent_id_grid"])], axis=-1)
 
     def seen(self, grid: Array, marked: Array) -> Float[Array, "*batch channels"]:
         """The output of the convolutions for a grid `[..., H, W, 3]` and the agent's cell in it, `[..., H, W]`."""
@@ -80,7 +82,19 @@ class GridState(Features):
         inner = self.place.inner(marked).reshape(T, E, -1) > 0
         cells = self.place.inner(np.arange(H * W).reshape(H, W)).reshape(-1)
         grids = self.embedding(value["grid"][0].astype(jnp.int32))[..., 0]
-        beside = value["agent"] if others is None else jnp.concatenate([others, value["agent"]], axis=-1)
+        beside = _agent(value) if others is None else jnp.concatenate([others, _agent(value)], axis=-1)
         convolutions = Convolutions(self.kernels, self.biases)
         read = grid_product(convolutions, weight, grids, beside.reshape(T * E, -1), visits(inner, cells))
         return read.reshape(T, E, -1)
+
+
+def _agent(latent: dict[str, Any]) -> Float[Array, "*batch size"]:
+    """The agent's place and heading, and the zeros beside them."""
+    agent = latent["agent"]
+    return jnp.concatenate([agent, jnp.zeros((*agent.shape[:-1], ZEROS))], axis=-1)
+
+
+def with_room_for_zeros(weights: np.ndarray, history: int) -> np.ndarray:
+    """The first layer of runs `[run, inputs, ...]` whose features had no zeros; `history` features come before them."""
+    at = history + NUMBERS
+    return np.insert(weights, [at] * ZEROS, 0, axis=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -108,19 +110,61 @@ def follow_together(
     before: Num[Array, "time stream *action"],
     observations: Any,
 ) -> tuple[Float[Array, "time stream size"], Float[Array, "time stream size"]]:
-    """`History.follow_from` of two histories, in one pass if their memories have the same form.
+    """`History.follow_from` of two histories, in one pass if their memories have the same form."""
+
+    def follow(memory: Memory, projected: Array, carry: Carry) -> Array:
+        return memory.follow_from(carry, first, projected)[1]
+
+    return _in_one_pass(follow, histories, before, observations, carries)
+
+
+def sequence_together(
+    histories: tuple[History, History],
+    before: Num[Array, "time episode *action"],
+    observations: Any,
+    inputs: Int[Array, ""] | None = None,
+) -> tuple[Float[Array, "time episode size"], Float[Array, "time episode size"]]:
+    """`History.sequence` of two histories, in one pass if their memories have the same form."""
+
+    def follow(memory: Memory, projected: Array) -> Array:
+        return memory.follow(projected, inputs)
+
+    return _in_one_pass(follow, histories, before, observations)
+
+
+def together_on_gpus(function: Callable[[bool, Any], Any], model: Any) -> Any:
+    """`function(together, model)`, where `together` says whether histories should be followed in one pass.
+
+    On a CPU that takes longer. Call this outside a gradient: inside, the backward pass would keep what both branches
+    need.
+    """
+    arrays, static = eqx.partition(model, eqx.is_array)
+
+    def branch(together: bool) -> Callable[[Any], Any]:
+        return lambda arrays: eqx.filter(function(together, eqx.combine(arrays, static)), eqx.is_array)
+
+    return jax.lax.platform_dependent(arrays, cuda=branch(True), default=branch(False))
+
+
+def _in_one_pass(
+    follow: Callable[..., Array],
+    histories: tuple[History, History],
+    before: Num[Array, "time stream *action"],
+    observations: Any,
+    *others: tuple[Any, Any],
+) -> tuple[Array, Array]:
+    """`follow(memory, projected inputs, *others)` for two histories, in one pass if their memories have the same form.
 
     A step of a recurrence is so little work for an accelerator that two take as long as one.
     """
-    one, other = (jax.tree.flatten(history.memory) for history in histories)
+    memories = tuple(history.memory for history in histories)
+    projected = tuple(history.project(before, observations) for history in histories)
+    one, other = (jax.tree.flatten(memory) for memory in memories)
     if one[1] != other[1] or [leaf.shape for leaf in one[0]] != [leaf.shape for leaf in other[0]]:
-        each = zip(histories, carries, strict=True)
-        features = [history.follow_from(carry, first, before, observations)[1] for history, carry in each]
-        return features[0], features[1]
-    projected = [history.project(before, observations) for history in histories]
-    memories = [history.memory for history in histories]
-    both = [jax.tree.map(lambda *leaves: jnp.stack(leaves), *pair) for pair in (memories, carries, projected)]
-    features = jax.vmap(lambda memory, carry, projected: memory.follow_from(carry, first, projected)[1])(*both)
+        first_features, second_features = itertools.starmap(follow, zip(memories, projected, *others, strict=True))
+        return first_features, second_features
+    both = [jax.tree.map(lambda *leaves: jnp.stack(leaves), *pair) for pair in (memories, projected, *others)]
+    features = jax.vmap(follow)(*both)
     return features[0], features[1]
 
 

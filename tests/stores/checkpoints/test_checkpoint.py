@@ -148,8 +148,8 @@ def rewrite(path: Path, **changes: object) -> None:
 
 
 def test_another_version_is_refused(saved: Checkpoints, runs: Runs):
-    rewrite(saved.folder / "000002.json", format=3)
-    with pytest.raises(RunError, match=r"000002.json: a checkpoint of format 3, .* reads format 2"):
+    rewrite(saved.folder / "000002.json", format=4)
+    with pytest.raises(RunError, match=r"000002.json: a checkpoint of format 4, .* reads format 3"):
         load(saved, runs)
 
 

@@ -26,7 +26,8 @@ from asymrl.stores.checkpoints.saved_runs import DeviceLayout, SavedRuns
 from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.runs import MAY_GROW, Run
 
-FORMAT, READABLE = 2, (1, 2)  # in format 1 every checkpoint held all runs of its folder, under other array names
+# In format 1 every checkpoint held all runs of its folder, under other array names; for format 3, see `upgrade_arrays`.
+FORMAT, READABLE = 3, (1, 2, 3)
 ALWAYS_THERE = ("timesteps", "updates", "logged", "curve")  # in the state of any run
 HEADER_BYTES = 2**20  # most bytes for the names and shapes of arrays in a file
 
@@ -110,7 +111,7 @@ class Checkpoints:
                 _check_length(path, runs[row], run)
             seconds = tuple(manifest.get("seconds") or [0.0] * len(runs))
             seconds += (0.0,) * (len(runs) - len(seconds))
-            arrays = upgrade_arrays(arrays, manifest["format"])
+            arrays = upgrade_arrays(arrays, manifest["format"], runs[0].settings)
             saved = SavedRuns(runs, arrays, manifest["key_kind"], seconds).only(rows)
             yield saved._replace(runs=now, layout=DeviceLayout.from_json(manifest.get("layout")))
         if missing and damaged is not None and not self._holds_another(damaged):
