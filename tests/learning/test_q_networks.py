@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from asymrl.collection.episodes import TrainingBatch
+from asymrl.learning import q_networks
 from asymrl.learning.q_losses import Variant, estimates, regression
 from asymrl.learning.q_networks import QLosses, QNetworks, q_gradient
 from asymrl.models.agent import Actor, Architecture, Critic
@@ -126,6 +127,16 @@ def test_losses_and_gradients_are_those_of_the_reference(name: str, shared: bool
         if model is not None:
             for part, value in weights_of(model).items():
                 np.testing.assert_allclose(value, weights[part], rtol=1e-4, atol=1e-5, err_msg=part)
+
+
+@pytest.mark.parametrize("name", ["adqn-vr", "adqn-state-vr", "dqn"])
+def test_gradients_are_the_same_if_histories_are_followed_in_one_pass(name: str, monkeypatch: pytest.MonkeyPatch):
+    """As GPUs follow them."""
+    apart = gradient(name, False, False)
+    monkeypatch.setattr(q_networks, "together_on_gpus", lambda function, model: function(True, model))
+    together = gradient.__wrapped__(name, False, False)
+    for one, other in zip(jax.tree.leaves(apart), jax.tree.leaves(together), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("shared", LAYOUTS)

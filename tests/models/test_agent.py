@@ -249,6 +249,28 @@ def test_the_grid_of_a_state():
     assert not np.array_equal(eqx.filter_jit(phi)(moved)[8:], features[8:])
 
 
+def test_zeros_beside_the_agent_change_no_weights():
+    """The random weights are those of a head without these inputs, so runs of a seed are what they were without."""
+    env, key = make("memory-four-rooms-7x7"), jax.random.key(3)
+    spaces = (env.action_space, env.observation_space, env.latent_space)
+
+    @eqx.filter_jit
+    def heads() -> tuple[Mlp, Mlp]:
+        critic = Critic(key, *spaces, "hs", SMALL, T + 1)
+        assert critic.phi_s is not None
+        _, _, head_key = jax.random.split(key, 3)
+        return critic.head, Mlp(head_key, 8 + critic.phi_s.size - 2, (8,), 1)
+
+    head, without = heads()
+    first = np.asarray(head.layers[0].weight)
+    np.testing.assert_array_equal(first[8 + 6 : 8 + 8], 0.0)
+    np.testing.assert_array_equal(np.delete(first, [14, 15], axis=0), without.layers[0].weight)
+    np.testing.assert_array_equal(head.layers[1].weight, without.layers[1].weight)
+    rows = np.random.default_rng(0).normal(size=(2, len(first) - 2)).astype(np.float32)
+    wide = np.insert(rows, [14, 14], 0.0, axis=1)
+    np.testing.assert_allclose(head(jnp.asarray(wide)), without(jnp.asarray(rows)), rtol=1e-5, atol=1e-5)
+
+
 def test_nothing_that_is_seen_is_left_out():
     """Only a Gridverse observation has an item without content; other records with a grid are read whole."""
     grid, more = Indices(5, (2, 2)), Indices(3, (1,))

@@ -131,9 +131,11 @@ class Critic(eqx.Module):
         self.history = History(history_key, actions, observations, shape, horizon, shape.of_critic) if own else None
         self.phi_s = _signal_features(state_key, signal, shape) if "s" in reads else None
         self.unit = jnp.ones(()) if shape.normalise_rewards else None
-        size = shape.memory_size if "h" in reads else 0
-        size += self.phi_s.size if self.phi_s else 0
-        self.head = Mlp(head_key, size, _hidden(shape, observations), outputs or 1)
+        of_history = shape.memory_size if "h" in reads else 0
+        of_signal = self.phi_s.size if self.phi_s else 0
+        first, zeros = self.phi_s.zeros if self.phi_s else (0, 0)
+        head = Mlp(head_key, of_history + of_signal - zeros, _hidden(shape, observations), outputs or 1)
+        self.head = head.with_zero_inputs(of_history + first, zeros) if zeros else head
 
     def __call__(
         self,

@@ -53,6 +53,10 @@ class GridState(Features):
     def size(self) -> int:
         return AGENT_SIZE + self.shape[0] * self.shape[1] * CHANNELS[-1]
 
+    @property
+    def zeros(self) -> tuple[int, int]:
+        return NUMBERS, ZEROS
+
     def __call__(self, latent: dict[str, Any]) -> Float[Array, "*batch size"]:
         return jnp.concatenate([_agent(latent), self.seen(latent["grid"], latent["agent_id_grid"])], axis=-1)
 
