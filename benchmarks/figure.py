@@ -88,7 +88,8 @@ def main(options: Options) -> None:
         store.release()
     rate = total / (seconds - pulse.first)
     print(f"jax {jax.__version__}, {len(only)} runs, {options.processes} processes of {options.lanes} lanes")
-    print(f"{total / 1e6:.0f} M steps in {seconds:.0f} s, the first {pulse.first:.0f} s without any: {rate:,.0f} steps/s")
+    first = f"the first {pulse.first:.0f} s without any"
+    print(f"{total / 1e6:.0f} M steps in {seconds:.0f} s, {first}: {rate:,.0f} steps/s")
     whole = sum(authors_budget(run.settings.world) for run in store.runs)
     print(f"all {whole / 1e9:.2f} G steps at that rate: {(pulse.first + whole / rate) / 60:.0f} minutes")
 

@@ -42,7 +42,8 @@ class Walks:
         size = BESIDE + eqx.filter_eval_shape(GridState, keys[0], space).size
         self.weight = jax.random.normal(jax.random.key(1), (lanes, size, WIDTH)) / 30
         self.others = jax.random.normal(jax.random.key(2), (lanes, T, E, BESIDE))
-        self.latents = jax.jit(jax.vmap(self.walk))(keys, jnp.full(lanes, T) if all_move else jnp.arange(lanes) % 3 * 12)
+        moves = jnp.full(lanes, T) if all_move else jnp.arange(lanes) % 3 * 12
+        self.latents = jax.jit(jax.vmap(self.walk))(keys, moves)
 
     def walk(self, key: jax.Array, moves: jax.Array) -> Any:
         keys = jax.random.split(key, (T, E))
@@ -54,7 +55,6 @@ class Walks:
             return jax.tree.map(lambda x, y: jnp.where(t < moves, x, y), after, state), jax.vmap(self.env.latent)(state)
 
         return jax.lax.scan(step, jax.vmap(self.env.reset)(keys[0]), (jnp.arange(T), keys))[1]
-
 
     def used_blocks(self) -> float:
         """The share of the blocks that there is room for."""
