@@ -124,15 +124,16 @@ def _features(convolutions: Convolutions, grids: Array, visits: Visits) -> tuple
     without = jax.vmap(without_agent)(convolutions, grids)
     stamps = jax.vmap(agent_stamp)(convolutions.kernels[0])
 
-    def compute(blocks: Blocks, i: Array) -> Array:
+    def compute(i: Array, packed: Array) -> Array:
         chunk = _Chunk(blocks, i, visits, shape, layers)
         *hidden, last = chunk.cut(without)
         kernels = [kernel[chunk.lane] for kernel in convolutions.kernels[1:]]
         changes = jax.vmap(agent_changes)(stamps[chunk.lane], kernels, hidden, chunk.windows[:-1])
         window, everywhere = chunk.windows[-1], jax.nn.relu(chunk.of_rows(without[-1]))
-        return jnp.where(window.near[..., None], window.paste(jax.nn.relu(last + changes)), everywhere)
+        features = jnp.where(window.near[..., None], window.paste(jax.nn.relu(last + changes)), everywhere)
+        return blocks.write(packed, features, i)
 
-    packed = blocks.over_chunks(compute)
+    packed = blocks.over_chunks(compute, blocks.room(BLOCK, *without[-1].shape[2:]))
     return packed.reshape(lanes, -1, *packed.shape[1:]), without
 
 
@@ -145,8 +146,10 @@ def _features_gradient(
     blocks, layers = Blocks.of(visits.used, rows), len(convolutions.kernels)
     packed = last.reshape(-1, *last.shape[2:])
     stamps = jax.vmap(agent_stamp)(convolutions.kernels[0])
+    parameters = [stamps, *convolutions.kernels[1:]]
+    room = [blocks.room(*leaf.shape[1:]) for leaf in parameters], [blocks.room(*leaf.shape[1:]) for leaf in without]
 
-    def compute(blocks: Blocks, i: Array) -> Any:
+    def compute(i: Array, gradients: Any) -> Any:
         chunk = _Chunk(blocks, i, visits, shape, layers)
         output = blocks.read(packed, i)
         flow = of_rows[chunk.lane[:, None], chunk.row].reshape(output.shape)
@@ -167,9 +170,11 @@ def _features_gradient(
         of_episodes = [
             (is_of @ part.reshape(*chunk.row.shape, -1)).reshape(-1, episodes, *part.shape[2:]) for part in of_without
         ]
-        return [of_stamp, *of_kernels], of_episodes
+        parts = [of_stamp, *of_kernels], of_episodes
+        return jax.tree.map(lambda room, part: blocks.write(room, part, i), gradients, parts)
 
-    (of_stamps, *of_changes), of_without = jax.tree.map(blocks.sums, blocks.over_chunks(compute))
+    gradients = blocks.over_chunks(compute, room)
+    (of_stamps, *of_changes), of_without = jax.tree.map(blocks.sums, gradients)
     _, back = jax.vjp(jax.vmap(without_agent), convolutions, grids)
     of_convolutions, of_grids = back(of_without)
     _, back = jax.vjp(jax.vmap(agent_stamp), convolutions.kernels[0])

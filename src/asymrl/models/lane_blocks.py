@@ -7,8 +7,6 @@ is explicit here, and called `lane`.
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,8 +19,7 @@ T = TypeVar("T")
 BLOCK = 8  # rows of one run that are computed together
 SEVERAL = 4  # this many lanes occur only on an accelerator; a pool on a CPU core has one
 ENOUGH = 64  # blocks that keep an accelerator busy: with fewer, starting a chunk takes longer than computing it
-AT_ONCE = 320  # up to this many blocks are one chunk: asking the device how many chunks there are would take longer
-USUAL = 0.4  # of such a chunk is enough in most updates, so it has two sizes
+AT_ONCE = 320  # up to this many blocks, computing them all is faster than asking the device how many chunks there are
 
 
 def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,36 +74,11 @@ class Blocks(NamedTuple):
     def chunks(self) -> Int[Array, ""]:
         return -(-self.end[-1] // self.chunk)
 
-    def over_chunks(self, compute: Callable[[Blocks, Int[Array, ""]], T]) -> T:
-        """What `compute(blocks, i)` returns for each chunk, arrays `[block, ...]`, one after another.
-
-        Where all blocks are one chunk, the device chooses one of two sizes for it, without asking the host.
-        """
-        room = self.first.shape[0] * self.most
-        if self.chunk == room:
-            size = math.ceil(USUAL * room)
-            if room == 1:
-                return compute(self, jnp.int32(0))
-            choose = functools.partial(jax.lax.cond, self.end[-1] <= size)
-            return choose(functools.partial(self._first, compute, size), lambda: compute(self, jnp.int32(0)))
-
-        def write(i: Int[Array, ""], packed: T) -> T:
-            def at(packed: Array, part: Array) -> Array:
-                return jax.lax.dynamic_update_slice_in_dim(packed, part, i * self.chunk, 0)
-
-            return jax.tree.map(at, packed, compute(self, i))
-
-        shapes = jax.eval_shape(lambda: compute(self, jnp.int32(0)))
-        start = jax.tree.map(lambda part: jnp.zeros((room, *part.shape[1:]), part.dtype), shapes)
-        return jax.lax.fori_loop(0, self.chunks, write, start)
-
-    def _first(self, compute: Callable[[Blocks, Int[Array, ""]], T], size: int) -> T:
-        """What is computed for the first `size` blocks, and zeros for the others."""
-
-        def padded(part: Array) -> Array:
-            return jnp.pad(part, [(0, self.chunk - size), *[(0, 0)] * (part.ndim - 1)])
-
-        return jax.tree.map(padded, compute(self._replace(chunk=size), jnp.int32(0)))
+    def over_chunks(self, compute: Callable[[Int[Array, ""], T], T], start: T) -> T:
+        """`compute(i, result)` for each chunk in turn."""
+        if self.chunk == self.first.shape[0] * self.most:
+            return compute(jnp.int32(0), start)
+        return jax.lax.fori_loop(0, self.chunks, compute, start)
 
     def lanes_and_rows(self, i: Int[Array, ""]) -> tuple[Int[Array, "block"], Int[Array, "block row"]]:
         """The lane of each block of a chunk, and which rows of that lane it holds. Arbitrary for unused blocks."""
@@ -115,6 +87,12 @@ class Blocks(NamedTuple):
         lane = jnp.minimum(lane, self.end.shape[0] - 1)
         row = (block - self.first[lane])[:, None] * BLOCK + jnp.arange(BLOCK)[None]
         return lane, jnp.clip(row, 0, self.most * BLOCK - 1)
+
+    def room(self, *shape: int) -> Float[Array, "block ..."]:
+        return jnp.zeros((self.first.shape[0] * self.most, *shape))
+
+    def write(self, packed: Array, chunk: Array, i: Int[Array, ""]) -> Array:
+        return jax.lax.dynamic_update_slice_in_dim(packed, chunk, i * self.chunk, 0)
 
     def read(self, packed: Array, i: Int[Array, ""]) -> Array:
         return jax.lax.dynamic_slice_in_dim(packed, i * self.chunk, self.chunk, 0)
