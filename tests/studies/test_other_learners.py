@@ -13,9 +13,10 @@ import asymrl
 from asymrl.paper.results import comparison, read_results
 from asymrl.report.findings import Findings
 from asymrl.settings import new_settings
+from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.stores.wording import estimate
 from asymrl.studies.answers import answer
-from asymrl.studies.other_learners import STUDY
+from asymrl.studies.other_learners import DQN_CRITICS, DQN_STEPS_IN_ROOMS, STUDY
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "studies" / "learners.md").read_text()
@@ -35,10 +36,10 @@ def answers() -> Findings:
     return answer(dataclasses.replace(STUDY, exact=None), SHIPPED)  # see test_learners_exact.py
 
 
-@pytest.mark.parametrize(("learner", "worlds"), [("ppo", 8), ("dqn", 6)])
-def test_the_page_has_the_numbers_of_the_shipped_runs(learner: str, worlds: int, answers: Findings):
+@pytest.mark.parametrize("learner", ["ppo", "dqn"])
+def test_the_page_has_the_numbers_of_the_shipped_runs(learner: str, answers: Findings):
     listed = rows(learner)
-    assert len(listed) == worlds
+    assert tuple(listed) == PAPER_WORLDS
     numbers = {(row["setup"], row["arm"]): row for row in answers.numbers.to_dicts()}
     for world, (means, solved) in listed.items():
         for critic, mean, count in zip(CRITICS[learner], means, solved, strict=True):
@@ -78,8 +79,9 @@ def test_exploration_is_at_the_end_of_the_runs_as_large_as_the_page_says():
     settings = new_settings(world="heaven-hell-3", **arm.settings)
     first, last, over = settings.exploration_start, settings.exploration_end, settings.exploration_steps
     assert (first, last, over) == (1, 0.1, 1_000_000)
-    at_the_end = first + (last - first) * settings.steps / over
-    assert f"over 1 000 000 steps, so it is still {at_the_end:.2f} when these runs end" in " ".join(PAGE.split())
+    long, short = (first + (last - first) * steps / over for steps in (settings.steps, DQN_STEPS_IN_ROOMS))
+    said = f"it is still {long:.2f} when these runs end after 600 000, and {short:.2f} after 360 000."
+    assert said in " ".join(PAGE.split())
 
 
 def test_the_order_of_a2c_in_shopping_is_not_the_predicted_one():
@@ -154,6 +156,33 @@ def test_ppo_with_the_state_alone_is_behind_in_the_large_rooms_at_either_lambda(
     means = {row["arm"]: row["mean"] for row in searched.filter(gae_lambda=0.95).to_dicts()}
     shown = [f"{means[f'ppo {critic}']:.2f} with {critic}" for critic in ("V(h)", "V(h, s)", "V(s)")]
     assert f"entropy weight 0.01: {', '.join(shown)}; random actions earn" in text
+
+
+def test_greedy_policies_in_the_memory_rooms_wait_as_long_as_the_page_says(answers: Findings):
+    text = " ".join(PAGE.split())
+    metrics = asymrl.load(SHIPPED).metrics.filter(pl.col("timestep") >= 0.9 * DQN_STEPS_IN_ROOMS)
+    lengths, earned = {}, []
+    for critic, method in DQN_CRITICS.items():
+        for world in ("7x7", "9x9"):
+            rows = metrics.filter(world=f"memory-four-rooms-{world}", method=method)
+            assert rows["seed"].n_unique() == 20
+            lengths[critic, world] = f"{rows['evaluation_length'].to_numpy().mean():.0f}"
+            earned.append((rows["evaluation_return"] + 0.05 * rows["evaluation_length"]).to_numpy().mean())
+    assert max(map(abs, earned)) < 0.1  # an exit earns 5 or -5: nobody chooses
+    assert {lengths["Q(h)", world] for world in ("7x7", "9x9")} == {"99"}
+    assert "its episodes last 99 steps in either room" in text
+    shown = {critic: f"{lengths[critic, '7x7']} and {lengths[critic, '9x9']}" for critic in ("Q(h, s)", "Q(s)")}
+    assert f"With Q(h, s) they last {shown['Q(h, s)']} steps, with Q(s) {shown['Q(s)']}," in text
+
+    found = answers.tables["learners-comparisons"].filter(pl.col("setup").str.starts_with("memory")).to_dicts()
+    by_pair = {(row["setup"][-3:], row["arm"], row["than"]): row for row in found}
+    for world in ("7x7", "9x9"):
+        assert all(by_pair[world, f"dqn {critic}", "dqn Q(h)"]["improvement"] == 1 for critic in ("Q(s)", "Q(h, s)"))
+    small, large = (
+        f"{row['improvement']:.2f} [{row['improvement_low']:.2f}, {row['improvement_high']:.2f}]"
+        for row in (by_pair[world, "dqn Q(h, s)", "dqn Q(s)"] for world in ("7x7", "9x9"))
+    )
+    assert f"in 7x7, with probability {small}; in 9x9 the runs do not tell: {large}." in text
 
 
 def greedy_by_tenth(metrics: pl.DataFrame, method: str) -> list[float]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 PPO_STEPS, DQN_STEPS = 1_000_000, 600_000
+DQN_STEPS_IN_ROOMS = 360_000  # each takes several times as long there
 PPO_CRITICS = {"V(h)": "ppo", "V(s)": "ppo-asym-s", "V(h, s)": "ppo-asym-hs"}
 DQN_CRITICS = {"Q(h)": "dqn", "Q(s)": "adqn-state-vr", "Q(h, s)": "adqn-vr"}
 
@@ -44,10 +45,12 @@ def _searched(setup: Setup) -> dict[str, tuple[float, ...]]:
 def _arms(setup: Setup) -> tuple[Arm, ...]:
     precision = {name: {"precision": "float32"} if setup.world in old else {} for name, old in _FLOAT32.items()}
     ppo = {"clip_values": False, **_KNOWN.get(setup.world, {}), **precision["ppo"]}
-    # The replay never holds more than the run has seen, and the states of these worlds are large.
-    is_large = setup.world == "cleaner" or setup.world.startswith("memory")
+    is_rooms = setup.world.startswith("memory")
     dqn = {"steps": DQN_STEPS, "evaluation_episodes": 20, **precision["dqn"]}
-    dqn |= {"replay_steps": DQN_STEPS} if is_large else {}
+    # As many points of the curve in so many steps as elsewhere.
+    dqn |= {"steps": DQN_STEPS_IN_ROOMS, "log_points": 60} if is_rooms else {}
+    # The replay never holds more than the run has seen, and the states of these worlds are large.
+    dqn |= {"replay_steps": DQN_STEPS} if is_rooms or setup.world == "cleaner" else {}
     return (
         *(
             Arm(f"ppo {critic}", {"method": name, **ppo}, panel="ppo", line=critic)
