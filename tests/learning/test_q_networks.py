@@ -18,6 +18,7 @@ from asymrl.learning.q_losses import Variant, estimates, regression
 from asymrl.learning.q_networks import QLosses, QNetworks, q_gradient
 from asymrl.models.agent import Actor, Architecture, Critic
 from asymrl.models.distributions import NO_ACTION, Greedy
+from asymrl.models.history import sequence_together
 from asymrl.worlds.spaces import Discrete
 from tests.learning.small import weights_of
 from tests.oracles.networks import Episode, Network
@@ -25,7 +26,7 @@ from tests.oracles.q_learning import VARIANTS, QLearner
 
 A, O, S, DISCOUNT = 3, 5, 4, 0.9
 SHAPE = Architecture(memory_size=6, hidden=(7,))
-LENGTHS, TIME = (5, 2), 6
+LENGTHS, TIME = (4, 2), 6
 LAYOUTS = [pytest.param(False, id="separate"), pytest.param(True, id="shared")]
 
 
@@ -129,12 +130,23 @@ def test_losses_and_gradients_are_those_of_the_reference(name: str, shared: bool
                 np.testing.assert_allclose(value, weights[part], rtol=1e-4, atol=1e-5, err_msg=part)
 
 
-@pytest.mark.parametrize("name", ["adqn-vr", "adqn-state-vr", "dqn"])
-def test_gradients_are_the_same_if_histories_are_followed_in_one_pass(name: str, monkeypatch: pytest.MonkeyPatch):
-    """As GPUs follow them."""
-    apart = gradient(name, False, False)
-    monkeypatch.setattr(q_networks, "together_on_gpus", lambda function, model: function(True, model))
-    together = gradient.__wrapped__(name, False, False)
+@pytest.mark.parametrize(
+    ("name", "last", "passes"), [("adqn-vr", False, 2), ("adqn-short", True, 2), ("adqn-state-vr", True, 0)]
+)
+def test_gradients_are_the_same_if_histories_are_followed_in_one_pass(
+    name: str, last: bool, passes: int, monkeypatch: pytest.MonkeyPatch
+):
+    """As GPUs follow them: those of the networks that learn in one pass, and those of their targets."""
+    apart, calls = gradient(name, False, last), []
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return sequence_together(*arguments)
+
+    monkeypatch.setattr(q_networks, "together_on_gpus", lambda function, models: function(True, models))
+    monkeypatch.setattr(q_networks, "sequence_together", counted)
+    together = gradient.__wrapped__(name, False, last)
+    assert len(calls) == passes
     for one, other in zip(jax.tree.leaves(apart), jax.tree.leaves(together), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 

@@ -47,22 +47,34 @@ def test_runs_of_dqn_that_were_saved_between_updates_still_are():
     assert not np.any(today.is_unfinished)
 
 
-@pytest.mark.parametrize("method", ["a2c-asym-s", "a2c-asym-hs", "adqn", "adqn-state"])
-def test_critics_of_grids_that_were_saved_without_zeros_beside_the_agent_have_the_same_values(method: str):
+GRID_CRITICS = [
+    ("a2c-asym-s", "state", 4),
+    ("a2c-asym-hs", "state", 4),
+    ("a2c-asym-hs", "state+time", 0),  # a grid that is one part of a signal has no zeros
+    ("ppo-asym-s", "state", 3),  # without a target
+    ("adqn", "state", 4),
+    ("adqn-state", "state", 4),
+]
+
+
+@pytest.mark.parametrize(("method", "sees", "padded"), GRID_CRITICS)
+def test_critics_of_grids_that_were_saved_without_zeros_beside_the_agent_have_the_same_values(
+    method: str, sees: str, padded: int
+):
     """Their first layers get rows for these inputs, in the networks, targets and optimisers; nothing else changes."""
-    settings = new_settings(world="memory-four-rooms-7x7", method=method, memory_size=4, hidden=(4,), steps=100)
+    options = {"critic_sees": sees, "memory_size": 4, "hidden": (4,), "steps": 100}
+    settings = new_settings(world="memory-four-rooms-7x7", method=method, **options)
     settings = replace(settings, replay_steps=100, prefill=0) if isinstance(settings, DQNSettings) else settings
     shapes = {name: shape.shape for name, shape in array_shapes(CompiledProgram(settings)).items()}
     rng = np.random.default_rng(0)
-    today = {name: rng.normal(size=(1, *shape)) for name, shape in shapes.items() if "head" in name or "phi_s" in name}
-    padded = [name for name, array in today.items() if array.shape[1] > 3000]
-    at = (settings.memory_size if "h" in settings.how.reads else 0) + 6
-    assert len(padded) == 4  # the critic, its target, and two means of its optimiser
-    for name in padded:
+    today = {name: rng.normal(size=(2, *shape)) for name, shape in shapes.items() if "head" in name or "phi_s" in name}
+    history = settings.memory_size if "h" in settings.how.reads else 0
+    wide = [name for name, array in today.items() if sees == "state" and array.shape[1] > 3000]
+    assert len(wide) == padded
+    at = history + 6
+    for name in wide:
         today[name][:, at : at + 2] = 0.0
-    before = {
-        name: np.delete(array, [at, at + 1], axis=1) if name in padded else array for name, array in today.items()
-    }
+    before = {name: np.delete(array, [at, at + 1], axis=1) if name in wide else array for name, array in today.items()}
     upgraded = upgrade_arrays(before, 2, settings)
     for name, array in today.items():
         np.testing.assert_array_equal(upgraded[name], array, err_msg=name)

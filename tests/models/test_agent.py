@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.collection.signals import critic_signal
 from asymrl.models.agent import Actor, Architecture, Critic
 from asymrl.models.distributions import NO_ACTION
 from asymrl.models.features import observation_features
@@ -18,6 +20,7 @@ from asymrl.models.grid_state import GridState
 from asymrl.models.history import History, follow_together
 from asymrl.models.layers import Embedding, Linear, Mlp
 from asymrl.models.memories.recurrent import Feedforward, Gru, Lstm
+from asymrl.settings import A2CSettings
 from asymrl.worlds import Indices, Record, make
 from asymrl.worlds.world import World
 
@@ -134,6 +137,9 @@ def test_the_critic_reads_history_and_state_side_by_side(scene: Scene):
         assert critic.phi_s is not None
         h = critic.history.sequence(scene.before, scene.observations)
         read = jnp.concatenate([h, critic.phi_s(scene.signals)], axis=-1)
+        zeros = critic.head.layers[0].weight.shape[0] - read.shape[-1]  # beside the agent; see `aligned`
+        at = SMALL.memory_size + 6
+        read = jnp.concatenate([read[..., :at], jnp.zeros((*read.shape[:-1], zeros)), read[..., at:]], axis=-1)
         return critic(scene.before, scene.observations, scene.signals), critic.head(read)[..., 0]
 
     got, plain = both(scene.critic)
@@ -236,39 +242,37 @@ def test_acting_with_a_few_rows_is_the_same_network():
 
 
 def test_the_grid_of_a_state():
-    """The agent's six numbers and two zeros first, then the three convolutions over the grid and the agent's cell."""
+    """The agent's six numbers first, then the three convolutions over the embedded grid and the agent's cell."""
     env = make("memory-four-rooms-7x7")
     phi = GridState(jax.random.key(0), env.latent_space)  # pyright: ignore[reportArgumentType]
-    assert phi.size == 7 * 7 * 64 + 8
+    assert phi.size == 7 * 7 * 64 + 6
     latent = env.latent(env.reset(jax.random.key(1)))
     features = eqx.filter_jit(phi)(latent)
     assert features.shape == (phi.size,)
-    np.testing.assert_array_equal(features[:8], [*latent["agent"], 0, 0])
-    assert (features[8:] >= 0).all()
+    np.testing.assert_array_equal(features[:6], latent["agent"])
+    assert (features[6:] >= 0).all()
     moved = latent | {"agent_id_grid": jnp.roll(latent["agent_id_grid"], 1, axis=0)}
-    assert not np.array_equal(eqx.filter_jit(phi)(moved)[8:], features[8:])
+    assert not np.array_equal(eqx.filter_jit(phi)(moved)[6:], features[6:])
 
 
-def test_zeros_beside_the_agent_change_no_weights():
+@pytest.mark.parametrize(("sees", "size", "zeros"), [("state", 8, 2), ("state", 6, 0), ("state+time", 8, 0)])
+def test_zeros_beside_the_agent_change_nothing(sees: str, size: int, zeros: int):
     """The random weights are those of a head without these inputs, so runs of a seed are what they were without."""
-    env, key = make("memory-four-rooms-7x7"), jax.random.key(3)
-    spaces = (env.action_space, env.observation_space, env.latent_space)
+    env, key, shape = make("memory-four-rooms-7x7", time_limit=T), jax.random.key(3), replace(SMALL, memory_size=size)
+    signal = critic_signal(env, A2CSettings(world="memory-four-rooms-7x7", time_limit=T, critic_sees=sees)).space
 
     @eqx.filter_jit
-    def heads() -> tuple[Mlp, Mlp]:
-        critic = Critic(key, *spaces, "hs", SMALL, T + 1)
+    def build() -> tuple[Critic, Mlp]:
+        critic = Critic(key, env.action_space, env.observation_space, signal, "hs", shape, T + 1)
         assert critic.phi_s is not None
-        _, _, head_key = jax.random.split(key, 3)
-        return critic.head, Mlp(head_key, 8 + critic.phi_s.size - 2, (8,), 1)
+        return critic, Mlp(jax.random.split(key, 3)[2], size + critic.phi_s.size, (8,), 1)
 
-    head, without = heads()
-    first = np.asarray(head.layers[0].weight)
-    np.testing.assert_array_equal(first[8 + 6 : 8 + 8], 0.0)
-    np.testing.assert_array_equal(np.delete(first, [14, 15], axis=0), without.layers[0].weight)
-    np.testing.assert_array_equal(head.layers[1].weight, without.layers[1].weight)
-    rows = np.random.default_rng(0).normal(size=(2, len(first) - 2)).astype(np.float32)
-    wide = np.insert(rows, [14, 14], 0.0, axis=1)
-    np.testing.assert_allclose(head(jnp.asarray(wide)), without(jnp.asarray(rows)), rtol=1e-5, atol=1e-5)
+    critic, plain = build()
+    first, at = np.asarray(critic.head.layers[0].weight), size + 6
+    assert len(first) == len(plain.layers[0].weight) + zeros
+    np.testing.assert_array_equal(first[at : at + zeros], np.zeros((zeros, 8)))
+    np.testing.assert_array_equal(np.delete(first, range(at, at + zeros), axis=0), plain.layers[0].weight)
+    np.testing.assert_array_equal(critic.head.layers[1].weight, plain.layers[1].weight)
 
 
 def test_nothing_that_is_seen_is_left_out():

@@ -88,11 +88,8 @@ def test_when_the_large_memory_rooms_are_left():
     )
     assert steps == 6_000_000
     found = f"takes {' and '.join(now[:2])} steps in the last tenth of training, {' and '.join(then[:2])} between 1.8"
-    assert f"With V(h) and V(h, s) an episode {found} and 2 million." in page
-    windows = (
-        f"it is shorter at first ({' and '.join(then[2:])} steps), and longer in the end ({' and '.join(now[2:])})."
-    )
-    assert f"With windows of two and four {windows}" in page
+    windows = f"with windows of two and four {' and '.join(now[2:])}, after {' and '.join(then[2:])}."
+    assert f"With V(h) and V(h, s) an episode {found} and 2 million (`--steps 2M`); {windows}" in page
 
 
 def test_where_v_h_beats_both_windows():

@@ -17,6 +17,7 @@ from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.stores.wording import estimate
 from asymrl.studies.answers import answer
 from asymrl.studies.other_learners import DQN_CRITICS, DQN_STEPS_IN_ROOMS, STUDY
+from asymrl.worlds.reference_scores import scores
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "studies" / "learners.md").read_text()
@@ -158,29 +159,39 @@ def test_ppo_with_the_state_alone_is_behind_in_the_large_rooms_at_either_lambda(
     assert f"entropy weight 0.01: {', '.join(shown)}; random actions earn" in text
 
 
-def test_greedy_policies_in_the_memory_rooms_wait_as_long_as_the_page_says(answers: Findings):
-    text = " ".join(PAGE.split())
-    metrics = asymrl.load(SHIPPED).metrics.filter(pl.col("timestep") >= 0.9 * DQN_STEPS_IN_ROOMS)
-    lengths, earned = {}, []
+def test_greedy_policies_in_the_memory_rooms_take_as_many_steps_as_the_page_says(answers: Findings):
+    text, worlds = " ".join(PAGE.split()), ("7x7", "9x9")
+    metrics = asymrl.load(SHIPPED).metrics
+    final, lengths, earned, untrained = metrics.filter(pl.col("timestep") >= 0.9 * DQN_STEPS_IN_ROOMS), {}, [], {}
     for critic, method in DQN_CRITICS.items():
-        for world in ("7x7", "9x9"):
-            rows = metrics.filter(world=f"memory-four-rooms-{world}", method=method)
+        for world in worlds:
+            of_arm = {"world": f"memory-four-rooms-{world}", "method": method}
+            rows = final.filter(**of_arm)
             assert rows["seed"].n_unique() == 20
             lengths[critic, world] = f"{rows['evaluation_length'].to_numpy().mean():.0f}"
             earned.append((rows["evaluation_return"] + 0.05 * rows["evaluation_length"]).to_numpy().mean())
-    assert max(map(abs, earned)) < 0.1  # an exit earns 5 or -5: nobody chooses
-    assert {lengths["Q(h)", world] for world in ("7x7", "9x9")} == {"99"}
+            prefill = metrics.filter(pl.col("timestep") < 50_000, **of_arm)
+            untrained[world] = f"{prefill['evaluation_length'].to_numpy().mean():.0f}"
+    assert max(map(abs, earned)) < 0.1  # an exit earns 5 or -5: the good one is taken as often
+    assert {lengths["Q(h)", world] for world in worlds} == {"99"}
     assert "its episodes last 99 steps in either room" in text
     shown = {critic: f"{lengths[critic, '7x7']} and {lengths[critic, '9x9']}" for critic in ("Q(h, s)", "Q(s)")}
     assert f"With Q(h, s) they last {shown['Q(h, s)']} steps, with Q(s) {shown['Q(s)']}," in text
+    assert f"before the first gradient step ({untrained['7x7']} and {untrained['9x9']} steps)" in text
+
+    references = {world: scores(f"memory-four-rooms-{world}") for world in worlds}
+    random = {world: reference.random_and_best[0] for world, reference in references.items() if reference is not None}
+    assert f"less than random actions do, {random['7x7']:.2f} and {random['9x9']:.2f}:" in text
+    means = {(row["setup"][-3:], row["arm"]): row["mean"] for row in answers.numbers.to_dicts()}
+    assert all(means[world, f"dqn {critic}"] < random[world] for world in worlds for critic in DQN_CRITICS)
 
     found = answers.tables["learners-comparisons"].filter(pl.col("setup").str.starts_with("memory")).to_dicts()
     by_pair = {(row["setup"][-3:], row["arm"], row["than"]): row for row in found}
-    for world in ("7x7", "9x9"):
+    for world in worlds:
         assert all(by_pair[world, f"dqn {critic}", "dqn Q(h)"]["improvement"] == 1 for critic in ("Q(s)", "Q(h, s)"))
     small, large = (
         f"{row['improvement']:.2f} [{row['improvement_low']:.2f}, {row['improvement_high']:.2f}]"
-        for row in (by_pair[world, "dqn Q(h, s)", "dqn Q(s)"] for world in ("7x7", "9x9"))
+        for row in (by_pair[world, "dqn Q(h, s)", "dqn Q(s)"] for world in worlds)
     )
     assert f"in 7x7, with probability {small}; in 9x9 the runs do not tell: {large}." in text
 

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import asymrl
 from asymrl import zoo
+from asymrl.agents.trained import load_trained
 from asymrl.cli.command import COMMANDS
 from asymrl.cli.commands.train import train_command as train_options
 from asymrl.models.agent import Critic
 from asymrl.settings.hyperparameters import PAPER_WORLDS
+from asymrl.stores.checkpoints.rounded_networks import restored
 from asymrl.stores.files import RunError
 from asymrl.stores.store import Store
 from asymrl.zoo.shipped import AGENTS, CARD_FILE, folder_size
@@ -125,3 +128,16 @@ def test_a_damaged_card_is_named(tmp_path: Path):
     with pytest.raises(RunError, match=r"card.json: damaged"):
         zoo.ShippedAgent("some", tmp_path)
     assert len(Store.open(tmp_path)) == 1
+
+
+def test_a_critic_of_grids_gets_zeros_for_inputs_that_its_file_does_not_have():
+    """The weights are in few bits there, so zeros are not bytes that are zero."""
+    folder = AGENTS / "memory-four-rooms-7x7"
+    manifest = json.loads((folder / "checkpoint" / "000001.json").read_text())
+    assert manifest["format"] == 2
+    there = restored(load_file(folder / "checkpoint" / manifest["file"]))["critic.head.layers.0.weight"]
+    (agent,) = load_trained(folder)
+    assert isinstance(agent.states.critic, Critic)
+    weight, at = np.asarray(agent.states.critic.head.layers[0].weight), 128 + 6
+    np.testing.assert_array_equal(weight[:, at : at + 2], 0.0)
+    np.testing.assert_array_equal(np.delete(weight, [at, at + 1], axis=1), there)

@@ -45,9 +45,7 @@ if TYPE_CHECKING:
     from asymrl.collection.collector import Collector
 
 DRAWS = 2_000_000  # tells the keys of draws from the replay from those of episodes and evaluations
-# Share of the runs of a program that may be unfinished when the others continue. With 0.5 the runs of the memory rooms
-# use 75 % of the gradient steps that are computed, with 0.75 90 %; with more, acting takes longer than it saves.
-LEFT_BEHIND = 0.75
+LEFT_BEHIND = 0.75  # share of the runs of a program that may be unfinished when the others continue
 
 
 class DQNState(RunState):

@@ -130,8 +130,7 @@ def gradient_of(
         (_, losses), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(networks, together)
         return losses, gradient
 
-    losses, gradient_arrays = together_on_gpus(gradient, networks)
-    return losses, eqx.combine(gradient_arrays, eqx.filter(networks, eqx.is_array, inverse=True))
+    return together_on_gpus(gradient, networks)
 
 
 def losses_of(

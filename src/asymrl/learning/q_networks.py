@@ -50,18 +50,19 @@ class QNetworks(eqx.Module):
         If `together`, both histories are followed in one pass.
         """
         history, privileged = self.history.history, self.privileged
-        own = None if privileged is None else privileged.history
-        if own is None:
-            of_actor = of_privileged = history.sequence(before, observations, inputs)
+        if privileged is None or privileged.history is None:
+            features = history.sequence(before, observations, inputs)
+            of_privileged = features if privileged is not None and privileged.shares else None
         elif together:
-            of_actor, of_privileged = sequence_together((history, own), before, observations, inputs)
+            both = history, privileged.history
+            features, of_privileged = sequence_together(both, before, observations, inputs)
         else:
-            of_actor, of_privileged = (each.sequence(before, observations, inputs) for each in (history, own))
-        values = self.history.policy(of_actor)
+            features = history.sequence(before, observations, inputs)
+            of_privileged = privileged.history.sequence(before, observations, inputs)
+        values = self.history.policy(features)
         if privileged is None:
             return values, None
-        read = of_privileged if privileged.shares or own is not None else None
-        return values, privileged.read(read, signal, before.shape[:2], whole_episodes=True)
+        return values, privileged.read(of_privileged, signal, before.shape[:2], whole_episodes=True)
 
 
 def q_gradient(

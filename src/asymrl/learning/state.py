@@ -18,7 +18,7 @@ from asymrl.learning.numbers import Numbers
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.architecture import Architecture
 from asymrl.models.distributions import listing_problem
-from asymrl.models.grid_state import with_room_for_zeros
+from asymrl.models.grid_state import zero_rows
 from asymrl.settings import Settings
 from asymrl.worlds.allowed_code import load_class
 from asymrl.worlds.critic_inputs import actor_space
@@ -152,7 +152,7 @@ def upgrade_arrays(arrays: dict[str, np.ndarray], version: int, settings: Settin
     """The arrays of saved runs with these settings, in today's form.
 
     Those of the optimisers used to be two levels deeper, and every update of DQN was finished before the next began.
-    Before version 3, a critic of grids had no zeros beside the agent.
+    Before version 3, the heads of critics that read a grid had no zeros for their inputs beside the agent.
     """
     if version == 1:
         arrays = {re.sub(r"^(actor|critic)_adam\.1\.0\.", r"\1_adam.", name): array for name, array in arrays.items()}
@@ -161,14 +161,20 @@ def upgrade_arrays(arrays: dict[str, np.ndarray], version: int, settings: Settin
     if version < 3:
         history = settings.memory_size if "h" in settings.how.reads else 0
         arrays = {
-            name: with_room_for_zeros(array, history) if _reads_grid(name, arrays) else array
+            name: _with_zero_rows(array, history) if _reads_grid(name, arrays) else array
             for name, array in arrays.items()
         }
     return arrays
 
 
 def _reads_grid(name: str, names: Collection[str]) -> bool:
-    """Whether an array, perhaps with its weights in few bits, is the first layer after the features of a grid."""
-    network, first, suffix = name.partition("head.layers.0.weight")
+    """Whether an array is the first layer after the features of a grid."""
+    network, first, rest = name.partition("head.layers.0.weight")
     features = (f"{network}phi_s.{part}" for part in ("embedding.table", "kernels.0"))
-    return bool(first) and not suffix.startswith(":scale") and all(each in names for each in features)
+    return bool(first) and not rest and all(each in names for each in features)
+
+
+def _with_zero_rows(weights: np.ndarray, history: int) -> np.ndarray:
+    """The weights of runs `[run, inputs, outputs]`, of which `history` inputs come first; see `aligned`."""
+    first, zeros = zero_rows(weights.shape[1], history)
+    return np.insert(weights, [first] * zeros, 0, axis=1)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 from asymrl.models.architecture import Architecture
 from asymrl.models.distributions import LOG_SPREAD, Distribution, distribution_over
 from asymrl.models.features import kind_of, state_features
+from asymrl.models.grid_state import GridState, aligned
 from asymrl.models.history import History, Prepared
 from asymrl.models.layers import Features, Mlp, product
 from asymrl.models.memories.memory import Carry
@@ -132,10 +133,10 @@ class Critic(eqx.Module):
         self.phi_s = _signal_features(state_key, signal, shape) if "s" in reads else None
         self.unit = jnp.ones(()) if shape.normalise_rewards else None
         of_history = shape.memory_size if "h" in reads else 0
-        of_signal = self.phi_s.size if self.phi_s else 0
-        first, zeros = self.phi_s.zeros if self.phi_s else (0, 0)
-        head = Mlp(head_key, of_history + of_signal - zeros, _hidden(shape, observations), outputs or 1)
-        self.head = head.with_zero_inputs(of_history + first, zeros) if zeros else head
+        size = of_history + (self.phi_s.size if self.phi_s else 0)
+        self.head = Mlp(head_key, size, _hidden(shape, observations), outputs or 1)
+        if isinstance(self.phi_s, GridState):
+            self.head = aligned(self.head, of_history)
 
     def __call__(
         self,

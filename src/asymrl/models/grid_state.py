@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from asymrl.models.grid_product import grid_product, visits
 from asymrl.models.grid_windows import Convolutions, layer
-from asymrl.models.layers import Embedding, Features, convolution_weights
+from asymrl.models.layers import Embedding, Features, Mlp, convolution_weights
 from asymrl.worlds.spaces import (
     Indices,
     Place,
@@ -22,9 +22,8 @@ from asymrl.worlds.spaces import (
 
 PLANES = 4  # of a grid: types, states, colours and the agent's cell
 CHANNELS = (32, 64, 64)  # of the three convolutions over a grid
-NUMBERS, ZEROS = 6, 2  # of the agent's place and heading, and beside them
-# With the zeros the next layer has a multiple of four inputs: a GPU can read four numbers at a time.
-AGENT_SIZE = NUMBERS + ZEROS
+AGENT_SIZE = 6  # numbers for the agent's place and heading
+ALIGNMENT = 4  # numbers that a GPU can read at a time, if the next layer has a multiple of them as inputs
 
 
 class GridState(Features):
@@ -53,12 +52,15 @@ class GridState(Features):
     def size(self) -> int:
         return AGENT_SIZE + self.shape[0] * self.shape[1] * CHANNELS[-1]
 
-    @property
-    def zeros(self) -> tuple[int, int]:
-        return NUMBERS, ZEROS
-
     def __call__(self, latent: dict[str, Any]) -> Float[Array, "*batch size"]:
-        return jnp.concatenate([_agent(latent), self.seen(latent["grid"], latent["agent_id_grid"])], axis=-1)
+        return self._with_zeros(latent, 0)
+
+    def project(self, value: dict[str, Any], weight: Float[Array, "inputs width"]) -> Float[Array, "*batch width"]:
+        """The features times a matrix, which may have rows for zeros: see `aligned`."""
+        return self._with_zeros(value, weight.shape[0] - self.size) @ weight
+
+    def _with_zeros(self, latent: dict[str, Any], zeros: int) -> Float[Array, "*batch inputs"]:
+        return jnp.concatenate([_agent(latent, zeros), self.seen(latent["grid"], latent["agent_id_grid"])], axis=-1)
 
     def seen(self, grid: Array, marked: Array) -> Float[Array, "*batch channels"]:
         """The output of the convolutions for a grid `[..., H, W, 3]` and the agent's cell in it, `[..., H, W]`."""
@@ -86,19 +88,33 @@ class GridState(Features):
         inner = self.place.inner(marked).reshape(T, E, -1) > 0
         cells = self.place.inner(np.arange(H * W).reshape(H, W)).reshape(-1)
         grids = self.embedding(value["grid"][0].astype(jnp.int32))[..., 0]
-        beside = _agent(value) if others is None else jnp.concatenate([others, _agent(value)], axis=-1)
+        zeros = weight.shape[0] - self.size - (0 if others is None else others.shape[-1])
+        agent = _agent(value, zeros)
+        beside = agent if others is None else jnp.concatenate([others, agent], axis=-1)
         convolutions = Convolutions(self.kernels, self.biases)
         read = grid_product(convolutions, weight, grids, beside.reshape(T * E, -1), visits(inner, cells))
         return read.reshape(T, E, -1)
 
 
-def _agent(latent: dict[str, Any]) -> Float[Array, "*batch size"]:
-    """The agent's place and heading, and the zeros beside them."""
+def _agent(latent: dict[str, Any], zeros: int) -> Float[Array, "*batch numbers"]:
+    """The agent's place and heading, and zeros."""
     agent = latent["agent"]
-    return jnp.concatenate([agent, jnp.zeros((*agent.shape[:-1], ZEROS))], axis=-1)
+    return jnp.concatenate([agent, jnp.zeros((*agent.shape[:-1], zeros))], axis=-1)
 
 
-def with_room_for_zeros(weights: np.ndarray, history: int) -> np.ndarray:
-    """The first layer of runs `[run, inputs, ...]` whose features had no zeros; `history` features come before them."""
-    at = history + NUMBERS
-    return np.insert(weights, [at] * ZEROS, 0, axis=1)
+def aligned(head: Mlp, others: int) -> Mlp:
+    """The same function of `others` and a grid's features, with zeros as further inputs.
+
+    They make the inputs a multiple of what a GPU reads at a time.
+    """
+    weight = head.layers[0].weight
+    first, zeros = zero_rows(weight.shape[0], others)
+    if not zeros:
+        return head
+    wider = jnp.insert(weight, np.full(zeros, first), 0.0, axis=0)
+    return eqx.tree_at(lambda mlp: mlp.layers[0].weight, head, wider)
+
+
+def zero_rows(inputs: int, others: int) -> tuple[int, int]:
+    """Where a matrix of so many `inputs`, of which `others` are not of the grid, gets rows of zeros, and how many."""
+    return others + AGENT_SIZE, -inputs % ALIGNMENT

@@ -132,13 +132,13 @@ def sequence_together(
     return _in_one_pass(follow, histories, before, observations)
 
 
-def together_on_gpus(function: Callable[[bool, Any], Any], model: Any) -> Any:
-    """`function(together, model)`, where `together` says whether histories should be followed in one pass.
+def together_on_gpus(function: Callable[[bool, Any], Any], argument: Any) -> Any:
+    """The arrays of `function(together, argument)`; `together`: whether to follow histories in one pass.
 
     On a CPU that takes longer. Call this outside a gradient: inside, the backward pass would keep what both branches
     need.
     """
-    arrays, static = eqx.partition(model, eqx.is_array)
+    arrays, static = eqx.partition(argument, eqx.is_array)
 
     def branch(together: bool) -> Callable[[Any], Any]:
         return lambda arrays: eqx.filter(function(together, eqx.combine(arrays, static)), eqx.is_array)

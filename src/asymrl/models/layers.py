@@ -95,13 +95,6 @@ class Mlp(eqx.Module):
             x = jax.nn.relu(layer(x))
         return self.layers[-1](x)
 
-    def with_zero_inputs(self, first: int, count: int) -> Mlp:
-        """The same function of `count` more inputs, which are always zero, from the `first` on."""
-        weight = self.layers[0].weight
-        zeros = jnp.zeros((count, weight.shape[1]))
-        wider = jnp.concatenate([weight[:first], zeros, weight[first:]])
-        return eqx.tree_at(lambda mlp: mlp.layers[0].weight, self, wider)
-
     def act(self, x: Float[Array, "episode inputs"], wanted: Bool[Array, ""]) -> Float[Array, "episode outputs"]:
         """The same for a few rows, without gradients; the result is arbitrary if it is not `wanted`."""
         for layer in self.layers[:-1]:
@@ -116,11 +109,6 @@ class Features(eqx.Module):
     @abc.abstractmethod
     def size(self) -> int:
         """How many numbers."""
-
-    @property
-    def zeros(self) -> tuple[int, int]:
-        """Which of the numbers are always zero: the first, and how many follow on it. By default none."""
-        return 0, 0
 
     @abc.abstractmethod
     def __call__(self, value: Any, /) -> Float[Array, "..."]:

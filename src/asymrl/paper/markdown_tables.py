@@ -73,9 +73,9 @@ def world_markdown(table: pl.DataFrame) -> str:
         name = row["method"] if is_even else f"{row['method']}, {row['steps'] / MILLION:g} M steps"
         cells = [name, _cell(row, "final"), _cell(row, "improvement", 2)]
         cells += [str(row["solved"]), _cell(row, "first", 2), str(row["lost"]) if row["solved"] else ""]
-        lines.append((*cells, _cell(row, "earned")) if is_rooms(world) else tuple(cells))
+        lines.append((*cells, _cell(row, "length", 1), _cell(row, "earned")) if is_rooms(world) else tuple(cells))
     if is_rooms(world):
-        heading.append("earned at exits")
+        heading += ["steps per episode", "earned at exits"]
     return _table(tuple(heading), "|".join(["---", *["---:"] * (len(heading) - 1)]), lines)
 
 

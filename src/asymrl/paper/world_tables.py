@@ -17,6 +17,7 @@ from asymrl.report.falls import falls_table
 from asymrl.report.intervals import bootstrap, improvement_interval, mean
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.settings.methods import PAPER_METHODS
+from asymrl.stores.statistics import final_returns
 
 MILLION = 1_000_000
 
@@ -47,7 +48,8 @@ def world_table(evidence: Evidence, world: str, against: str = "a2c-asym-hs") ->
     `final` is the mean final return, `improvement` the probability that a run of `against` does better after the number
     of steps that both have, `solved` how many runs have solved the world, `first` after how many million steps the
     median one of these did, with the first and the last as bounds, and `lost` how many have lost it again. In the
-    memory rooms, `earned` is what runs earn at the exits in the last tenth of training, where chance earns nothing.
+    memory rooms, `length` and `earned` are about the last tenth of training: steps per episode, and what runs earn at
+    the exits, where chance earns nothing.
     """
     here = evidence.metrics.filter(pl.col("world") == world)
     is_there, rows = (here["method"] == against).any(), []
@@ -74,6 +76,8 @@ def world_table(evidence: Evidence, world: str, against: str = "a2c-asym-hs") ->
             "lost": int((runs["falls"] > 0).sum()),
         }
         if is_rooms(world):
+            lengths = final_returns(curves, "length")["final"].to_numpy()
+            row |= _bounds("length", bootstrap(lengths[:, None], mean))
             row |= _bounds("earned", bootstrap(earned(curves)[:, None], mean))
         rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 PPO_STEPS, DQN_STEPS = 1_000_000, 600_000
-DQN_STEPS_IN_ROOMS = 360_000  # each takes several times as long there
+DQN_STEPS_IN_ROOMS = 360_000  # a step takes several times as long there
 PPO_CRITICS = {"V(h)": "ppo", "V(s)": "ppo-asym-s", "V(h, s)": "ppo-asym-hs"}
 DQN_CRITICS = {"Q(h)": "dqn", "Q(s)": "adqn-state-vr", "Q(h, s)": "adqn-vr"}
 
@@ -47,7 +47,7 @@ def _arms(setup: Setup) -> tuple[Arm, ...]:
     ppo = {"clip_values": False, **_KNOWN.get(setup.world, {}), **precision["ppo"]}
     is_rooms = setup.world.startswith("memory")
     dqn = {"steps": DQN_STEPS, "evaluation_episodes": 20, **precision["dqn"]}
-    # As many points of the curve in so many steps as elsewhere.
+    # A point of the curve every 6000 steps, as elsewhere.
     dqn |= {"steps": DQN_STEPS_IN_ROOMS, "log_points": 60} if is_rooms else {}
     # The replay never holds more than the run has seen, and the states of these worlds are large.
     dqn |= {"replay_steps": DQN_STEPS} if is_rooms or setup.world == "cleaner" else {}

@@ -152,8 +152,9 @@ def compiler_options(platform: str, settings: Settings | None = None) -> dict[st
         is_a2c = settings is not None and settings.how.learner == "a2c"
         if is_a2c and SCHEDULING not in os.environ.get("XLA_FLAGS", ""):
             # Independent kernels run concurrently: an update of 20 runs takes 0.89 of the time or less. Tried
-            # on 1 G steps of A2C in the memory rooms. A trial of DQN, and one of V(h, s), each with a `lax.cond` inside
-            # that for the length of episodes, stopped in their first updates for unknown reasons.
+            # on 1 G steps of A2C in the memory rooms; of V(h, s) only briefly since its head has inputs that are zero.
+            # A trial of DQN, and one of V(h, s) with a `lax.cond` inside that for the length of episodes, stopped in
+            # their first updates for unknown reasons.
             options[SCHEDULING] = "CONCURRENT"
         return options
     return {}

@@ -22,6 +22,7 @@ from asymrl.reading import UnreadableError, read_json, read_regular
 from asymrl.settings import SETTINGS
 from asymrl.stores import runs as run_lists
 from asymrl.stores.checkpoints.replay_tails import with_tail, without_tail
+from asymrl.stores.checkpoints.rounded_networks import restored
 from asymrl.stores.checkpoints.saved_runs import DeviceLayout, SavedRuns
 from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.runs import MAY_GROW, Run
@@ -111,7 +112,10 @@ class Checkpoints:
                 _check_length(path, runs[row], run)
             seconds = tuple(manifest.get("seconds") or [0.0] * len(runs))
             seconds += (0.0,) * (len(runs) - len(seconds))
-            arrays = upgrade_arrays(arrays, manifest["format"], runs[0].settings)
+            if manifest["format"] < FORMAT:
+                with contextlib.suppress(ValueError):  # whoever uses the networks says what is wrong with them
+                    arrays = restored(arrays)
+                arrays = upgrade_arrays(arrays, manifest["format"], runs[0].settings)
             saved = SavedRuns(runs, arrays, manifest["key_kind"], seconds).only(rows)
             yield saved._replace(runs=now, layout=DeviceLayout.from_json(manifest.get("layout")))
         if missing and damaged is not None and not self._holds_another(damaged):
