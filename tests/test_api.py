@@ -175,7 +175,7 @@ def test_a_part_of_the_paper_is_trained(tmp_path: Path):
     assert runs.table["status"].to_list() == ["complete"]
     wanted = asymrl.paper.extent("curves", ["heaven-hell-3"], ["a2c"], 1, 400)
     files = asymrl.paper.reproduction("curves", tmp_path, wanted).save(tmp_path / "figures")
-    assert [path.name for path in files] == ["curves.csv", "curves.png", "aggregates.png"]
+    assert [path.name for path in files] == ["curves.csv", "aggregates.csv", "curves.png", "aggregates.png"]
 
 
 def test_theory_says_what_critics_are_worth():
