@@ -66,16 +66,19 @@ def world_markdown(table: pl.DataFrame) -> str:
     world, marks = table["world"][0], MARKS[table["world"][0]]
     runs, steps = table["runs"].to_numpy().min(), table["steps"].to_numpy() / MILLION
     is_even = len(set(steps)) == 1
+    is_solved = bool((table["solved"] > 0).any())
     heading = [f"{runs} runs" + (f", {steps[0]:g} M steps" if is_even else ""), "final return", "V(h, s) better"]
-    heading += [f"solved (> {marks.solved:g})", "first, M steps", f"lost (< {marks.lost:g})"]
+    heading += [f"solved (> {marks.solved:g})", *(["first, M steps", f"lost (< {marks.lost:g})"] if is_solved else [])]
+    heading += ["earned at exits", "steps"] if is_rooms(world) else []
     lines = []
     for row in table.to_dicts():
         name = row["method"] if is_even else f"{row['method']}, {row['steps'] / MILLION:g} M steps"
-        cells = [name, _cell(row, "final"), _cell(row, "improvement", 2)]
-        cells += [str(row["solved"]), _cell(row, "first", 2), str(row["lost"]) if row["solved"] else ""]
-        lines.append((*cells, _cell(row, "length", 1), _cell(row, "earned")) if is_rooms(world) else tuple(cells))
-    if is_rooms(world):
-        heading += ["steps per episode", "earned at exits"]
+        cells = [name, _cell(row, "final"), _cell(row, "improvement", 2), str(row["solved"])]
+        if is_solved:
+            cells += [_cell(row, "first", 2), str(row["lost"]) if row["solved"] else ""]
+        if is_rooms(world):
+            cells += [_cell(row, "earned"), f"{row['length']:.1f}"]
+        lines.append(cells)
     return _table(tuple(heading), "|".join(["---", *["---:"] * (len(heading) - 1)]), lines)
 
 
