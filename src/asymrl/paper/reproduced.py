@@ -31,6 +31,8 @@ from asymrl.report.score_rows import power_statement
 from asymrl.settings.hyperparameters import PAPER_WORLDS, Steps, steps_of
 from asymrl.stores.wording import thousands
 
+ROOMS_COLUMNS = ". length, earned: steps of an episode, and what runs earn at the exits, in the last tenth of training"
+
 
 def reproduction(
     part: Part, folder: str | os.PathLike[str], wanted: Extent | None = None, *, until: int | None = None
@@ -86,6 +88,7 @@ def claims_reproduction(
     reading = (
         "open: the runs end too early to tell; the rules are in docs/explanation/statistics.md. "
         "first: million steps until a run had solved the world, in the median [earliest, latest]"
+        f"{ROOMS_COLUMNS if 'earned' in tables.columns else ''}"
     )
     further = {"worlds": tables}
     return Findings("claims", numbers, shown, {}, notes, reading, further, shown=("worlds",), folded=("worlds",))
