@@ -9,6 +9,7 @@ from asymrl.engine import scheduler as scheduler_module
 from asymrl.engine.events import Broken, Checkpointed, Noted
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.scheduler import Scheduler
+from asymrl.settings import new_settings
 from asymrl.stores.runs import Run
 from tests.engine.conftest import tiny
 from tests.engine.queued_runs import SHAPES, assignments, events, retired, saved
@@ -26,6 +27,52 @@ def test_runs_that_have_begun_come_first_then_the_longest():
     assert [each.number for each in scheduler.take("a", 4)] == [2, 1, 3, 0]
 
 
+def test_of_equally_long_runs_those_come_first_whose_critic_reads_most():
+    """In the rooms the state is two grids and a place, and the observation two cells."""
+    methods = ["a2c", "a2c-asym-s", "a2c-asym-hs"]
+    runs = [
+        Run(new_settings(world=world, method=method, steps=400), 0)
+        for world in ("heaven-hell-3", "memory-four-rooms-7x7")
+        for method in methods
+    ]
+    given = [Assignment(number, run, None) for number, run in enumerate(runs)]
+    scheduler = Scheduler(given, lambda *_: 1, one_pool_per_shape=True)
+    names = []
+    for i in range(len(runs)):
+        order = scheduler.pick(f"pool {i}", i)
+        assert order is not None
+        scheduler.take(f"pool {i}", 1)
+        names.append((order.shape.world, order.shape.method))
+    assert names[:2] == [("memory-four-rooms-7x7", "a2c-asym-hs"), ("memory-four-rooms-7x7", "a2c-asym-s")]
+    assert names.index(("heaven-hell-3", "a2c-asym-hs")) < names.index(("heaven-hell-3", "a2c"))
+
+
+def test_pools_that_open_at_the_same_time_get_different_shapes():
+    """As at the beginning of a reproduction with many processes: none compiles for runs that another will take."""
+    scheduler = Scheduler(assignments(3, *SHAPES), lambda _, waiting, of_all: min(waiting, 2), one_pool_per_shape=False)
+    orders = [scheduler.pick(f"pool {i}", i) for i in range(4)]
+    small, large = (shape.shape() for shape in SHAPES)
+    assert [(order.shape, order.lanes) for order in orders if order] == [(small, 2), (small, 1), (large, 2), (large, 1)]
+    late = threading.Thread(target=lambda: orders.append(scheduler.pick("late", 4)), daemon=True)
+    late.start()
+    late.join(0.2)
+    assert len(orders) == 4  # all runs are claimed, so it waits
+    scheduler.lose("pool 2", "killed")  # while it was compiled
+    late.join(10)
+    assert orders[4] is not None
+    assert (orders[4].shape, orders[4].lanes) == (large, 2)
+    taken = [len(scheduler.take(pool, 2)) for pool in ("pool 0", "pool 1", "late", "pool 3")]
+    assert taken == [2, 1, 2, 1]
+
+
+def test_runs_beyond_the_lanes_of_open_pools_get_another_pool():
+    scheduler = Scheduler(assignments(5, SHAPES[0]), lambda _, waiting, of_all: min(waiting, 2), one_pool_per_shape=False)
+    for pool, lanes in (("a", 2), ("b", 2), ("c", 1)):
+        order = scheduler.pick(pool, pool)
+        assert order is not None
+        assert len(scheduler.take(pool, order.lanes)) == lanes
+
+
 def test_a_pool_that_does_not_fit_is_halved():
     scheduler = Scheduler(assignments(5, SHAPES[0]), lambda _, waiting, of_all: waiting, one_pool_per_shape=True)
     for lanes in (5, 2, 1):
@@ -41,7 +88,7 @@ def test_a_pool_that_does_not_fit_is_halved():
 
 
 def test_a_pool_that_is_late_to_fail_does_not_widen_the_others():
-    scheduler = Scheduler(assignments(4, SHAPES[0]), lambda _, waiting, of_all: waiting, one_pool_per_shape=False)
+    scheduler = Scheduler(assignments(8, SHAPES[0]), lambda _, waiting, of_all: min(waiting, 4), one_pool_per_shape=False)
     for pool in ("a", "b"):
         scheduler.pick(pool, pool)  # four lanes each
     for pool, lanes in (("a", 2), ("a", 1), ("b", 1)):
@@ -52,7 +99,7 @@ def test_a_pool_that_is_late_to_fail_does_not_widen_the_others():
 
 
 def test_a_shape_that_cannot_be_compiled_is_broken_once_and_others_go_on():
-    scheduler = Scheduler(assignments(2, *SHAPES), lambda _, waiting, of_all: waiting, one_pool_per_shape=False)
+    scheduler = Scheduler(assignments(2, *SHAPES), lambda *_: 1, one_pool_per_shape=False)
     for pool in ("a", "b"):  # two cores, with the same program
         order = scheduler.pick(pool, pool)
         assert order is not None

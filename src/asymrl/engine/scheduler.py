@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import queue
 import threading
 from collections.abc import Callable, Hashable, Iterable
@@ -13,6 +14,7 @@ from asymrl.adapters.surroundings import Surroundings
 from asymrl.engine.events import Broken, Checkpointed, Event, Failed, Noted, Retired, Stopped
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.memory_plan import MemoryPlan
+from asymrl.learning.state import numbers_read
 from asymrl.settings import Settings
 from asymrl.stores.wording import plural
 
@@ -46,6 +48,8 @@ class _Holding:
 
     order: Order | None = None
     place: Hashable = None
+    is_opening: bool = False
+    """Whether it still compiles, so that its first runs wait in the queue."""
     runs: dict[int, Assignment] = field(default_factory=dict)
 
 
@@ -126,14 +130,15 @@ class Scheduler:
         """
         with self._changed:
             holding = self._holdings[pool]
-            holding.place, holding.order = place, None
+            holding.place, holding.order, holding.is_opening = place, None, False
             while not self._stopped:
-                for shape, waiting in self._waiting.items():
-                    if waiting and not self._is_served(shape, place):
-                        lanes = self._lanes_of(shape, len(waiting), sum(map(len, self._waiting.values())))
+                for shape in self._waiting:
+                    count = self._unclaimed(shape)
+                    if count > 0 and not self._is_served(shape, place):
+                        lanes = self._lanes_of(shape, count, sum(map(len, self._waiting.values())))
                         lanes = self._fitting(shape, place, max(1, min(lanes, self._most_lanes.get(shape, lanes))))
                         if lanes:
-                            holding.order = Order(shape, lanes, self._surroundings)
+                            holding.order, holding.is_opening = Order(shape, lanes, self._surroundings), True
                             return holding.order
                 is_over = not any(self._waiting.values()) and not any(each.runs for each in self._holdings.values())
                 if is_over:
@@ -152,6 +157,12 @@ class Scheduler:
         # A run that does not fit even alone is tried: waiting would not make room for it.
         return lanes if room is None else min(lanes, room if used else max(room, 1))
 
+    def _unclaimed(self, shape: Settings) -> int:
+        """How many runs of this shape wait, apart from those that pools which still compile will take."""
+        opening = [each.order for each in self._holdings.values() if each.is_opening]
+        claimed = sum(order.lanes for order in opening if order is not None and order.shape == shape)
+        return len(self._waiting[shape]) - claimed
+
     def _is_served(self, shape: Settings, place: Hashable) -> bool:
         return self._one_pool_per_shape and any(
             each.order is not None and each.order.shape == shape and each.place == place
@@ -163,6 +174,7 @@ class Scheduler:
         with self._changed:
             holding = self._holdings[pool]
             assert holding.order is not None
+            holding.is_opening = False
             waiting = self._waiting[holding.order.shape]
             if self._is_tail(holding.order.shape):  # the longest first, so that all are over together
                 waiting = self._waiting[holding.order.shape] = collections.deque(
@@ -170,6 +182,7 @@ class Scheduler:
                 )
             taken = [waiting.popleft() for _ in range(min(count, len(waiting)))]
             holding.runs.update({each.number: each for each in taken})
+            self._changed.notify_all()
             return taken
 
     def should_yield(self, pool: str, seconds_left: float, seconds_per_step: float) -> bool:
@@ -239,8 +252,9 @@ class Scheduler:
     def close(self, pool: str) -> None:
         """The pool has nothing left to do, or was stopped after its last checkpoint."""
         with self._changed:
-            self._holdings[pool].runs.clear()
-            self._holdings[pool].order = None
+            holding = self._holdings[pool]
+            holding.runs.clear()
+            holding.order, holding.is_opening = None, False
             self._changed.notify_all()
 
     def fail(self, pool: str, reason: str, *, out_of_memory: bool) -> None:
@@ -315,6 +329,14 @@ def _often_lost(reason: str) -> str:
 
 
 def _longest_first(assignment: Assignment) -> tuple[bool, int, int]:
-    """Runs that have begun come first, then the longest, so that none is left alone at the end."""
+    """Runs that have begun come first, then the longest, so that none is left alone at the end.
+
+    Of equally long ones those come first whose critic reads the most numbers: their steps take longer.
+    """
     settings = assignment.run.settings
-    return assignment.saved is None, -settings.steps, -len(settings.how.reads)
+    return assignment.saved is None, -settings.steps, -_numbers_read(settings.shape())
+
+
+@functools.lru_cache(maxsize=10_000)
+def _numbers_read(shape: Settings) -> int:
+    return numbers_read(shape)

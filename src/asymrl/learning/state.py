@@ -24,6 +24,7 @@ from asymrl.worlds.allowed_code import load_class
 from asymrl.worlds.critic_inputs import actor_space
 from asymrl.worlds.registry import make
 from asymrl.worlds.repeated import repeated
+from asymrl.worlds.spaces import size_of
 from asymrl.worlds.stepped_world import SteppedWorld
 from asymrl.worlds.world import World
 
@@ -92,6 +93,13 @@ def training_world(settings: Settings, env: World | None = None) -> World:
     env = repeated(env, settings.action_repeat)
     critic_signal(env, settings)  # raises if the world does not offer what the critic reads
     return env
+
+
+def numbers_read(settings: Settings) -> int:
+    """How many numbers actor and critic read at each step: a rough measure of how long a step takes."""
+    env = training_world(settings)
+    seen, signal = size_of(actor_space(env, settings.actor_sees)), size_of(critic_signal(env, settings).space)
+    return seen + seen * ("h" in settings.how.reads) + signal * ("s" in settings.how.reads)
 
 
 def counters(settings: Settings, key: PRNGKeyArray) -> dict[str, Any]:

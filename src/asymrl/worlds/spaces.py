@@ -208,6 +208,11 @@ def leaves(space: Space, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
         yield path, space
 
 
+def size_of(space: Space) -> int:
+    """How many numbers a value of the space has."""
+    return sum(math.prod(leaf.shape) for _, leaf in leaves(space))
+
+
 def choice_sizes(actions: Space) -> tuple[int, ...]:
     """How many values each choice of an action has: its index or each index of its vector, for all of its parts."""
     sizes: list[int] = []

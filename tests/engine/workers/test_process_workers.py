@@ -128,6 +128,33 @@ def test_a_process_does_not_train_on_another_kind_of_device(tmp_path: Path, monk
     assert not outcome.is_out_of_time
 
 
+def begin_late_with_priority(connection: Any, pace: Pace, placement: ProcessPlacement) -> None:
+    if placement.environment[workers_module.MPS_PRIORITY] == workers_module.FIRST:
+        time.sleep(2)
+    serve_remotely(connection, pace, placement)
+
+
+def test_processes_with_priority_choose_first_even_if_they_begin_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pick, chosen = Scheduler.pick, []
+
+    def recorded(self: Scheduler, pool: str, place: Any) -> Any:
+        order = pick(self, pool, place)
+        chosen.append((pool, order and order.shape.method))
+        return order
+
+    monkeypatch.setattr(Scheduler, "pick", recorded)
+    monkeypatch.setattr(workers_module, "serve_remotely", begin_late_with_priority)
+    runs = [Run(tiny(steps=100), 0), Run(tiny(method="a2c", steps=200), 0)]
+    assert train(tmp_path, runs, placement=Placement(processes=2)).is_complete
+    assert chosen[:2] == [("process 0", "a2c"), ("process 1", "a2c-asym-s")]
+
+
+def test_nobody_waits_forever_for_a_process_with_priority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(workers_module, "serve_remotely", begin_late_with_priority)
+    monkeypatch.setattr(workers_module, "HEAD_START_SECONDS", 0.0)
+    assert train(tmp_path, RUNS[:1], placement=Placement(processes=2)).is_complete
+
+
 def lose_device_once(connection: Any, pace: Pace, placement: Any) -> None:
     marker = Path(os.environ["ASYMRL_TEST_LOST"])
     if marker.exists():

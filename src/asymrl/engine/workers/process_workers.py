@@ -28,6 +28,8 @@ from asymrl.engine.workers.serving import LocalClient, reason_of, serve
 from asymrl.stores.checkpoints.saved_runs import DeviceLayout
 
 MPS_CONTROL, MPS_PRIORITY = "nvidia-cuda-mps-control", "CUDA_MPS_CLIENT_PRIORITY"
+FIRST, SECOND = "0", "1"  # MPS priorities of processes
+HEAD_START_SECONDS = 60.0  # for the processes of first priority to choose what they train
 RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a moment when all its clients have failed
 
 
@@ -143,24 +145,28 @@ class ProcessWorkers:
 
     def start(self, scheduler: Scheduler) -> None:
         environment = self._exit.enter_context(shared_device())
+        before: list[threading.Event] = []
         for i in range(self.processes):
             device = i % self.devices
             placement = ProcessPlacement(device, self._platform, self._environment(environment, i))
             # Each process is a place of its own: several of them may serve one shape.
-            self._supervisors.append(
-                _Supervisor(LocalClient(scheduler, f"process {i}", ("process", i)), self.pace, placement)
-            )
+            client = LocalClient(scheduler, f"process {i}", ("process", i))
+            is_second = placement.environment.get(MPS_PRIORITY) == SECOND
+            supervisor = _Supervisor(client, self.pace, placement, tuple(before) if is_second else ())
+            if not is_second:
+                before.append(supervisor.has_chosen)
+            self._supervisors.append(supervisor)
         for supervisor in self._supervisors:
             supervisor.start()
 
     def _environment(self, environment: Mapping[str, str], i: int) -> dict[str, str]:
         """Gives one process in six priority: otherwise, small updates would wait behind large ones.
 
-        A priority that the user has set holds for all.
+        They choose first and get what takes longest. A priority that the user has set holds for all.
         """
         if MPS_PRIORITY in os.environ:
             return dict(environment)
-        return {**environment, MPS_PRIORITY: "0" if i < max(1, self.processes // 6) else "1"}
+        return {**environment, MPS_PRIORITY: FIRST if i < max(1, self.processes // 6) else SECOND}
 
     def is_alive(self) -> bool:
         return any(supervisor.is_alive() for supervisor in self._supervisors)
@@ -174,9 +180,13 @@ class ProcessWorkers:
 class _Supervisor(threading.Thread):
     """Keeps the process of one pool alive, and answers its questions."""
 
-    def __init__(self, client: LocalClient, pace: Pace, placement: ProcessPlacement):
+    def __init__(
+        self, client: LocalClient, pace: Pace, placement: ProcessPlacement, before: tuple[threading.Event, ...] = ()
+    ):
+        """`before`: set once those have chosen what they train who may choose before this one."""
         super().__init__(daemon=True, name=client.pool)
-        self.client, self.pace, self.placement = client, pace, placement
+        self.client, self.pace, self.placement, self._before = client, pace, placement, before
+        self.has_chosen = threading.Event()
         self._process: Any = None
         self._is_killed = False
 
@@ -212,12 +222,22 @@ class _Supervisor(threading.Thread):
                 if question == "lost":
                     self._process.kill()  # after its device failed, a process may take forever to exit
                     return arguments[0]
+                if question == "pick":
+                    self._let_others_choose()
                 connection.send(getattr(self.client, question)(*arguments))
+                self.has_chosen.set()
             except (EOFError, OSError):
                 return None
             except Exception as error:  # nobody else would learn what happened to its runs
                 self._process.kill()
                 return reason_of(error)
+
+    def _let_others_choose(self) -> None:
+        end = time.monotonic() + HEAD_START_SECONDS
+        for has_chosen in self._before:
+            while not (has_chosen.wait(0.1) or self._is_killed or time.monotonic() > end):
+                pass
+        self._before = ()
 
     def kill(self) -> None:
         self._is_killed = True
