@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +14,12 @@ from typing import Any
 import pytest
 
 from asymrl.api.run_folders import take_store
-from asymrl.engine import scheduler as scheduler_module
+from asymrl.engine import driver as driver_module, scheduler as scheduler_module
 from asymrl.engine.driver import Outcome, train_store
 from asymrl.engine.lanes import Assignment
 from asymrl.engine.monitoring.listeners import ListenerGroup, StopRuns
 from asymrl.engine.placement import Pace, Placement
+from asymrl.engine.pool import Pool
 from asymrl.engine.preparation import assignments_of
 from asymrl.engine.training_record import TrainingRecord
 from asymrl.engine.workers import serving
@@ -187,6 +190,29 @@ def test_a_device_that_is_gone_breaks_what_it_would_have_trained(tmp_path: Path,
     assert len(outcome.failures) == 5
     assert all("CUDA_ERROR_LAUNCH_FAILED" in reason for reason in outcome.failures.values())
     assert Store.open(tmp_path).unfinished() == [0, 1, 2, 3, 4]
+
+
+def test_a_thread_that_seems_to_hang_is_mentioned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As on a GPU where concurrent kernels wait for each other; a thread cannot be ended from outside."""
+    advance, calls = Pool.advance, itertools.count()
+
+    def stuck_twice(self: Pool) -> float:
+        if next(calls) in (1, 2):
+            time.sleep(1.5)
+        return advance(self)
+
+    monkeypatch.setattr(Pool, "advance", stuck_twice)
+    monkeypatch.setattr(driver_module, "SILENCE_SECONDS", 0.5)
+    recorder = Recorder()
+    assert train(tmp_path / "cpu", RUNS[:1], recorder).is_complete
+    assert next(calls) > 3
+    assert recorder.said == []  # on a CPU no kernels run concurrently
+    calls = itertools.count()
+    monkeypatch.setattr(driver_module, "may_hang", lambda platform, shape, flags: True)
+    assert train(tmp_path / "gpu", RUNS[:1], recorder).is_complete
+    (said,) = recorder.said
+    assert "core 0 with tiger:episodic=true a2c-asym-s has made no step for 0 s" in said
+    assert said.endswith(f"XLA_FLAGS=--xla_gpu_command_buffer_scheduling_mode=LHS asymrl resume {tmp_path / 'gpu'}")
 
 
 def test_what_cannot_be_written_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -66,7 +66,9 @@ def test_pools_that_open_at_the_same_time_get_different_shapes():
 
 
 def test_runs_beyond_the_lanes_of_open_pools_get_another_pool():
-    scheduler = Scheduler(assignments(5, SHAPES[0]), lambda _, waiting, of_all: min(waiting, 2), one_pool_per_shape=False)
+    scheduler = Scheduler(
+        assignments(5, SHAPES[0]), lambda _, waiting, of_all: min(waiting, 2), one_pool_per_shape=False
+    )
     for pool, lanes in (("a", 2), ("b", 2), ("c", 1)):
         order = scheduler.pick(pool, pool)
         assert order is not None
@@ -88,7 +90,9 @@ def test_a_pool_that_does_not_fit_is_halved():
 
 
 def test_a_pool_that_is_late_to_fail_does_not_widen_the_others():
-    scheduler = Scheduler(assignments(8, SHAPES[0]), lambda _, waiting, of_all: min(waiting, 4), one_pool_per_shape=False)
+    scheduler = Scheduler(
+        assignments(8, SHAPES[0]), lambda _, waiting, of_all: min(waiting, 4), one_pool_per_shape=False
+    )
     for pool in ("a", "b"):
         scheduler.pick(pool, pool)  # four lanes each
     for pool, lanes in (("a", 2), ("a", 1), ("b", 1)):

@@ -8,12 +8,13 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asymrl.engine.cache import use_compilation_cache
 from asymrl.engine.interrupts import StopRequests
 from asymrl.engine.monitoring.listeners import Listener
-from asymrl.engine.placement import Pace, Placement, lanes_for
+from asymrl.engine.placement import SILENCE_SECONDS, Pace, Placement, lanes_for, may_hang
 from asymrl.engine.training_record import TrainingRecord
 from asymrl.stores.files import StorageError
 from asymrl.stores.sessions import Session, add_session
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from asymrl.engine.monitoring.listeners import Probe
     from asymrl.engine.scheduler import Scheduler
     from asymrl.engine.workers.thread_workers import Workers
+    from asymrl.settings import Settings
 
 POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 5.0  # until the user is told what a stopping training is waiting for
@@ -112,6 +114,7 @@ class _Driver:
         self.pace = Pace(pace.refresh_seconds, pace.checkpoint_seconds, pace.keep_states and store.keeps_networks)
         self.begin, self.end_at = begin, None if minutes is None else begin + 60 * minutes
         self.record = TrainingRecord(store, listener, self.pace, probes)
+        self._silent: set[str] = set()
 
     def run(self, only: Sequence[int] | None) -> Outcome:
         numbers = self.store.unfinished()
@@ -197,10 +200,20 @@ class _Driver:
                 pool_event = scheduler.events.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 self.record.show()
+                self._say_what_is_silent(scheduler, workers)
             else:
                 self.record.handle(pool_event)
                 scheduler.handled(pool_event)
             self.record.write()
+
+    def _say_what_is_silent(self, scheduler: Scheduler, workers: Workers) -> None:
+        """Says once of each pool that it seems to hang. A thread cannot be ended; processes have supervisors."""
+        if self.placement.processes is not None or self.placement.engine != "local":
+            return
+        for pool, shape in scheduler.silent_pools(SILENCE_SECONDS).items():
+            if pool not in self._silent and may_hang(workers.platform, shape, os.environ.get("XLA_FLAGS", "")):
+                self._silent.add(pool)
+                self.listener.say(_seems_to_hang(pool, shape, self.store.path))
 
     def _drain(self, scheduler: Scheduler) -> None:
         while not scheduler.events.empty():
@@ -232,6 +245,15 @@ def _waiting(runs: int) -> str:
     return (
         f"still waiting for {plural('run', runs)} to come to the end of an update, for at most {PARTING_SECONDS:.0f} "
         "seconds; Ctrl-C once more to stop without"
+    )
+
+
+def _seems_to_hang(pool: str, shape: Settings, folder: Path) -> str:
+    from asymrl.learning.programs.program import ONE_AFTER_ANOTHER
+
+    return (
+        f"{pool} with {shape.world} {shape.method} has made no step for {SILENCE_SECONDS:.0f} s. If that lasts, end "
+        f"the training and try: XLA_FLAGS={ONE_AFTER_ANOTHER} asymrl resume {folder}"
     )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from asymrl.engine.scheduler import LanesOf
 
 LONGEST_CALL = 2.0  # seconds, of a training program
+SILENCE_SECONDS = 300.0  # of a pool that trains, after which its device seems to hang
 STEPPED_LANES = 8  # of a pool whose world runs in Python
 FEW_LANES, MOST_LANES = 24, 320  # of a pool on an accelerator: fewer leave it idle, more are hardly faster
 LANES_SHARE = 0.6  # of the runs may have a lane at once; the others get the lanes of runs that end
@@ -86,3 +87,13 @@ def is_stepped(shape: Settings) -> bool:
     from asymrl.worlds.stepped_world import SteppedWorld
 
     return isinstance(training_world(shape), SteppedWorld)
+
+
+def may_hang(platform: str, shape: Settings, flags: str) -> bool:
+    """Whether silence of a pool means that its device hangs. `flags`: what XLA_FLAGS says there.
+
+    Kernels that run concurrently have hung on a GPU. A world that runs in Python may just be slow.
+    """
+    from asymrl.learning.programs.program import runs_kernels_concurrently
+
+    return runs_kernels_concurrently(platform, shape, flags) and not is_stepped(shape)

@@ -6,6 +6,7 @@ import collections
 import functools
 import queue
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -51,6 +52,8 @@ class _Holding:
     is_opening: bool = False
     """Whether it still compiles, so that its first runs wait in the queue."""
     runs: dict[int, Assignment] = field(default_factory=dict)
+    heard_at: float = 0.0
+    """When it last took runs or reported something."""
 
 
 class Scheduler:
@@ -123,6 +126,16 @@ class Scheduler:
     def holds_runs(self) -> bool:
         return self.held_runs() > 0
 
+    def silent_pools(self, seconds: float) -> dict[str, Settings]:
+        """The pools that hold runs and have not been heard of for so long, and their shapes."""
+        with self._changed:
+            since = time.monotonic() - seconds
+            return {
+                pool: each.order.shape
+                for pool, each in self._holdings.items()
+                if each.order is not None and each.runs and each.heard_at < since
+            }
+
     def pick(self, pool: str, place: Hashable) -> Order | None:
         """What the pool should serve next, at this place; None if there is nothing left to do.
 
@@ -174,7 +187,7 @@ class Scheduler:
         with self._changed:
             holding = self._holdings[pool]
             assert holding.order is not None
-            holding.is_opening = False
+            holding.is_opening, holding.heard_at = False, time.monotonic()
             waiting = self._waiting[holding.order.shape]
             if self._is_tail(holding.order.shape):  # the longest first, so that all are over together
                 waiting = self._waiting[holding.order.shape] = collections.deque(
@@ -229,6 +242,7 @@ class Scheduler:
                     self._changed.wait(timeout=1.0)
                 self._unwritten[pool] += 1
             runs = self._holdings[pool].runs
+            self._holdings[pool].heard_at = time.monotonic()
             if isinstance(event, Retired | Failed):
                 runs.pop(event.number, None)
             elif isinstance(event, Stopped):

@@ -19,15 +19,11 @@ from asymrl.engine.events import Checkpointed, Retired
 from asymrl.engine.interrupts import POOL_THREAD
 from asymrl.engine.placement import Pace, Placement
 from asymrl.engine.scheduler import Scheduler
-from asymrl.engine.workers import process_workers as workers_module
-from asymrl.engine.workers.process_workers import (
-    ProcessPlacement,
-    ProcessWorkers,
-    RemoteClient,
-    serve_remotely,
-    shared_device,
-)
+from asymrl.engine.workers import process_workers as workers_module, supervisor as supervisor_module
+from asymrl.engine.workers.pool_process import ProcessPlacement, RemoteClient, serve_remotely
+from asymrl.engine.workers.process_workers import ProcessWorkers, shared_device
 from asymrl.engine.workers.thread_workers import local_workers
+from asymrl.learning.programs.program import ONE_AFTER_ANOTHER
 from asymrl.settings import A2CSettings
 from asymrl.stores.files import StorageError
 from asymrl.stores.runs import Run
@@ -110,7 +106,7 @@ def die_with_a_run(connection: Any, pace: Pace, placement: Any) -> None:
 
 
 def test_runs_that_always_lose_their_process_are_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(workers_module, "serve_remotely", die_with_a_run)
+    monkeypatch.setattr(supervisor_module, "serve_remotely", die_with_a_run)
     monkeypatch.setattr("asymrl.engine.scheduler.MOST_LOSSES", 1)
     outcome = train(tmp_path, RUNS[:1])
     assert list(outcome.failures.values()) == ["lost 2 times, the last time: exit code -9"]
@@ -120,7 +116,7 @@ def test_runs_that_always_lose_their_process_are_broken(tmp_path: Path, monkeypa
 
 def test_a_process_does_not_train_on_another_kind_of_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A CPU would train for days; and nobody waits for a GPU for ever."""
-    monkeypatch.setattr(workers_module, "MOST_LOSSES", 0)
+    monkeypatch.setattr(supervisor_module, "MOST_LOSSES", 0)
     gpu = ProcessWorkers(1, pace=OFTEN, platform="gpu")
     monkeypatch.setattr(driver_module._Driver, "_workers", lambda self: gpu)
     outcome = train(tmp_path, RUNS)
@@ -143,16 +139,48 @@ def test_processes_with_priority_choose_first_even_if_they_begin_late(tmp_path: 
         return order
 
     monkeypatch.setattr(Scheduler, "pick", recorded)
-    monkeypatch.setattr(workers_module, "serve_remotely", begin_late_with_priority)
+    monkeypatch.setattr(supervisor_module, "serve_remotely", begin_late_with_priority)
     runs = [Run(tiny(steps=100), 0), Run(tiny(method="a2c", steps=200), 0)]
     assert train(tmp_path, runs, placement=Placement(processes=2)).is_complete
     assert chosen[:2] == [("process 0", "a2c"), ("process 1", "a2c-asym-s")]
 
 
 def test_nobody_waits_forever_for_a_process_with_priority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(workers_module, "serve_remotely", begin_late_with_priority)
-    monkeypatch.setattr(workers_module, "HEAD_START_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor_module, "serve_remotely", begin_late_with_priority)
+    monkeypatch.setattr(supervisor_module, "HEAD_START_SECONDS", 0.0)
     assert train(tmp_path, RUNS[:1], placement=Placement(processes=2)).is_complete
+
+
+def fall_silent_unless_told(connection: Any, pace: Pace, placement: ProcessPlacement) -> None:
+    """As on a GPU where concurrent kernels wait for each other: really stopped, after the first checkpoint."""
+    report = RemoteClient.report
+
+    def report_and_stop(self: RemoteClient, event: Any) -> None:
+        report(self, event)
+        if isinstance(event, Checkpointed) and ONE_AFTER_ANOTHER not in os.environ.get("XLA_FLAGS", ""):
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RemoteClient, "report", report_and_stop)
+        serve_remotely(connection, pace, placement)
+
+
+def test_a_process_that_falls_silent_goes_on_without_concurrent_kernels(
+    expected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(supervisor_module, "serve_remotely", fall_silent_unless_told)
+    monkeypatch.setattr(supervisor_module, "SILENCE_SECONDS", 3.0)
+    monkeypatch.setattr(supervisor_module, "RECOVERY_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor_module, "may_hang", lambda _, shape, flags: ONE_AFTER_ANOTHER not in flags)
+    recorder = Recorder()
+    outcome = train(tmp_path, RUNS, recorder)
+    assert outcome.is_complete
+    assert outcome.failures == {}
+    why = "no word for 3 s; from now on it runs its kernels one after the other"
+    assert recorder.said == [f"process 0 with 1 run of tiger:episodic=true a2c-asym-s was lost ({why}); trying again"]
+    assert outcome.steps == pytest.approx(4000, abs=16)
+    assert_same_result(tmp_path, expected)
+    assert not multiprocessing.active_children()
 
 
 def lose_device_once(connection: Any, pace: Pace, placement: Any) -> None:
@@ -174,8 +202,8 @@ def lose_device_once(connection: Any, pace: Pace, placement: Any) -> None:
 @pytest.mark.slow
 def test_a_lost_device_is_no_fault_of_the_run(expected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Where processes share a GPU, the fault of one ends all. Their runs go on from what was saved."""
-    monkeypatch.setattr(workers_module, "serve_remotely", lose_device_once)
-    monkeypatch.setattr(workers_module, "RECOVERY_SECONDS", 0.1)
+    monkeypatch.setattr(supervisor_module, "serve_remotely", lose_device_once)
+    monkeypatch.setattr(supervisor_module, "RECOVERY_SECONDS", 0.1)
     monkeypatch.setenv("ASYMRL_TEST_LOST", str(tmp_path / "lost"))
     recorder = Recorder()
     outcome = train(tmp_path / "store", RUNS, recorder)
@@ -196,7 +224,7 @@ def report_and_wait(connection: Any, pace: Pace, placement: Any) -> None:
 
 def test_what_cannot_be_written_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A full disk is no lost process, and leaves none behind."""
-    monkeypatch.setattr(workers_module, "serve_remotely", report_and_wait)
+    monkeypatch.setattr(supervisor_module, "serve_remotely", report_and_wait)
 
     def full(*_: Any) -> None:
         raise StorageError("no space left")

@@ -22,6 +22,7 @@ from asymrl.worlds.world import World
 T = TypeVar("T")
 
 SCHEDULING = "xla_gpu_command_buffer_scheduling_mode"  # left as it is if XLA_FLAGS names it
+ONE_AFTER_ANOTHER = f"--{SCHEDULING}=LHS"  # the flag that keeps XLA's default
 
 
 class Program(Protocol):
@@ -149,15 +150,20 @@ def compiler_options(platform: str, settings: Settings | None = None) -> dict[st
     if platform in ("gpu", "cuda"):
         # Searching for the best Triton product of every shape makes compilation ten times longer, training no faster.
         options: dict[str, Any] = {"xla_gpu_enable_triton_gemm": False}
-        is_a2c = settings is not None and settings.how.learner == "a2c"
-        if is_a2c and SCHEDULING not in os.environ.get("XLA_FLAGS", ""):
-            # Independent kernels run concurrently: an update of 20 runs takes 0.89 of the time or less. Tried
-            # on 1 G steps of A2C in the memory rooms; of V(h, s) only briefly since its head has inputs that are zero.
-            # A trial of DQN, and one of V(h, s) with a `lax.cond` inside that for the length of episodes, stopped in
-            # their first updates for unknown reasons.
+        if settings is not None and runs_kernels_concurrently(platform, settings, os.environ.get("XLA_FLAGS", "")):
             options[SCHEDULING] = "CONCURRENT"
         return options
     return {}
+
+
+def runs_kernels_concurrently(platform: str, settings: Settings, flags: str) -> bool:
+    """Whether independent kernels of a compiled program run at the same time. `flags`: what XLA_FLAGS says.
+
+    An update of 20 runs takes 0.89 of the time or less. Tried on 1 G steps of A2C in the memory rooms; of V(h, s) only
+    briefly since its head has inputs that are zero. A trial of DQN, and one of V(h, s) with a `lax.cond` inside that
+    for the length of episodes, stopped in their first updates for unknown reasons.
+    """
+    return platform in ("gpu", "cuda") and settings.how.learner == "a2c" and SCHEDULING not in flags
 
 
 def compile_lowered(lowered: Any, options: Mapping[str, Any]) -> Any:
