@@ -8,10 +8,18 @@ from asymrl.studies import (
     lost_tasks,
     other_learners,
     partial_knowledge,
+    ppo_bootstrap,
 )
 from asymrl.studies.study import Study
 
-_FILES = (bootstrap_or_baseline, information_or_feature, partial_knowledge, lost_tasks, other_learners)
+_FILES = (
+    bootstrap_or_baseline,
+    information_or_feature,
+    partial_knowledge,
+    lost_tasks,
+    other_learners,
+    ppo_bootstrap,
+)
 STUDIES: dict[str, Study] = {each.STUDY.name: each.STUDY for each in _FILES}
 
 

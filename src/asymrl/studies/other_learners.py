@@ -24,11 +24,11 @@ PPO_CRITICS = {"V(h)": "ppo", "V(s)": "ppo-asym-s", "V(h, s)": "ppo-asym-hs"}
 DQN_CRITICS = {"Q(h)": "dqn", "Q(s)": "adqn-state-vr", "Q(h, s)": "adqn-vr"}
 
 # What an earlier search found for ppo-asym-hs in heaven-hell-3 and shopping-5; their larger versions take it over.
-_HEAVEN_HELL = {"entropy_weight": 0.05, "learning_rate": 0.001}
+HEAVEN_HELL = {"entropy_weight": 0.05, "learning_rate": 0.001}
 _SHOPPING = {"entropy_weight": 1.0, "gae_lambda": 0.0}
 _KNOWN: dict[str, dict[str, Any]] = {
-    "heaven-hell-3": _HEAVEN_HELL,
-    "heaven-hell-4": _HEAVEN_HELL,
+    "heaven-hell-3": HEAVEN_HELL,
+    "heaven-hell-4": HEAVEN_HELL,
     "shopping-5": _SHOPPING,
     "shopping-6": _SHOPPING,
 }
