@@ -27,7 +27,7 @@ from worlds import human
 
 GRID_STEPS = 900 * 2_000_000  # of each world and method
 METHODS = 5  # of the paper
-PATIENCE_SECONDS = 420.0  # until everything is compiled
+PATIENCE_SECONDS = 420.0  # for the next process to have compiled its program, or to have measured
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def train(options: Options, world: str, is_ready: Any, turn: Any, together: Any,
         runs = jax.block_until_ready(program.train(runs, numbers, updates))
     passed = time.perf_counter() - begin
     results.put((int(np.asarray(runs.timesteps, np.int64).sum()) - steps) / passed)
-    together.wait()  # nobody measures alone while another has stopped
+    together.wait()  # a process that ended early would leave more of the GPU to the others
 
 
 def main(options: Options) -> None:
@@ -76,7 +76,9 @@ def main(options: Options) -> None:
             turn, together, results = context.Event(), context.Barrier(options.processes), context.Queue()
             turns[world] = turn, results
             arguments = (options, world, is_ready, turn, together, results)
-            groups[world] = [context.Process(target=train, args=arguments) for _ in range(options.processes)]
+            groups[world] = [
+                context.Process(target=train, args=arguments, daemon=True) for _ in range(options.processes)
+            ]
             for process in groups[world]:
                 process.start()
         for _ in range(len(options.worlds) * options.processes):

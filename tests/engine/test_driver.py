@@ -60,8 +60,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Narrow:
     """A machine on which pools of more than one lane do not fit, and one world cannot be compiled."""
 
-    def __init__(self, shape: Settings):
-        self._program = program(shape)
+    def __init__(self, shape: Settings, *, concurrent: bool):
+        self._program = program(shape, concurrent=concurrent)
 
     def open(self, lanes: int, device: Any) -> Any:
         if lanes > 1:
@@ -202,17 +202,20 @@ def test_a_thread_that_seems_to_hang_is_mentioned_once(tmp_path: Path, monkeypat
         return advance(self)
 
     monkeypatch.setattr(Pool, "advance", stuck_twice)
-    monkeypatch.setattr(driver_module, "SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr(driver_module, "SILENCE_SECONDS", 0.3)
+    monkeypatch.setattr(driver_module, "CONFIRM_SECONDS", 0.5)
     recorder = Recorder()
     assert train(tmp_path / "cpu", RUNS[:1], recorder).is_complete
     assert next(calls) > 3
     assert recorder.said == []  # on a CPU no kernels run concurrently
     calls = itertools.count()
-    monkeypatch.setattr(driver_module, "may_hang", lambda platform, shape, flags: True)
+    monkeypatch.setenv("XLA_FLAGS", "--my_own")
+    monkeypatch.setattr(driver_module, "may_hang", lambda platform, shape: True)
     assert train(tmp_path / "gpu", RUNS[:1], recorder).is_complete
     (said,) = recorder.said
     assert "core 0 with tiger:episodic=true a2c-asym-s has made no step for 0 s" in said
-    assert said.endswith(f"XLA_FLAGS=--xla_gpu_command_buffer_scheduling_mode=LHS asymrl resume {tmp_path / 'gpu'}")
+    flags = "'--my_own --xla_gpu_command_buffer_scheduling_mode=LHS'"
+    assert said.endswith(f"XLA_FLAGS={flags} asymrl resume {tmp_path / 'gpu'}")
 
 
 def test_what_cannot_be_written_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import shlex
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 5.0  # until the user is told what a stopping training is waiting for
+CONFIRM_SECONDS = 30.0  # a silent pool must stay silent; after this process was suspended, all of them seem to be
 PARTING_SECONDS = 120.0  # time pools have to hand over their states when a training is stopped
 
 
@@ -114,7 +116,8 @@ class _Driver:
         self.pace = Pace(pace.refresh_seconds, pace.checkpoint_seconds, pace.keep_states and store.keeps_networks)
         self.begin, self.end_at = begin, None if minutes is None else begin + 60 * minutes
         self.record = TrainingRecord(store, listener, self.pace, probes)
-        self._silent: set[str] = set()
+        self._silent_since: dict[str, float] = {}  # pools that seem to hang, and when that was noticed
+        self._mentioned: set[str] = set()  # those that the user was told of
 
     def run(self, only: Sequence[int] | None) -> Outcome:
         numbers = self.store.unfinished()
@@ -210,10 +213,13 @@ class _Driver:
         """Says once of each pool that it seems to hang. A thread cannot be ended; processes have supervisors."""
         if self.placement.processes is not None or self.placement.engine != "local":
             return
-        for pool, shape in scheduler.silent_pools(SILENCE_SECONDS).items():
-            if pool not in self._silent and may_hang(workers.platform, shape, os.environ.get("XLA_FLAGS", "")):
-                self._silent.add(pool)
-                self.listener.say(_seems_to_hang(pool, shape, self.store.path))
+        silent, now = scheduler.silent_pools(SILENCE_SECONDS), time.monotonic()
+        self._silent_since = {pool: self._silent_since.get(pool, now) for pool in silent}
+        for pool, since in self._silent_since.items():
+            if pool not in self._mentioned and now - since >= CONFIRM_SECONDS:
+                self._mentioned.add(pool)
+                if may_hang(workers.platform, silent[pool]):
+                    self.listener.say(_seems_to_hang(pool, silent[pool], self.store.path))
 
     def _drain(self, scheduler: Scheduler) -> None:
         while not scheduler.events.empty():
@@ -251,9 +257,10 @@ def _waiting(runs: int) -> str:
 def _seems_to_hang(pool: str, shape: Settings, folder: Path) -> str:
     from asymrl.learning.programs.program import ONE_AFTER_ANOTHER
 
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {ONE_AFTER_ANOTHER}".strip()
     return (
         f"{pool} with {shape.world} {shape.method} has made no step for {SILENCE_SECONDS:.0f} s. If that lasts, end "
-        f"the training and try: XLA_FLAGS={ONE_AFTER_ANOTHER} asymrl resume {folder}"
+        f"the training and try: XLA_FLAGS={shlex.quote(flags)} asymrl resume {shlex.quote(str(folder))}"
     )
 
 

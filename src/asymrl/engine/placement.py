@@ -89,11 +89,11 @@ def is_stepped(shape: Settings) -> bool:
     return isinstance(training_world(shape), SteppedWorld)
 
 
-def may_hang(platform: str, shape: Settings, flags: str) -> bool:
-    """Whether silence of a pool means that its device hangs. `flags`: what XLA_FLAGS says there.
+def may_hang(platform: str, shape: Settings) -> bool:
+    """Whether silence of a pool may mean that its device hangs: concurrent kernels have done that on a GPU.
 
-    Kernels that run concurrently have hung on a GPU. A world that runs in Python may just be slow.
+    A world that runs in Python may just be slow.
     """
     from asymrl.learning.programs.program import runs_kernels_concurrently
 
-    return runs_kernels_concurrently(platform, shape, flags) and not is_stepped(shape)
+    return runs_kernels_concurrently(platform, shape) and not is_stepped(shape)

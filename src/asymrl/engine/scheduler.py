@@ -34,6 +34,8 @@ class Order(NamedTuple):
     lanes: int
     surroundings: Surroundings | None = None
     """What another process needs to make the world. None: the pool is in this process."""
+    concurrent: bool = True
+    """Whether a GPU may run independent kernels of the program at the same time."""
 
 
 class PoolEvent(NamedTuple):
@@ -79,6 +81,7 @@ class Scheduler:
         for each in sorted(assignments, key=_longest_first):
             self._waiting.setdefault(each.run.settings.shape(), collections.deque()).append(each)
         self._most_lanes: dict[Settings, int] = {}
+        self._fell_silent: set[Settings] = set()  # shapes of pools that did
         self._holdings: dict[str, _Holding] = collections.defaultdict(_Holding)
         self._unwritten: collections.Counter[str] = collections.Counter()  # states that pools have handed over
         self._losses: collections.Counter[int | Settings] = collections.Counter()  # of runs and of shapes
@@ -151,7 +154,9 @@ class Scheduler:
                         lanes = self._lanes_of(shape, count, sum(map(len, self._waiting.values())))
                         lanes = self._fitting(shape, place, max(1, min(lanes, self._most_lanes.get(shape, lanes))))
                         if lanes:
-                            holding.order, holding.is_opening = Order(shape, lanes, self._surroundings), True
+                            concurrent = shape not in self._fell_silent
+                            holding.order = Order(shape, lanes, self._surroundings, concurrent)
+                            holding.is_opening = True
                             return holding.order
                 is_over = not any(self._waiting.values()) and not any(each.runs for each in self._holdings.values())
                 if is_over:
@@ -171,7 +176,7 @@ class Scheduler:
         return lanes if room is None else min(lanes, room if used else max(room, 1))
 
     def _unclaimed(self, shape: Settings) -> int:
-        """How many runs of this shape wait, apart from those that pools which still compile will take."""
+        """How many runs of this shape wait beyond those that pools which still compile were opened for."""
         opening = [each.order for each in self._holdings.values() if each.is_opening]
         claimed = sum(order.lanes for order in opening if order is not None and order.shape == shape)
         return len(self._waiting[shape]) - claimed
@@ -291,8 +296,10 @@ class Scheduler:
             else:
                 self.events.put(PoolEvent(pool, Broken(tuple(each.number for each in runs), reason)))
 
-    def lose(self, pool: str, reason: str) -> bool:
+    def lose(self, pool: str, reason: str, *, fell_silent: bool = False) -> bool:
         """The pool is gone, with its process or its machine. Its runs go on elsewhere from where they were saved.
+
+        `fell_silent`: it seemed to hang, so pools of its shape no longer run kernels concurrently.
 
         Returns whether it had something to do. If not, its place is at fault rather than a run or a shape.
         """
@@ -302,6 +309,8 @@ class Scheduler:
             self.close(pool)
             if order is None:
                 return False
+            if fell_silent:
+                self._fell_silent.add(order.shape)
             if not runs:  # lost while it was compiled
                 self._losses[order.shape] += 1
                 if self._losses[order.shape] > MOST_LOSSES:
@@ -345,7 +354,7 @@ def _often_lost(reason: str) -> str:
 def _longest_first(assignment: Assignment) -> tuple[bool, int, int]:
     """Runs that have begun come first, then the longest, so that none is left alone at the end.
 
-    Of equally long ones those come first whose critic reads the most numbers: their steps take longer.
+    Of equally long ones those come first whose actor and critic read the most numbers: their steps take longer.
     """
     settings = assignment.run.settings
     return assignment.saved is None, -settings.steps, -_numbers_read(settings.shape())

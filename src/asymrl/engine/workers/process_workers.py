@@ -74,7 +74,7 @@ class ProcessWorkers:
     def _environment(self, environment: Mapping[str, str], i: int) -> dict[str, str]:
         """Gives one process in six priority: otherwise, small updates would wait behind large ones.
 
-        They choose first and get what takes longest. A priority that the user has set holds for all.
+        Those with priority choose first and get what takes longest. A priority that the user has set holds for all.
         """
         if MPS_PRIORITY in os.environ:
             return dict(environment)

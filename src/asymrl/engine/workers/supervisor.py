@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -15,17 +15,22 @@ from asymrl.engine.placement import SILENCE_SECONDS, Pace, may_hang
 from asymrl.engine.scheduler import MOST_LOSSES, Order
 from asymrl.engine.workers.pool_process import ProcessPlacement, serve_remotely
 from asymrl.engine.workers.serving import LocalClient, reason_of
-from asymrl.learning.programs.program import ONE_AFTER_ANOTHER
 
 HEAD_START_SECONDS = 60.0  # for the processes of first priority to choose what they train
 RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a moment when all its clients have failed
+PARTING_SECONDS = 30.0  # for a process to end; one that waits for a broken device may take forever
+SLICE_SECONDS = 1.0  # of waiting, which count; time in which this process was suspended does not
+
+
+class SilenceError(Exception):
+    """A process that was training has not been heard of for too long."""
 
 
 class Supervisor(threading.Thread):
     """Starts the process of one pool, again if it is lost, until nothing is left to train.
 
-    A process whose kernels run concurrently and that falls silent while it trains is killed: the next one runs its
-    kernels one after the other. Training has stopped like that on a GPU, for reasons unknown, in trials of programs.
+    A process that falls silent while its kernels run concurrently is killed, since training has stopped like that on a
+    GPU, for reasons unknown, in trials of programs. Pools of its shape then run their kernels one after the other.
     """
 
     def __init__(
@@ -50,28 +55,34 @@ class Supervisor(threading.Thread):
             if self._is_killed:
                 process.kill()
             there.close()
-            reason = self._answer(here)
+            fell_silent = False
+            try:
+                reason = self._answer(here)
+            except SilenceError as silence:
+                process.kill()
+                reason, fell_silent = str(silence), True
             here.close()
-            self._process.join()
-            if self._process.exitcode == 0 and reason is None:
+            process.join(PARTING_SECONDS)
+            if process.exitcode == 0 and reason is None:
                 return
-            lost_device = reason is not None
-            was_busy = self.client.scheduler.lose(self.client.pool, reason or f"exit code {self._process.exitcode}")
+            why = reason or f"exit code {process.exitcode}"
+            was_busy = self.client.scheduler.lose(self.client.pool, why, fell_silent=fell_silent)
             idle_losses = 0 if was_busy else idle_losses + 1
             if self.client.is_stopped():
                 return
-            placement = self.placement._replace(pause=RECOVERY_SECONDS if lost_device else 0.0)
+            placement = self.placement._replace(pause=RECOVERY_SECONDS if reason is not None else 0.0)
 
     def _answer(self, connection: Connection) -> str | None:
-        """Answers the questions of the process until it ends. Returns why its device was lost, if it was."""
-        order: Order | None = None
-        patience: float | None = None  # while it compiles, it may take its time
+        """Answers the questions of the process until it ends. Returns why its device was lost, if it was.
+
+        Raises:
+            SilenceError: if it asks nothing for too long while it trains.
+        """
+        watched = is_training = False  # while it compiles, it may take its time
         while True:
+            if watched and is_training and is_silent(connection, SILENCE_SECONDS):
+                raise SilenceError(f"no word for {SILENCE_SECONDS:.0f} s; from now on its kernels run one by one")
             try:
-                if not connection.poll(patience):
-                    self._process.kill()
-                    self._run_kernels_one_after_another()
-                    return f"no word for {SILENCE_SECONDS:.0f} s; from now on it runs its kernels one after the other"
                 question, arguments = connection.recv()
                 if question == "lost":
                     self._process.kill()  # after its device failed, a process may take forever to exit
@@ -80,9 +91,9 @@ class Supervisor(threading.Thread):
                     self._let_others_choose()
                 answer = getattr(self.client, question)(*arguments)
                 if question == "pick":
-                    order, patience = answer, None
-                elif question == "take" and order is not None and may_hang(self._platform, order.shape, self._flags):
-                    patience = SILENCE_SECONDS
+                    watched, is_training = self._is_watched(answer), False
+                elif question == "take":
+                    is_training = True
                 connection.send(answer)
                 self.has_chosen.set()
             except (EOFError, OSError):
@@ -91,18 +102,9 @@ class Supervisor(threading.Thread):
                 self._process.kill()
                 return reason_of(error)
 
-    @property
-    def _platform(self) -> str:
-        return self.placement.platform or "cpu"
-
-    @property
-    def _flags(self) -> str:
-        """What XLA_FLAGS says in the process."""
-        return self.placement.environment.get("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
-
-    def _run_kernels_one_after_another(self) -> None:
-        environment = {**self.placement.environment, "XLA_FLAGS": f"{self._flags} {ONE_AFTER_ANOTHER}".strip()}
-        self.placement = self.placement._replace(environment=environment)
+    def _is_watched(self, order: Order | None) -> bool:
+        """Whether silence means that the pool of this order hangs."""
+        return order is not None and order.concurrent and may_hang(self.placement.platform or "cpu", order.shape)
 
     def _let_others_choose(self) -> None:
         end = time.monotonic() + HEAD_START_SECONDS
@@ -116,3 +118,8 @@ class Supervisor(threading.Thread):
         if self._process is not None and self.is_alive():
             self._process.kill()
         self.join()
+
+
+def is_silent(connection: Connection, seconds: float) -> bool:
+    """Whether nothing comes for so long. Time in which both ends were suspended does not count."""
+    return not any(connection.poll(SLICE_SECONDS) for _ in range(math.ceil(seconds / SLICE_SECONDS)))

@@ -20,10 +20,17 @@ from asymrl.learning.programs.program import (
     precision,
 )
 from asymrl.learning.state import RunState, is_active
+from asymrl.settings import Settings
+from asymrl.worlds.world import World
 
 
 class CompiledProgram(ProgramBase):
     """Training for all runs whose settings have one shape, in a world that is compiled."""
+
+    def __init__(self, settings: Settings, world: World | None = None, *, concurrent: bool = True):
+        """`concurrent`: whether a GPU may run independent kernels at the same time."""
+        super().__init__(settings, world)
+        self._concurrent = concurrent
 
     def open(self, lanes: int, device: Any) -> CompiledTrainer:
         """A trainer of `lanes` lanes on a device. Trainers with equally many lanes there share the compiled code."""
@@ -37,7 +44,7 @@ class CompiledProgram(ProgramBase):
         train = jax.jit(self.train_lanes, donate_argnums=0)
         arrays, numbers, updates = self.shapes, jax.eval_shape(lambda: numbers_of(self.settings)), jnp.int32(0)
         lowered = train.lower(*placed((arrays, numbers), lanes, device), updates)
-        return compile_lowered(lowered, compiler_options(device.platform, self.settings))
+        return compile_lowered(lowered, compiler_options(device.platform, self.settings, concurrent=self._concurrent))
 
     def train_lanes(self, arrays: RunState, numbers: Numbers, updates: Int[Array, ""]) -> RunState:
         """`Trainer.train` as it is compiled, for the arrays of the runs alone."""
