@@ -133,6 +133,13 @@ def test_when_time_is_over_everything_is_kept(undisturbed: Path, tmp_path: Path)
     with pytest.MonkeyPatch.context() as patch:  # time is over when the first run is
         any_over = lambda self: any(result.is_over for result in self.record.results.values())  # noqa: E731
         patch.setattr("asymrl.engine.driver._Driver._is_out_of_time", any_over)
+        admit = Pool.admit
+
+        def admit_late(self: Pool, assignments: Sequence[Assignment]) -> None:
+            time.sleep(0.5)  # these runs are so short that all might be over before anybody looks
+            admit(self, assignments)
+
+        patch.setattr(Pool, "admit", admit_late)
         outcome = train(tmp_path, RUNS)
     assert outcome.is_out_of_time
     assert 0 < outcome.over < 4
