@@ -15,8 +15,8 @@ def runs(world: object = "heaven-hell-3", **changes: object) -> pl.DataFrame:
     """Two runs that ended with a final return of 0.5 and 0.7."""
     columns = {
         "run": [0, 1], "world": world, "method": "a2c", "steps": 1000, "critic_rate": 0.001, "seed": [0, 1],
-        "status": ["complete", "complete"], "timesteps": [1001, 1003], "episodes": [100, 120], "updates": [50, 60],
-        "final_return": [0.5, 0.7], "recent_return": [0.4, 0.8], "recent_length": [10.0, 20.0],
+        "status": ["complete", "complete"], "timesteps": [1001, 1003], "episodes_played": [100, 120],
+        "updates": [50, 60], "final_return": [0.5, 0.7], "recent_return": [0.4, 0.8], "recent_length": [10.0, 20.0],
     }  # fmt: skip
     return pl.DataFrame({**columns, **changes})
 
@@ -34,7 +34,7 @@ def test_the_summary_compares_with_random_and_best():
 
 
 def test_the_summary_says_how_many_episodes_there_were():
-    few = runs(episodes=[10, 300])
+    few = runs(episodes_played=[10, 300])
     assert "length 15.00 ± 5.00  over the last 100 episodes, or all\n" in summary(few)
     assert "length 10.00  over all 10 episodes\n" in summary(few.head(1))
     assert "length 20.00  over the last 100 episodes\n" in summary(few.tail(1))

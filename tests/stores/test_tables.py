@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import polars as pl
 import pytest
 
 from asymrl.learning.state import METRICS
-from asymrl.settings import A2CSettings
+from asymrl.report.run_kinds import kinds_in
+from asymrl.settings import SETTINGS, A2CSettings
 from asymrl.stores.result_files import read_table
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
@@ -81,6 +83,26 @@ def test_the_runs_have_a_table_of_their_own(folder: Path):
     # The mean of the last tenth, of points at 0.9 and 0.95; of the run that failed its only point.
     finals = [0.925, 1.925, 0.925, 1.925, 5.925, 6.0, 7.925]
     np.testing.assert_allclose(runs["final_return"], finals, rtol=1e-6)
+
+
+def test_no_setting_shares_its_column_with_a_result():
+    """The setting `episodes` of A2C used to be replaced by the number of episodes played."""
+    runs = [Run(tiny(episodes=episodes), seed) for episodes in (2, 8) for seed in (0, 1)]
+    shown = shown_settings(runs)
+    results = {number: RunResult(status="complete", episodes=100 + number) for number in range(4)}
+    table = runs_table(dict(enumerate(runs)), results, shown)
+    assert table["episodes"].to_list() == [2, 2, 8, 8]
+    assert table["episodes_played"].to_list() == [100, 101, 102, 103]
+    assert kinds_in(table) == ["episodes"]
+    assert not set(SETTINGS) & {*METRICS, *runs_table({}, {}, ()).columns} - {"world", "method"}
+
+
+def test_tables_of_earlier_versions_are_read_with_the_names_of_today(folder: Path, tmp_path: Path):
+    table = pl.read_parquet(folder / "runs.parquet").rename({"episodes_played": "episodes"})
+    shutil.copytree(folder, tmp_path / "old")
+    for columns in (table.columns, ["episodes", *(name for name in table.columns if name != "episodes")]):
+        table.select(columns).write_parquet(tmp_path / "old" / "runs.parquet")
+        assert read_table(tmp_path / "old", "runs.parquet").equals(pl.read_parquet(folder / "runs.parquet"))
 
 
 def test_measurements_have_a_table_of_their_own(folder: Path):

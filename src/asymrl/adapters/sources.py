@@ -167,7 +167,8 @@ def _build_user_class(name: str, options: NamedOptions) -> World:
         if unknown := sorted({*ours, *arguments} - {"time_limit"}):
             raise ValueError(f"world {base!r} is already built; it cannot take the options {', '.join(unknown)}")
     elif not callable(target):
-        raise ValueError(f"world {base!r} is a {type(target).__name__}; expected a World or a callable that makes one")
+        expected = "expected a World, a Gymnasium environment, or a class or function that makes one"
+        raise ValueError(f"world {base!r} is of type {type(target).__name__}; {expected}")
     else:
         if not is_world_class:
             check_written(base, target, options, GYMNASIUM_OPTIONS)

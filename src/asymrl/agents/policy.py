@@ -77,7 +77,10 @@ class ActorPolicy:
         """
         space = self._seen
         if isinstance(self.env, SteppedWorld):
-            observation = self.env.read(observation)
+            try:
+                observation = self.env.read(observation)
+            except (TypeError, ValueError, KeyError, IndexError) as error:
+                raise ValueError(f"{self.env.name}: the observation is not one of {space}: {error}") from error
         if isinstance(space, Record) and isinstance(observation, Mapping):
             observation = {name: value for name, value in observation.items() if name in dict(space.items())}
         if problem := space.problem(observation):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from asymrl.settings import SETTINGS, Settings
 from asymrl.stores.checkpoints.saved_runs import joined
 from asymrl.stores.checkpoints.states import from_saved
 from asymrl.stores.files import RunError
-from asymrl.stores.runs import Run
+from asymrl.stores.runs import Run, labels
 from asymrl.stores.store import Store
 from asymrl.stores.wording import listed
 from asymrl.worlds.name_options import PREFIX
@@ -89,13 +90,14 @@ def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] |
     run_numbers = list(range(len(store))) if numbers is None else list(numbers)
     store.make_ready(run_numbers)
     groups: dict[Settings, list[tuple[int, Any]]] = {}
-    for held, saved in store.saved(run_numbers):
+    for held, saved in store.saved(run_numbers, _warn):
         for row, number in enumerate(held):
             groups.setdefault(saved.runs[row].settings.shape(), []).append((number, saved.only([row])))
     if not groups:
         if not store.keeps_networks:
             raise _not_kept(store)
         raise RunError(f"{store.path}: no checkpoint yet; begin with `asymrl resume {store.path}`")
+    _say_what_is_lost(store, set(run_numbers) - {number for parts in groups.values() for number, _ in parts})
     loaded = []
     for shape, parts in groups.items():
         parts.sort(key=lambda part: part[0])
@@ -106,6 +108,22 @@ def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] |
             raise RunError(f"{store.checkpoints.folder}: does not fit these settings: {error}") from error
         loaded.append(TrainedRuns(tuple(number for number, _ in parts), saved.runs, states, run_program.world))
     return loaded
+
+
+def _warn(text: str) -> None:
+    print(text, file=sys.stderr)  # what goes to stdout may be JSON
+
+
+def _say_what_is_lost(store: Store, without: Collection[int]) -> None:
+    """Names the runs that are over although they have no networks, as a file was damaged or removed."""
+    try:
+        results = store.results()
+    except RunError:  # the tables are damaged too
+        return
+    lost = [number for number in sorted(without) if number in results and results[number].is_over]
+    if lost:
+        has, them = ("has", "it is") if len(lost) == 1 else ("have", "they are")
+        _warn(f"{labels(store.runs, lost)} {has} no intact network in {store.checkpoints.folder}; {them} left out")
 
 
 def _not_kept(store: Store) -> RunError:

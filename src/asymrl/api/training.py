@@ -261,6 +261,8 @@ def compared(world: str, runs: Runs) -> Comparison:
 
 
 def _seeds(seeds: int | Sequence[int]) -> Sequence[int]:
+    if isinstance(seeds, str):
+        raise ValueError(f"seeds {seeds!r}: give how many, such as 5, or a list of them, such as [0, 7]")
     seed_list = range(seeds) if isinstance(seeds, int) else seeds
     if not len(seed_list):
         raise ValueError("no seeds: train at least one run")

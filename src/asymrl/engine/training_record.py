@@ -11,7 +11,7 @@ from asymrl.engine.monitoring.listeners import Listener, StopRuns
 from asymrl.engine.monitoring.progress import BROKEN, Compilations, Progress, SpeedMeter
 from asymrl.engine.monitoring.throttle import Throttle
 from asymrl.engine.placement import Pace
-from asymrl.stores.runs import full_label, label
+from asymrl.stores.runs import full_label, labels
 from asymrl.stores.store import Store
 from asymrl.stores.tables import FAILED, STOPPED, RunResult
 from asymrl.stores.wording import first_line
@@ -65,7 +65,7 @@ class TrainingRecord:
                     self.store.save(saved, "over")
                 self._update_results({number: result})
                 if result.status == FAILED:
-                    self.listener.say(f"{self._label(number)} stopped: {result.failure}")
+                    self.listener.say(f"{self.labels([number])} stopped: {result.failure}")
             case Stopped(numbers):
                 for number in numbers:
                     self._update_results({number: self.results.get(number, RunResult())._replace(status=STOPPED)})
@@ -75,7 +75,7 @@ class TrainingRecord:
                 if saved is not None:
                     self.store.save(saved, "failed")
                 self.break_runs([number], reason)
-                self.listener.say(f"{self._label(number)} failed: {first_line(reason)}")
+                self.listener.say(f"{self.labels([number])} failed: {first_line(reason)}")
             case Broken(numbers, reason):
                 self.compilations.end(pool_event.pool)
                 self._forget(pool_event.pool)
@@ -165,15 +165,9 @@ class TrainingRecord:
         if self.speed_meter.samples or progress.compilations:
             self._notify(lambda: self.listener.progress(progress))
 
-    def _label(self, number: int) -> str:
-        run = self.store.runs[number]
-        same = len({each.settings for each in self.store.runs}) == 1
-        return label(run, ()) if same else full_label(run)
-
     def labels(self, numbers: Sequence[int]) -> str:
         """The first of these runs, and how many more."""
-        more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
-        return f"{self._label(numbers[0])}{more}"
+        return labels(self.store.runs, numbers)
 
     def failures(self) -> dict[str, str]:
         return {

@@ -2,6 +2,7 @@
 
 import json
 import math
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -87,8 +88,11 @@ class NumpyPolicy:
     """
 
     def __init__(self, path, generator=None):
-        with np.load(path, allow_pickle=False) as file:
-            self._weights = dict(file)
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                self._weights = dict(file)
+        except (TypeError, ValueError, EOFError, zipfile.BadZipFile):  # another kind of file, or half of one
+            self._weights = {}
         if "about" not in self._weights:
             raise ValueError(f"{path}: not a policy; write one with `asymrl export RUN -o policy.npz`")
         self.about = json.loads(str(self._weights.pop("about")))
@@ -186,7 +190,10 @@ class NumpyPolicy:
         """
         values = {**self._weights, **self._read(observation)}
         for operator, inputs, outputs, attributes in self.about["nodes"]:
-            result = OPERATORS[operator](*(values[name] for name in inputs), **attributes)
+            try:
+                result = OPERATORS[operator](*(values[name] for name in inputs), **attributes)
+            except IndexError as error:  # a row of a table, by an index that it does not have
+                raise ValueError(f"the observation {observation!r} is not one of the environment: {error}") from error
             values.update(zip(outputs, result if operator == "Split" else [result], strict=True))
         self._memory = {name: values["next_" + name] for name in self._memory}
         return np.concatenate([values[name][0] for name in self._shown])

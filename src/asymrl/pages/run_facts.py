@@ -97,7 +97,12 @@ def training_section(store: Store, table: pl.DataFrame) -> Section:
         "settings written by": _versions(_json(store.path / SETTINGS_FILE).get("versions")),
     }
     parts = [facts_html({name: value for name, value in facts.items() if value})]
-    if held := sessions(store.path):
+    try:
+        held = sessions(store.path)
+    except RunError as error:  # the page does not need them
+        held = []
+        parts.append(f"<p>{escape(str(error))}</p>")
+    if held:
         parts += ["<h3>Sessions</h3>", table_html(pl.DataFrame([_session(each) for each in held]))]
     if manifest := _json(store.path / MANIFEST):
         about = manifest.pop("what", None)

@@ -95,7 +95,7 @@ def _of_one_kind(sound: pl.DataFrame) -> list[str]:
     if 1 < len(sound) <= MOST_SEEDS_SHOWN:
         lines.append(f"each run        {'  '.join(f'{value:.2f}' for value in finals)}")
     recent, length = (plus_minus(sound[f"recent_{what}"].to_numpy()) for what in ("return", "length"))
-    fewest = int(sound["episodes"].to_numpy().min())
+    fewest = int(sound["episodes_played"].to_numpy().min())
     few = fewest < 100
     of = f"all {fewest} episodes" if few and len(sound) == 1 else f"the last 100 episodes{', or all' * few}"
     lines.append(f"last episodes   return {recent}, length {length}  over {of}")

@@ -9,6 +9,7 @@ from typing import Any
 
 from asymrl.adapters.sources import pomdp_path
 from asymrl.reading import UnreadableError, read_json
+from asymrl.settings.run_settings import ZOO
 from asymrl.stores import runs as run_lists
 from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.runs import Run
@@ -17,6 +18,7 @@ from asymrl.stores.world_sources import POMDP, WorldSource, is_path_text
 FORMAT, READABLE = 2, (1, 2)
 AGENTS = Path(__file__).parents[1] / "zoo" / "agents"  # stores with one run each, which ship with the package
 SETTINGS_FILE = "settings.json"
+NO_SUBSTITUTE = "; nothing else in the folder says what its runs are, so bring the file back from a copy"
 
 
 def shipped_agents() -> list[str]:
@@ -34,6 +36,8 @@ def read_description(path: Path) -> dict[str, Any]:
     file = path / SETTINGS_FILE
     if not file.is_file():
         missing = "it is a file, not a folder" if path.is_file() else "there is no such folder"
+        if str(path).startswith(ZOO):
+            missing = f"agents that ship with the package are loaded by asymrl.zoo.load({str(path)[len(ZOO) :]!r})"
         what = f"there is no {file.name} in it" if path.is_dir() else missing
         raise RunError(f"{path}: no runs here: {what}")
     try:
@@ -48,9 +52,9 @@ def read_description(path: Path) -> dict[str, Any]:
             if (problem := pomdp_path(world)) is not None:
                 sources.setdefault(problem, WorldSource(POMDP, sha256=checksum))
     except UnreadableError as error:
-        raise RunError(str(error).replace(": ", ": damaged: ", 1)) from error
+        raise RunError(str(error).replace(": ", ": damaged: ", 1) + NO_SUBSTITUTE) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{file}: damaged: {error}") from error
+        raise RunError(f"{file}: damaged: {error}{NO_SUBSTITUTE}") from error
     if version not in READABLE:
         raise RunError(
             f"{file}: a store of format {version}, but this version of asymrl reads format {FORMAT}; "

@@ -17,6 +17,7 @@ from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import (
     COMPLETE,
+    RUN_COUNTERS,
     STOPPED,
     WAITING,
     RunResult,
@@ -61,7 +62,8 @@ def read_results(path: Path, run_list: Sequence[Run]) -> dict[int, RunResult]:
             continue
         times, measured = probes.get(number, (None, None))
         result = RunResult(
-            **{name: row[name] for name in ("status", "timesteps", "episodes", "updates", "failure", "device")},
+            **{name: row[name] for name in ("status", "failure", "device")},
+            **{counter: row[name] for name, counter in RUN_COUNTERS.items()},
             recent_return=np.nan if row["recent_return"] is None else row["recent_return"],
             recent_length=np.nan if row["recent_length"] is None else row["recent_length"],
             seconds=row["seconds"],
@@ -102,10 +104,19 @@ def read_table(folder: Path, name: str) -> pl.DataFrame:
         file = io.BytesIO(read_regular(path, MOST_TABLE_BYTES))
         if (rows := pl.scan_parquet(file).select(pl.len()).collect().item()) > MOST_ROWS:
             raise UnreadableError(f"{rows} rows")
-        return without_unended(pl.read_parquet(file))
+        return without_unended(_with_current_names(pl.read_parquet(file)))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise RunError(f"{path}: damaged ({reason}); `asymrl resume {folder}` writes it anew") from error
+
+
+def _with_current_names(table: pl.DataFrame) -> pl.DataFrame:
+    """A table of runs in which `episodes_played` has that name: it was `episodes`, in place of the setting."""
+    if "status" not in table.columns or "episodes_played" in table.columns:
+        return table
+    names = [name for name in table.columns if name != "episodes"]
+    names.insert(names.index("timesteps") + 1, "episodes")
+    return table.select(names).rename({"episodes": "episodes_played"})
 
 
 def reopened(result: RunResult, run: Run, before: Run | None = None) -> RunResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -11,10 +12,11 @@ from typing import Any, NamedTuple
 from asymrl.settings import SETTINGS, A2CSettings, DQNSettings, Settings, names_of, new_settings, own_values
 from asymrl.stores.files import RunError
 from asymrl.stores.options import checked_values, preset_settings
-from asymrl.stores.wording import thousands
+from asymrl.stores.wording import listed, thousands
 
 SEEDS = 2**32  # seeds are 0 to this, exclusive
 MOST_KINDS = 100_000  # different settings in one store; reading each takes a fraction of a millisecond
+MOST_LABELS = 3  # named in a message
 MAY_GROW = ("steps", "log_points")  # a run may be made longer; every other setting stays
 
 # The settings of a world and a method before the axes of a sweep are applied, such as tuned ones.
@@ -72,8 +74,10 @@ def check_runs(runs: Sequence[Run]) -> None:
         if not 0 <= run.seed < SEEDS:
             raise ValueError(f"seed {run.seed}: choose a whole number from 0 to {SEEDS - 1}")
     _check_kinds(len({run.settings for run in runs}))
-    if len({run.key for run in runs}) < len(runs):
-        raise ValueError("two runs have the same seed and the same settings: their results would be the same")
+    twice, count = collections.Counter(run.key for run in runs).most_common(1)[0]
+    if count > 1:
+        seed = next(run.seed for run in runs if run.key == twice)
+        raise ValueError(f"{count} runs have seed {seed} and the same settings: their results would be the same")
 
 
 def _check_kinds(count: int) -> None:
@@ -166,6 +170,13 @@ def label(run: Run, names: Sequence[str]) -> str:
     """A run in words: its seed, and its value of each of the named settings."""
     own = [name for name in names if hasattr(run.settings, name)]
     return ", ".join([f"seed {run.seed}", *(f"{name}={getattr(run.settings, name)}" for name in own)])
+
+
+def labels(runs: Sequence[Run], numbers: Sequence[int]) -> str:
+    """Some of these runs in words: the first three, and how many more. By their seeds, if that tells them apart."""
+    is_one_kind = len({run.settings for run in runs}) == 1
+    first = [label(runs[number], ()) if is_one_kind else full_label(runs[number]) for number in numbers[:MOST_LABELS]]
+    return listed([*first, *([f"{len(numbers) - MOST_LABELS} more"] if len(numbers) > MOST_LABELS else [])])
 
 
 def full_label(run: Run) -> str:

@@ -64,7 +64,8 @@ def sessions(folder: Path) -> list[dict[str, Any]]:
     try:
         entries = read_json(file) if file.exists() or file.is_symlink() else []
     except (OSError, ValueError) as error:
-        raise RunError(f"{file}: damaged: {error}; remove it") from error
+        reason = str(error).removeprefix(f"{file}: ")
+        raise RunError(f"{file}: damaged: {reason}; remove it") from error
     if not isinstance(entries, list) or not all(map(_is_session, entries)):
         raise RunError(f"{file}: damaged: it is not a list of sessions; remove it")
     return entries

@@ -29,9 +29,11 @@ LABELS = ("world", "method")
 ALWAYS = ("steps", "actor_rate", "critic_rate", "entropy_weight")  # settings that always have a column
 MEANS_OVER_EPISODES = {
     "episode": ("return", "length"),
-    "episodes": ("final_return", "recent_return", "recent_length"),
+    "episodes_played": ("final_return", "recent_return", "recent_length"),
 }
 """Columns that have no value before the first episode is over, by the column that counts episodes."""
+RUN_COUNTERS = {"timesteps": "timesteps", "episodes_played": "episodes", "updates": "updates"}
+"""Columns of the table of runs, and the counters of `RunResult` in them; `episodes` is a setting of A2C and DQN."""
 COMPRESSION = 9  # zstd; more takes minutes and saves little
 
 WAITING, TRAINING, COMPLETE, SOLVED, FAILED = "waiting", "training", "complete", "solved", "failed"
@@ -126,8 +128,8 @@ def runs_table(runs: Mapping[int, Run], results: Mapping[int, RunResult], shown:
     columns = _labels(numbers, runs, np.arange(len(numbers)), shown)
     each = [results.get(number, RunResult()) for number in numbers]
     columns["status"] = pl.Series([result.status for result in each], dtype=pl.String)
-    for name in ("timesteps", "episodes", "updates"):
-        columns[name] = pl.Series([getattr(result, name) for result in each], dtype=pl.Int64)
+    for name, counter in RUN_COUNTERS.items():
+        columns[name] = pl.Series([getattr(result, counter) for result in each], dtype=pl.Int64)
     columns["final_return"] = pl.Series(_final_returns(runs, results, numbers), dtype=pl.Float64)
     columns["recent_return"] = pl.Series([result.recent_return for result in each], dtype=pl.Float64).fill_nan(None)
     columns["recent_length"] = pl.Series([result.recent_length for result in each], dtype=pl.Float64).fill_nan(None)

@@ -147,7 +147,10 @@ def make(name: str, *, env_kwargs: Mapping[str, Any] | None = None, trust: bool 
 
     Raises:
         ValueError: if there is no such world, size or option; the message lists the choices.
+        TypeError: if the name is not text.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a world is text, such as 'heaven-hell-3', not {name!r}")
     base, text = split_options(name)
     written, arguments = parsed_options(name, text)
     arguments |= env_kwargs or {}

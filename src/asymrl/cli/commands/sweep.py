@@ -15,7 +15,7 @@ from asymrl.cli.running import SEEDS, NetworkOptions
 from asymrl.cli.training_answer import Training
 from asymrl.cli.usage import EnvArgs, UsageError, full_world, read_toml, user_errors
 from asymrl.settings.quantities import whole_number
-from asymrl.stores.options import method_of
+from asymrl.stores.options import checked_values, method_of
 from asymrl.worlds.name_options import PREFIX, parse_value, split_values
 
 if TYPE_CHECKING:
@@ -67,7 +67,14 @@ class Sweep(Training, NetworkOptions):
         """The runs that are asked for. Raises ValueError if they are not possible."""
         from asymrl.api.wanted import sweep_runs
 
-        axes = dict(axis(text) for text in self.set)
+        axes: dict[str, list[Any]] = {}
+        where = "--set" if self.config is None else f"--set or --config {self.config}"
+        for name, values in map(axis, self.set):
+            if name in axes:
+                raise UsageError(f"--set {name} is given twice; write {name}=VALUE,VALUE to try several values")
+            axes[name] = values
+            for value in values if not name.startswith(PREFIX) else []:
+                checked_values({name: value}, where)
         if self.preset is not None:
             axes = {"preset": [self.preset]} | axes
         methods = self.methods or ((method_of({"preset": self.preset}),) if self.preset is not None else ())

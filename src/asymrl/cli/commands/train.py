@@ -31,8 +31,8 @@ from asymrl.stores.options import checked_values, method_of, resolve
 class TrainOptions(Training):
     """What `asymrl train` is told besides the settings of a learner."""
 
-    seeds: int = SEEDS
-    """How many runs to train; their seeds are 0, 1, ..."""
+    seeds: int | None = None
+    """How many runs to train; their seeds are 0, 1, ... None: 5."""
     seed_list: tuple[int, ...] | None = None
     """Train these seeds instead."""
     out: Path | None = None
@@ -70,7 +70,9 @@ class TrainOptions(Training):
         from asymrl.api.run_folders import new_store
         from asymrl.stores.runs import Run
 
-        seeds = range(self.seeds) if self.seed_list is None else self.seed_list
+        if self.seeds is not None and self.seed_list is not None:
+            raise UsageError(f"--seeds {self.seeds} and --seed-list: give one of them")
+        seeds = range(SEEDS if self.seeds is None else self.seeds) if self.seed_list is None else self.seed_list
         if not seeds:
             option = f"--seeds {self.seeds}" if self.seed_list is None else "--seed-list"
             raise UsageError(f"{option}: train at least one run")
