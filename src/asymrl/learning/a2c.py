@@ -137,8 +137,8 @@ def learn(
         data = training_batch(env, settings, episodes, length, key)
         return critic_gradient(critic, target, data, settings, numbers)
 
-    critic_loss, gradient = mean_over(towards_target, (runs.critic, runs.target), numbers)
-    sound = active & jnp.isfinite(critic_loss)
+    critic_losses, gradient = mean_over(towards_target, (runs.critic, runs.target), numbers)
+    sound = active & jnp.isfinite(critic_losses)
     critic, critic_adam, critic_norm, sound = eqx.filter_vmap(descend)(
         runs.critic, gradient, runs.critic_adam, numbers.critic_rate, sound, numbers
     )
@@ -149,8 +149,8 @@ def learn(
         data = training_batch(env, settings, episodes, length, key)
         return actor_gradient(actor, critic, data, weight, settings, numbers)
 
-    (policy_loss, negentropy), gradient = mean_over(along_policy, (runs.actor, critic), numbers, weights)
-    sound = sound & jnp.isfinite(policy_loss + negentropy)
+    (policy_losses, negentropy), gradient = mean_over(along_policy, (runs.actor, critic), numbers, weights)
+    sound = sound & jnp.isfinite(policy_losses + negentropy)
     actor_rates = jnp.where(runs.timesteps > numbers.critic_first, numbers.actor_rate, 0.0)
     actor, actor_adam, actor_norm, sound = eqx.filter_vmap(descend)(
         runs.actor, gradient, runs.actor_adam, actor_rates, sound, numbers
@@ -160,7 +160,7 @@ def learn(
         runs,
         (actor, critic, actor_adam, critic_adam, runs.updates + active, runs.failed | (active & ~sound)),
     )
-    return runs, Losses(critic_loss, policy_loss, negentropy, weights, critic_norm, actor_norm)
+    return runs, Losses(critic_losses, policy_losses, negentropy, weights, critic_norm, actor_norm)
 
 
 def counted(runs: A2CState, episodes: Episodes | Rounds, active: Bool[Array, "run"]) -> A2CState:
