@@ -1,4 +1,4 @@
-"""Mean and standard error over runs, and the final return of a run."""
+"""Mean and standard error over runs, and the recent and final returns of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from asymrl.stores.statistics import final_points, final_returns, mean_and_error, tenth_means
+from asymrl.stores.statistics import final_points, final_returns, mean_and_error, recent_mean, tenth_means
 
 
 def test_mean_and_standard_error():
@@ -23,6 +23,13 @@ def test_what_is_not_finite_is_left_out():
     mean, error = mean_and_error(values)
     np.testing.assert_array_equal(mean, [2.0, 4.0, np.nan])
     np.testing.assert_array_equal(error, [1.0, np.nan, np.nan])
+
+
+def test_the_recent_mean_is_over_the_episodes_that_there_were():
+    values = np.asarray([1, 2, 6, 0], np.float32)
+    assert recent_mean(values, 3) == 3.0
+    assert recent_mean(values, 4) == recent_mean(values, 1000) == 2.25
+    assert np.isnan(recent_mean(values, 0))
 
 
 def curves() -> pl.DataFrame:

@@ -13,12 +13,13 @@ import jax
 import numpy as np
 
 from asymrl.learning.programs.factory import program
-from asymrl.learning.state import RECENT, RunState
+from asymrl.learning.state import RunState
 from asymrl.settings import SETTINGS, Settings
 from asymrl.stores.checkpoints.saved_runs import joined
 from asymrl.stores.checkpoints.states import from_saved
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run, labels
+from asymrl.stores.statistics import recent_mean
 from asymrl.stores.store import Store
 from asymrl.stores.wording import listed
 from asymrl.worlds.name_options import PREFIX
@@ -46,11 +47,10 @@ class TrainedRuns(NamedTuple):
         return tuple(run.settings for run in self.runs)
 
     def recent_returns(self) -> np.ndarray:
-        """The mean return of the last 100 training episodes of each run; -inf before the first."""
-        count = np.minimum(np.asarray(self.states.episodes), RECENT)
-        there = np.arange(RECENT)[None] < count[:, None]
-        total = np.where(there, np.asarray(self.states.recent_returns), 0.0).sum(axis=1)
-        return np.where(count > 0, total / np.maximum(count, 1), -np.inf)
+        """The mean return of the last 100 training episodes of each run; -inf before the first, to be nobody's best."""
+        episodes, returns = np.asarray(self.states.episodes), np.asarray(self.states.recent_returns)
+        means = [recent_mean(*each) for each in zip(returns, episodes.tolist(), strict=True)]
+        return np.where(episodes > 0, means, -np.inf)
 
     def one(self, row: int) -> TrainedRun:
         """One of the runs."""

@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from asymrl.learning.state import METRICS, RECENT, RunState
+from asymrl.learning.state import METRICS, RunState
 from asymrl.stores.checkpoints.saved_runs import EXTRA, SavedRuns, filled_up
 from asymrl.stores.runs import Run
+from asymrl.stores.statistics import recent_mean
 from asymrl.stores.tables import COMPLETE, FAILED, SOLVED, TRAINING, RunResult
 
 if TYPE_CHECKING:
@@ -53,10 +54,8 @@ class Snapshot(NamedTuple):
 
     def recent_means(self, lane: int) -> tuple[float, float]:
         """Mean return and mean length of the last 100 episodes; NaN before the first."""
-        count = min(int(self.episodes[lane]), RECENT)
-        if not count:
-            return np.nan, np.nan
-        return float(self.recent_returns[lane, :count].mean()), float(self.recent_lengths[lane, :count].mean())
+        episodes = int(self.episodes[lane])
+        return recent_mean(self.recent_returns[lane], episodes), recent_mean(self.recent_lengths[lane], episodes)
 
     def curve_of(self, lane: int) -> Float[np.ndarray, "point metrics"]:
         """The points of a run so far; return and length are NaN before the first episode is over."""

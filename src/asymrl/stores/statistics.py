@@ -1,4 +1,4 @@
-"""The statistics that all parts share: mean and standard error over runs, and the final return of a run.
+"""The statistics that all parts share: mean and standard error over runs, recent and final returns of a run.
 
 The final return of a run is the mean of its learning curve over the last tenth of training: of the points whose
 timestep is at least 0.9 times the `steps` of its settings. A run that stopped earlier, because it failed or was solved,
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float, Float64, Shaped
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,6 +33,17 @@ def mean_and_error(
         mean = np.where(finite, numbers, 0.0).sum(axis=0) / count
         squares = np.square(np.where(finite, numbers - mean, 0.0)).sum(axis=0)
         return mean, np.sqrt(squares / (count - 1) / count)
+
+
+def recent_mean(values: Float[np.ndarray, "recent"], episodes: int) -> float:
+    """The mean over the last episodes of a run that had so many, NaN before the first is over.
+
+    Args:
+        values: a number for each of the last 100 episodes, in any order; places that no episode has filled come last.
+        episodes: how many the run had in all.
+    """
+    count = min(episodes, len(values))
+    return float(values[:count].mean()) if count else np.nan
 
 
 def tenth_means(curves: Float64[np.ndarray, "run point"]) -> Float64[np.ndarray, "run window"]:
