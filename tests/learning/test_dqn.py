@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from asymrl.collection.episodes import RUN_AXIS, Episodes
-from asymrl.learning.dqn import DRAWS, DQNState, exploration, gradient_step, layout_of
+from asymrl.collection.key_purposes import REPLAY_DRAWS
+from asymrl.learning.dqn import DQNState, exploration, gradient_step, layout_of
 from asymrl.learning.numbers import stack_numbers
 from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.q_networks import QNetworks
@@ -115,7 +116,7 @@ def test_steps_are_learned_from_until_there_are_enough_for_those_that_were_simul
     @jax.jit
     def lengths(key: Any, replay: Any) -> Any:
         return jax.vmap(
-            lambda i: layout.draw(jax.random.fold_in(jax.random.fold_in(key, DRAWS), i), replay, 2).lengths
+            lambda i: layout.draw(jax.random.fold_in(jax.random.fold_in(key, REPLAY_DRAWS), i), replay, 2).lengths
         )(jnp.arange(40))
 
     trained, steps = 0, 0

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from asymrl.collection.episodes import Episodes
+from asymrl.collection.key_purposes import EVALUATION
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.curve import evaluate_if_due
 from asymrl.learning.programs.compiled import CompiledProgram
@@ -31,7 +32,7 @@ def test_evaluation_plays_the_policy_as_it_is(greedy: bool):
 
     @eqx.filter_jit
     def both(runs: RunState) -> tuple[jax.Array, Episodes]:
-        apart = jax.vmap(lambda key: jax.random.fold_in(key, 1_000_000))(runs.key)
+        apart = jax.vmap(lambda key: jax.random.fold_in(key, EVALUATION))(runs.key)
         played = roll_out(env, runs.actor, apart, due, episodes=5, greedy=greedy)
         return evaluate_if_due(env, settings, runs, runs.key, due), played
 

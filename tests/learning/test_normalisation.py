@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
+from asymrl.collection.key_purposes import STREAM_STEPS
 from asymrl.collection.rollout import roll_out
 from asymrl.collection.streams import act_in_streams
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.ppo import ACT, part
 from asymrl.learning.ppo_losses import Networks, features_of
 from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.running_statistics import Statistics, scaled_rewards
@@ -192,7 +192,13 @@ def _readings(program: CompiledProgram, runs: Any) -> tuple[list[np.ndarray], li
     env, settings, keys, everyone = program.world, program.settings, keys_of(runs), jnp.ones(len(SEEDS), bool)
     if settings.how.learner == "ppo":
         pieces = [
-            act_in_streams(env, member(runs.actor, i), member(runs.streams, i), part(keys[i], ACT), settings.rollout)[1]
+            act_in_streams(
+                env,
+                member(runs.actor, i),
+                member(runs.streams, i),
+                jax.random.fold_in(keys[i], STREAM_STEPS),
+                settings.rollout,
+            )[1]
             for i in range(len(SEEDS))
         ]
         seen = [np.asarray(piece.observations["numbers"]).reshape(-1, 2) for piece in pieces]
@@ -226,7 +232,7 @@ def test_ratios_are_one_before_the_first_gradient_step():
     made = program_of("ppo-asym-hs")
     runs = trained(made, 3)
     run, key = member(runs, 0), keys_of(runs)[0]
-    _, piece = act_in_streams(made.world, run.actor, run.streams, part(key, ACT), 6)
+    _, piece = act_in_streams(made.world, run.actor, run.streams, jax.random.fold_in(key, STREAM_STEPS), 6)
     of_actor, _ = features_of(Networks(run.actor, run.critic), run.streams.carries, piece, together=False)
     now = run.actor.distribution.log_probability(run.actor.policy(of_actor), piece.actions)
     np.testing.assert_allclose(np.exp(now - piece.log_chosen), 1.0, rtol=1e-5)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from asymrl.collection.episodes import training_batch
+from asymrl.collection.key_purposes import MINIBATCHES, STREAM_STEPS
 from asymrl.collection.signals import critic_signal
 from asymrl.collection.streams import empty_carries, whole_episodes
 from asymrl.learning import a2c, ppo
@@ -65,7 +66,9 @@ def test_one_update_is_that_of_the_reference(program: CompiledProgram, trio: Any
     run, env = member(trio, 1), program.world
     one = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, run)
     numbers, key = stack_numbers([MINE]), ppo.keys_of(one)[0]
-    _, piece = eqx.filter_jit(ppo.act_in_streams)(env, run.actor, run.streams, ppo.part(key, ppo.ACT), MINE.rollout)
+    _, piece = eqx.filter_jit(ppo.act_in_streams)(
+        env, run.actor, run.streams, jax.random.fold_in(key, STREAM_STEPS), MINE.rollout
+    )
     piece: Any = jax.tree.map(np.asarray, piece)
     assert piece.terminated.any()
     assert piece.truncated.any()
@@ -97,7 +100,7 @@ def test_one_update_is_that_of_the_reference(program: CompiledProgram, trio: Any
         lambda leaf: np.asarray(leaf, float), (run.streams.carries.actor, run.streams.carries.critic)
     )
     memories = [(carries[0][n], carries[1][n]) for n in range(MINE.streams)]
-    orders = np.asarray(ppo.minibatches(ppo.part(key, ppo.SHUFFLE), MINE.streams, MINE))
+    orders = np.asarray(ppo.minibatches(jax.random.fold_in(key, MINIBATCHES), MINE.streams, MINE))
     names = ("adam_eps", "clip_norm", "clip_ratio", "discount", "gae_lambda", "value_weight", "entropy_weight")
     rate = MINE.learning_rate * (1 - float(run.timesteps) / (MINE.steps - 1))
     found = learner.update(

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from asymrl.collection.episodes import Episodes, draw_seeds, environment_seeds
+from asymrl.collection.key_purposes import ACTIONS
 from asymrl.collection.rollout import chance_of, roll_out
 from asymrl.models.agent import Actor
 from asymrl.worlds.stepped_world import SteppedWorld, Stepper
@@ -42,7 +43,7 @@ class CompiledActor:
         """
         actors = eqx.combine(arrays, self._actor_static)
         ready = eqx.filter(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
-        chance_keys = jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
+        chance_keys = jax.vmap(lambda key: jax.random.fold_in(key, ACTIONS))(keys)
         chance = chance_of(self.policy, chance_keys, (self.horizon, episodes), epsilon)
         seeds = jax.vmap(lambda key: environment_seeds(key, episodes))(keys)
         memory = jax.vmap(lambda ready: eqx.combine(ready, self._static).history.memory.initial(episodes))(ready)

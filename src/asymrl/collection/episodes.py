@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
+from asymrl.collection.key_purposes import EPISODE_STARTS
 from asymrl.collection.signals import critic_signal, follow_twice
 from asymrl.models.distributions import Distribution, distribution_over
 from asymrl.worlds.world import World
@@ -64,7 +65,7 @@ def draw_seeds(key: PRNGKeyArray, shape: tuple[int, ...]) -> Int[Array, "..."]:
 
 def environment_seeds(key: PRNGKeyArray, episodes: int) -> Int[Array, "episode"]:
     """The seeds of the environments of episodes that are collected with this key."""
-    return draw_seeds(jax.random.fold_in(key, 0), (episodes,))
+    return draw_seeds(jax.random.fold_in(key, EPISODE_STARTS), (episodes,))
 
 
 def tape_length(horizon: int) -> int:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.collection.episodes import STEPS_PER_QUESTION, Episodes, RolloutStart, tape_length
 from asymrl.collection.kernel_rollout import kernel_world, roll_out_in_kernel, suits_kernel
+from asymrl.collection.key_purposes import ACTIONS, EPISODE_STARTS, WORLD_STEPS
 from asymrl.kernels.tensor_cores import in_tf32
 from asymrl.models.agent import Actor, ReadyActor
 from asymrl.models.distributions import Distribution, Greedy
@@ -109,7 +110,10 @@ def begin_rollout(
     epsilon: Float[Array, "run"] | None = None,
 ) -> RolloutStart:
     """Starts `episodes` episodes of each run."""
-    begin_keys, chance_keys, step_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(3))
+    begin_keys, chance_keys, step_keys = (
+        jax.vmap(lambda key, purpose=purpose: jax.random.fold_in(key, purpose))(keys)
+        for purpose in (EPISODE_STARTS, ACTIONS, WORLD_STEPS)
+    )
     episode, observation = jax.vmap(lambda key: jax.vmap(env.begin)(jax.random.split(key, episodes)))(begin_keys)
     chance = chance_of(policy, chance_keys, (horizon, episodes), epsilon)
     return RolloutStart(episode, observation, chance, step_keys)

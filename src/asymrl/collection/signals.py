@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
+from asymrl.collection.key_purposes import INDEPENDENT_STATES, SIGNALS
 from asymrl.worlds.belief_filter import BeliefFilter
 from asymrl.worlds.critic_inputs import (
     BELIEF,
@@ -30,9 +31,6 @@ from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
     from asymrl.settings import Settings
-
-SIGNAL_KEY = 1_000_001  # acting uses small numbers to tell its keys apart, evaluation a million
-OTHER_DRAW = 1 << 30  # larger than the steps that tell the keys of the first draw apart
 
 
 class CriticSignal(eqx.Module):
@@ -241,7 +239,7 @@ def needs_state(env: World, settings: Settings) -> bool:
 
 def signal_keys(keys: PRNGKeyArray) -> PRNGKeyArray:
     """Keys of signals, `[run]`, from those of an update."""
-    return jax.vmap(lambda key: jax.random.fold_in(key, SIGNAL_KEY))(keys)
+    return jax.vmap(lambda key: jax.random.fold_in(key, SIGNALS))(keys)
 
 
 def follow_twice(
@@ -255,7 +253,7 @@ def follow_twice(
     if not signal.random or settings.draws == "shared":
         return after, values, None
     assert key is not None
-    return after, values, signal.follow(jax.random.fold_in(key, OTHER_DRAW), carry, *steps)[1]
+    return after, values, signal.follow(jax.random.fold_in(key, INDEPENDENT_STATES), carry, *steps)[1]
 
 
 def _signal_named(env: World, settings: Settings, name: str) -> CriticSignal:

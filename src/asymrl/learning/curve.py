@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.collection.episodes import RUN_AXIS, Episodes
+from asymrl.collection.key_purposes import EVALUATION
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.numbers import Numbers
 from asymrl.learning.state import RECENT, RunState
@@ -150,5 +151,5 @@ def evaluate_if_due(
 
 
 def evaluation_keys(keys: PRNGKeyArray) -> PRNGKeyArray:
-    """Keys for evaluation. The training episodes of an update use small numbers to tell their keys apart."""
-    return jax.vmap(lambda key: jax.random.fold_in(key, 1_000_000))(keys)
+    """The keys of evaluation, `[run]`, from those of an update."""
+    return jax.vmap(lambda key: jax.random.fold_in(key, EVALUATION))(keys)

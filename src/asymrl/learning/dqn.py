@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.collection.episodes import RUN_AXIS, Episodes, training_batch
+from asymrl.collection.key_purposes import REPLAY_DRAWS
 from asymrl.collection.replay import Replay, ReplayLayout
 from asymrl.collection.rollout import roll_out
 from asymrl.collection.signals import critic_signal, needs_state, signal_keys
@@ -44,7 +45,6 @@ from asymrl.worlds.world import World
 if TYPE_CHECKING:
     from asymrl.collection.collector import Collector
 
-DRAWS = 2_000_000  # tells the keys of draws from the replay from those of episodes and evaluations
 LEFT_BEHIND = 0.75  # share of the runs of a program that may be unfinished when the others continue
 
 
@@ -279,7 +279,7 @@ def learn(
 
 def keys_of_draws(keys: PRNGKeyArray, drawn: Int[Array, "run"]) -> PRNGKeyArray:
     """The keys of a gradient step of each run, `[run]`, from those of the update and its steps so far."""
-    return jax.vmap(lambda key, n: jax.random.fold_in(jax.random.fold_in(key, DRAWS), n))(keys, drawn)
+    return jax.vmap(lambda key, n: jax.random.fold_in(jax.random.fold_in(key, REPLAY_DRAWS), n))(keys, drawn)
 
 
 def draw(env: World, settings: DQNSettings, replay: Replay, keys: PRNGKeyArray) -> Episodes:

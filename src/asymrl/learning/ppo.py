@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.collection.environment_streams import act_in_environments
 from asymrl.collection.episodes import RUN_AXIS, Episodes
+from asymrl.collection.key_purposes import MINIBATCHES, STREAM_SIGNALS, STREAM_STARTS, STREAM_STEPS
 from asymrl.collection.rollout import roll_out
 from asymrl.collection.signals import critic_signal
 from asymrl.collection.streams import (
@@ -49,8 +50,6 @@ from asymrl.worlds.world import World
 if TYPE_CHECKING:
     from asymrl.collection.collector import Collector
 
-BEGIN, ACT, SIGNAL, SHUFFLE = 10, 11, 12, 13  # tell the random numbers of a run or an update apart
-
 
 class PPOState(RunState):
     """One run of PPO, or a batch of them."""
@@ -67,7 +66,7 @@ def new_run(env: World, settings: PPOSettings, seed: Int[Array, ""] | int) -> PP
     streams = None
     if not settings.whole_episodes:
         carries = empty_carries(actor, critic, critic_signal(env, settings), settings.streams)
-        begin_key = jax.random.fold_in(jax.random.key(seed), BEGIN)
+        begin_key = jax.random.fold_in(jax.random.key(seed), STREAM_STARTS)
         streams = begin_streams(env, actor.distribution, carries, begin_key, settings.streams)
     return PPOState(
         actor=actor,
@@ -84,7 +83,7 @@ def update(env: World, settings: PPOSettings, numbers: Numbers, runs: PPOState) 
     active, keys = is_active(runs, numbers), keys_of(runs)
 
     def act(actor: Actor, streams: Streams, key: PRNGKeyArray) -> tuple[Streams, Piece]:
-        return act_in_streams(env, actor, streams, part(key, ACT), settings.rollout)
+        return act_in_streams(env, actor, streams, jax.random.fold_in(key, STREAM_STEPS), settings.rollout)
 
     if not settings.whole_episodes:
         collected = eqx.filter_vmap(act, out_axes=(eqx.if_array(0), PIECE_AXES))(runs.actor, runs.streams, keys)
@@ -107,7 +106,7 @@ def collect(
     del numbers
     if settings.whole_episodes:
         return collector.collect(runs.actor, keys, active, episodes=settings.whole_episodes, steps=steps)
-    keys = jax.vmap(lambda key: part(key, ACT))(keys)
+    keys = jax.vmap(lambda key: jax.random.fold_in(key, STREAM_STEPS))(keys)
     assert runs.streams is not None
     return act_in_environments(collector, runs.actor, runs.streams, keys, active, settings.rollout, steps)
 
@@ -156,7 +155,7 @@ def learn(
     if statistics is not None:
         statistics, rewards = scaled_rewards(statistics, piece.rewards, piece.first, piece.valid, numbers.discount)
         piece = piece._replace(rewards=rewards)
-    carries, data = prepare(networks, start, piece, signal, part(key, SIGNAL), settings, numbers)
+    carries, data = prepare(networks, start, piece, signal, jax.random.fold_in(key, STREAM_SIGNALS), settings, numbers)
     rate = learning_rate(run.timesteps, settings, numbers)
     run = count_ended(run, piece.ended, piece.returns, piece.times + 1, jnp.sum(piece.valid))
     weight = negentropy_weight(run.timesteps, settings, numbers)
@@ -171,7 +170,7 @@ def learn(
         return eqx.filter((networks, adam, sound), eqx.is_array), Losses(value, policy, negentropy, weight, *norms)
 
     state, static = eqx.partition((networks, run.adam, jnp.bool_(True)), eqx.is_array)
-    state, losses = jax.lax.scan(step, state, minibatches(part(key, SHUFFLE), count, settings))
+    state, losses = jax.lax.scan(step, state, minibatches(jax.random.fold_in(key, MINIBATCHES), count, settings))
     networks, adam, sound = eqx.combine(state, static)
     if statistics is not None:
         read = piece.observations, data.told, piece.valid
@@ -207,8 +206,3 @@ def minibatches(key: PRNGKeyArray, streams: int, settings: PPOSettings) -> Int[A
 def some_streams(tree: Any, which: Int[Array, "some"], axis: int) -> Any:
     """These streams of all arrays, which have the streams along this axis."""
     return jax.tree.map(lambda leaf: jnp.take(leaf, which, axis=axis), tree)
-
-
-def part(key: PRNGKeyArray, purpose: int) -> PRNGKeyArray:
-    """The key of one of the purposes above."""
-    return jax.random.fold_in(key, purpose)

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from asymrl.collection.episodes import Episodes
+from asymrl.collection.key_purposes import ROUNDS
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.lengths import over_runs
 from asymrl.models.agent import Actor
@@ -26,7 +27,6 @@ from asymrl.worlds.world import World
 if TYPE_CHECKING:
     from asymrl.collection.collector import Collector
 
-ROUND = 3_000_000  # tells the keys of rounds from those of evaluations and draws
 MOST_ROUNDS = 16  # of an update; memory is reserved for the episodes of all of them
 
 Tree = TypeVar("Tree")
@@ -61,7 +61,7 @@ def most_rounds(settings: A2CSettings) -> int:
 
 def round_keys(keys: PRNGKeyArray, r: Int[Array, ""] | int) -> PRNGKeyArray:
     """The keys of a round of each run, `[run]`, from those of the update."""
-    return jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, ROUND), r))(keys)
+    return jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, ROUNDS), r))(keys)
 
 
 def roll_out_rounds(

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from asymrl.collection.episodes import RUN_AXIS, Episodes, TrainingBatch, training_batch
+from asymrl.collection.key_purposes import OTHER_RUNS
 from asymrl.collection.rollout import roll_out
 from asymrl.learning.a2c import A2CState, critic_gradient, values_and_estimates
 from asymrl.learning.curve import count
@@ -230,5 +231,5 @@ def with_key(arrays: A2CState, number: int) -> A2CState:
     """The run with other random numbers from here on; 0: its own."""
     if not number:
         return arrays
-    keys = jax.vmap(lambda key: jax.random.fold_in(key, 5_000_000 + number))(arrays.key)
+    keys = jax.vmap(lambda key: jax.random.fold_in(key, OTHER_RUNS + number))(arrays.key)
     return eqx.tree_at(lambda a: a.key, arrays, keys)
