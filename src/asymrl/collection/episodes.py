@@ -91,6 +91,11 @@ class TrainingBatch(NamedTuple):
         """How many inputs a memory needs for the longest episode, including what was seen after its last action."""
         return jnp.max(self.lengths) + 1
 
+    def inputs_of_actions(self) -> tuple[Num[Array, "time episode *action"], Any, Any]:
+        """`before`, `observations` and `signal` at each action, without what was seen after the last one."""
+        length = self.actions.shape[0]
+        return jax.tree.map(lambda leaf: leaf[:length], (self.before, self.observations, self.signal))
+
 
 def frozen_after_end(states: Any, times: Int[Array, "time episode"], last: Int[Array, "episode"]) -> Any:
     """The states `[time, episode, ...]`, where each episode stays in the state of its last time.

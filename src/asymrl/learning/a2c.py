@@ -227,9 +227,7 @@ def actor_gradient(
 ) -> tuple[tuple[Float[Array, ""], Float[Array, ""]], Actor]:
     """Policy loss, negative entropy, and the gradient of their weighted sum; the critic gives the advantages."""
     values, q = values_and_estimates(critic, data, settings, numbers)
-    length = data.actions.shape[0]
-    previous_actions = data.before[:length]
-    observations = jax.tree.map(lambda leaf: leaf[:length], data.observations)
+    previous_actions, observations, _ = data.inputs_of_actions()
 
     def loss(actor: Actor) -> tuple[Array, tuple[Array, Array]]:
         # The actor has not changed since it acted, so its features are known and only their gradient is needed.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num
 
@@ -80,13 +79,9 @@ def q_gradient(
     With separate networks, this is the gradient of each network's own loss: neither loss has a gradient in the other
     network.
     """
-    length = data.actions.shape[0]
-    previous_actions = data.before[:length]
-    observations, signal = jax.tree.map(lambda leaf: leaf[:length], (data.observations, data.signal))
 
     def loss(networks: QNetworks, towards: Estimates, together: bool) -> tuple[Float[Array, ""], QLosses]:
-        inputs = previous_actions, observations, signal, data.longest()
-        of_history, of_privileged = networks.values(*inputs, together=together)
+        of_history, of_privileged = networks.values(*data.inputs_of_actions(), data.longest(), together=together)
         history = regression(of_history, data.actions, towards.history, data.valid)
         if of_privileged is None or towards.privileged is None:
             return history, QLosses(history, jnp.full_like(history, jnp.nan))

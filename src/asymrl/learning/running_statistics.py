@@ -131,7 +131,7 @@ def with_episodes(
 
     def one(length: int, statistics: Statistics, actor: Any, critic: Any, episodes: Episodes, key: Any) -> Statistics:
         data = training_batch(env, settings, episodes, length, key)
-        observations, signal = jax.tree.map(lambda leaf: leaf[:length], (data.observations, data.signal))
+        _, observations, signal = data.inputs_of_actions()
         return with_readings(statistics, actor, critic, observations, signal, data.valid)
 
     models = (statistics, actors, critics)

@@ -148,9 +148,7 @@ def actor_gradient(
     root = jnp.sqrt(jnp.sum(advantages**2) / jnp.sum(data.valid))
     used = jnp.clip(advantages, -change.advantage_limit, change.advantage_limit)
     used = jnp.where(change.normalise, advantages / (root + 1e-8), used)
-    length = data.actions.shape[0]
-    previous_actions = data.before[:length]
-    observations = jax.tree.map(lambda leaf: leaf[:length], data.observations)
+    previous_actions, observations, _ = data.inputs_of_actions()
 
     def loss(actor: Actor) -> tuple[Array, Array]:
         features = actor.history.replay(previous_actions, observations, data.features, data.longest())
