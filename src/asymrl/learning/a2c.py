@@ -225,8 +225,19 @@ def critic_gradient(
 def actor_gradient(
     actor: Actor, critic: Critic, data: TrainingBatch, weight: Float[Array, ""], settings: A2CSettings, numbers: Numbers
 ) -> tuple[tuple[Float[Array, ""], Float[Array, ""]], Actor]:
-    """Policy loss, negative entropy, and the gradient of their weighted sum; the critic gives the advantages."""
+    """`policy_gradient` with the advantages that the critic gives."""
     values, q = values_and_estimates(critic, data, settings, numbers)
+    return policy_gradient(actor, data, q - values, weight, numbers)
+
+
+def policy_gradient(
+    actor: Actor,
+    data: TrainingBatch,
+    advantages: Float[Array, "time episode"],
+    weight: Float[Array, ""],
+    numbers: Numbers,
+) -> tuple[tuple[Float[Array, ""], Float[Array, ""]], Actor]:
+    """Policy loss, negative entropy, and the gradient of the former plus `weight` times the latter."""
     previous_actions, observations, _ = data.inputs_of_actions()
 
     def loss(actor: Actor) -> tuple[Array, tuple[Array, Array]]:
@@ -234,7 +245,7 @@ def actor_gradient(
         features = actor.history.replay(previous_actions, observations, data.features, data.longest())
         parameters, pi = actor.policy(features), actor.distribution
         log_chosen = pi.log_probability(parameters, data.actions)
-        policy = policy_loss(log_chosen, q - values, data.valid, numbers.discount)
+        policy = policy_loss(log_chosen, advantages, data.valid, numbers.discount)
         negentropy = negentropy_loss(pi.negentropy(parameters), data.valid)
         return policy + weight * negentropy, (policy, negentropy)
 

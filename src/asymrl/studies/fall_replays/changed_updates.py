@@ -17,10 +17,9 @@ from jaxtyping import Array, Bool, Float, Int
 from asymrl.collection.episodes import RUN_AXIS, Episodes, TrainingBatch, training_batch
 from asymrl.collection.key_purposes import OTHER_RUNS
 from asymrl.collection.rollout import roll_out
-from asymrl.learning.a2c import A2CState, critic_gradient, values_and_estimates
+from asymrl.learning.a2c import A2CState, critic_gradient, policy_gradient, values_and_estimates
 from asymrl.learning.curve import count
 from asymrl.learning.lengths import over_runs
-from asymrl.learning.losses import negentropy_loss, policy_loss
 from asymrl.learning.numbers import Numbers, stack_numbers
 from asymrl.learning.optimiser import descend, norm_of
 from asymrl.learning.programs.compiled import CompiledProgram
@@ -148,16 +147,7 @@ def actor_gradient(
     root = jnp.sqrt(jnp.sum(advantages**2) / jnp.sum(data.valid))
     used = jnp.clip(advantages, -change.advantage_limit, change.advantage_limit)
     used = jnp.where(change.normalise, advantages / (root + 1e-8), used)
-    previous_actions, observations, _ = data.inputs_of_actions()
-
-    def loss(actor: Actor) -> tuple[Array, Array]:
-        features = actor.history.replay(previous_actions, observations, data.features, data.longest())
-        parameters, pi = actor.policy(features), actor.distribution
-        log_chosen = pi.log_probability(parameters, data.actions)
-        negentropy = negentropy_loss(pi.negentropy(parameters), data.valid)
-        return policy_loss(log_chosen, used, data.valid, numbers.discount) + weight * negentropy, negentropy
-
-    (_, negentropy), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(actor)
+    (_, negentropy), gradient = policy_gradient(actor, data, used, weight, numbers)
     signals = {
         "advantage_root": root,
         "advantage_largest": jnp.abs(advantages).max(),
