@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,46 @@ def test_a_replay_that_changes_nothing_repeats_the_run_up_to_the_new_random_numb
     assert repeated(ReplayVariant(starts=10), 1) == 11
     assert repeated(ReplayVariant(starts=-1), 1) == 0
     assert repeated(ReplayVariant({"skip_below": 10.0}), 0) == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("critic_first", 100, "critic_first is 100, which replays ignore; leave it at 0$"),
+        ("update_steps", 50, "update_steps is 50, .* leave it at None$"),
+        ("normalise_observations", True, "normalise_observations is True"),
+        ("normalise_rewards", True, "normalise_rewards is True"),
+        ("evaluation_episodes", 3, "evaluation_episodes is 3"),
+        ("stop_return", 0.9, "stop_return is 0.9"),
+        ("start_from", "zoo:heaven-hell-3", "start_from is zoo:heaven-hell-3"),
+        ("target_period", 500, "target_period is 500, .* leave it at 10000 and change target_period$"),
+        ("clip_norm", 1.0, "clip_norm is 1.0, .* leave it at None and change actor_clip and critic_clip$"),
+        ("adam_eps", 1e-5, "adam_eps is 1e-05, .* change actor_eps and critic_eps$"),
+        ("adam_beta2", 0.99, "adam_beta2 is 0.99, .* change actor_new_square and critic_new_square$"),
+        ("critic_sees", "sampled-state", "critic_sees is sampled-state; replays cannot draw it"),
+    ],
+)
+def test_settings_that_a_replay_would_ignore_are_refused(setting: str, value: Any, message: str):
+    with pytest.raises(ValueError, match=message):
+        Replayer(replace(SETTINGS, **{setting: value}))
+
+
+def test_changes_begin_with_the_default_settings():
+    """Otherwise a replay without changes would not repeat a run with the default settings."""
+    usual = A2CSettings()
+    assert (Change().target_period, Change().actor_eps, Change().critic_eps) == (
+        usual.target_period,
+        *[usual.adam_eps] * 2,
+    )
+    assert (Change().actor_new_square, Change().critic_new_square) == pytest.approx((1 - usual.adam_beta2,) * 2)
+
+
+def test_with_a_schedule_the_weight_of_the_entropy_has_to_be_given():
+    scheduled = Replayer(replace(SETTINGS, entropy_schedule="linear"))
+    with pytest.raises(ValueError, match="entropy_schedule is linear, which replays ignore; pass entropy_weight"):
+        scheduled.train(scheduled.start(0), 1)
+    runs, _ = scheduled.train(scheduled.start(0), 1, entropy_weight=0.1)
+    assert int(runs.updates[0]) == 1
 
 
 def test_phases_are_divided_where_random_numbers_change():

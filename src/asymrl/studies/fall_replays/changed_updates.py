@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 from asymrl.collection.episodes import RUN_AXIS, Episodes, TrainingBatch, training_batch
 from asymrl.collection.key_purposes import OTHER_RUNS
 from asymrl.collection.rollout import roll_out
+from asymrl.collection.signals import critic_signal
 from asymrl.learning.a2c import A2CState, critic_gradient, policy_gradient, values_and_estimates
 from asymrl.learning.curve import count
 from asymrl.learning.lengths import over_runs
@@ -30,6 +31,24 @@ from asymrl.models.agent import Actor, Critic
 from asymrl.settings import A2CSettings
 
 CHUNK = 50  # the most updates of one call; as many as 100 episodes
+
+# What training does and a replay does not; other settings than the defaults would have no effect.
+IGNORED = (
+    "start_from",
+    "stop_return",
+    "critic_first",
+    "update_steps",
+    "evaluation_episodes",
+    "normalise_observations",
+    "normalise_rewards",
+)
+# Settings whose place is taken by numbers of `Change`.
+REPLACED = {
+    "target_period": "target_period",
+    "clip_norm": "actor_clip and critic_clip",
+    "adam_eps": "actor_eps and critic_eps",
+    "adam_beta2": "actor_new_square and critic_new_square",
+}
 
 
 class Change(NamedTuple):
@@ -176,10 +195,17 @@ def root_mean(tree: Any) -> Float[Array, "run"]:
 
 
 class Replayer:
-    """Continues one run from any of its states, changed or not, in one compiled program."""
+    """Continues one run from any of its states, changed or not, in one compiled program.
+
+    It goes on for as many updates as it is asked for, whatever the `steps` of the settings, and writes no curve.
+    """
 
     def __init__(self, settings: A2CSettings):
+        """Raises ValueError for settings that a replay would ignore."""
+        check_settings(settings)
         self.program = CompiledProgram(settings)
+        if critic_signal(self.program.world, settings).random and "s" in settings.how.reads:
+            raise ValueError(f"critic_sees is {settings.critic_sees}; replays cannot draw it, so choose another")
         self.numbers = stack_numbers([settings])
         options = compiler_options(jax.default_backend())
         self._run = jax.jit(self._updates, compiler_options=options)
@@ -191,7 +217,16 @@ class Replayer:
     def train(
         self, arrays: A2CState, updates: int = CHUNK, change: Change | None = None, **numbers: float
     ) -> tuple[A2CState, dict[str, np.ndarray]]:
-        """The run after so many updates, at most `CHUNK`, and what was measured in each, `[update]`."""
+        """The run after so many updates, at most `CHUNK`, and what was measured in each, `[update]`.
+
+        `numbers` replace those of the settings. The weight of the entropy is constant in a call: if the settings have
+        a schedule, the caller has to say what it is.
+        """
+        schedule = self.program.settings.entropy_schedule
+        if schedule != "constant" and "entropy_weight" not in numbers:
+            raise ValueError(
+                f"entropy_schedule is {schedule}, which replays ignore; pass entropy_weight, or make it constant"
+            )
         change = Change() if change is None else change
         own = self.numbers.replaced(**{name: np.asarray([x], np.float32) for name, x in numbers.items()})
         kinds = {"keep_largest": bool, "normalise": bool, "target_period": np.int32}
@@ -213,6 +248,15 @@ class Replayer:
         shapes = jax.eval_shape(lambda a: measured_update(self.program, numbers, change, a)[1], arrays)
         table = {name: jnp.zeros((CHUNK, *each.shape), each.dtype) for name, each in shapes.items()}
         return jax.lax.fori_loop(0, updates, once, (arrays, table))
+
+
+def check_settings(settings: A2CSettings) -> None:
+    """Raises ValueError if a setting that replays ignore is not the default."""
+    for name in (*IGNORED, *REPLACED):
+        value, default = getattr(settings, name), getattr(A2CSettings, name)
+        if value != default:
+            instead = f" and change {REPLACED[name]}" if name in REPLACED else ""
+            raise ValueError(f"{name} is {value}, which replays ignore; leave it at {default}{instead}")
 
 
 def with_key(arrays: A2CState, number: int) -> A2CState:
