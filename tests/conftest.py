@@ -6,7 +6,8 @@ import importlib.metadata
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -50,8 +51,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_page_at_the_end() -> Iterator[None]:
+def _write_page() -> Iterator[Callable[..., None]]:
     """Commands that train write no page unless a test asks for it: playing its episodes takes seconds each time."""
+    from asymrl.cli.running import Running
+
+    write_page = Running.write_page
+
+    def only_if_named(running: Running, *given: Any) -> None:
+        if running.report is not None:
+            write_page(running, *given)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("asymrl.cli.running.PAGE_FILE", "")
-        yield
+        patch.setattr(Running, "write_page", only_if_named)
+        yield write_page
+
+
+@pytest.fixture
+def page_at_the_end(_write_page: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that train write their page at the end, as they do outside of tests."""
+    monkeypatch.setattr("asymrl.cli.running.Running.write_page", _write_page)

@@ -33,10 +33,8 @@ def test_quiet_keeps_errors(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr() == ("", "wrong\n")
 
 
-def test_training_answers_in_json_or_not_at_all(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("asymrl.cli.running.PAGE_FILE", "report.html")
+@pytest.mark.usefixtures("page_at_the_end")
+def test_training_answers_in_json_or_not_at_all(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     one, many = tmp_path / "one", tmp_path / "many"
     assert cli.main(["train", "tiger", *SMALL, "--seeds", "2", "--out", str(one), "--json"]) == 0
     printed = capsys.readouterr()
@@ -52,17 +50,16 @@ def test_training_answers_in_json_or_not_at_all(
     page = (one / "report.html").read_text()
     assert page.startswith("<!DOCTYPE html>")
     assert 'id="data-player"' in page
-    monkeypatch.setattr("asymrl.cli.running.PAGE_FILE", "")
 
-    assert cli.main(["resume", str(one), "--quiet"]) == 0
+    assert cli.main(["resume", str(one), "--no-report", "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
-    assert cli.main(["resume", str(one), "--quiet", "--json"]) == 0
+    assert cli.main(["resume", str(one), "--no-report", "--quiet", "--json"]) == 0
     printed = capsys.readouterr()
     assert (json.loads(printed.out)["runs"], printed.err) == (answer["runs"], "")
 
     settings = ["memory_size=8", "hidden=8", "time_limit=10", "log_points=4", "steps=1k"]
     asked = ["sweep", "--env", "tiger", "--methods", "a2c-asym-hs", "--seeds", "2", "--set", *settings]
-    assert cli.main([*asked, "--out", str(many), "--json", "--quiet"]) == 0
+    assert cli.main([*asked, "--out", str(many), "--no-report", "--json", "--quiet"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
     swept = json.loads(printed.out)

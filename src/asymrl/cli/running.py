@@ -106,7 +106,7 @@ class Running(Placement):
 
         A page that was not asked for by name and cannot be written is no failure: the runs are complete.
         """
-        if self.report is None and (self.no_report or not PAGE_FILE):
+        if self.report is None and self.no_report:
             return
         sections = [] if more is None else more()
         if self.report is not None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asymrl.cli import running
 from asymrl.cli.curve_file import CURVE_FILE
 from asymrl.cli.output import print_json
-from asymrl.cli.running import Running, Tracker, train_to_the_end
+from asymrl.cli.running import PAGE_FILE, Running, Tracker, train_to_the_end
 from asymrl.cli.usage import Flag
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class Training(Running):
         """Trains the runs of a store that was taken, says what they reached, and returns the exit status."""
         status = train_to_the_end(store, options, trackers, probes=probes, report=self.print_results)
         if self.json:
-            print_json(training_answer(store, status, self.report or store.path / running.PAGE_FILE))
+            print_json(training_answer(store, status, self.report or store.path / PAGE_FILE))
         return status
 
 

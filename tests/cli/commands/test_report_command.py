@@ -84,10 +84,10 @@ def test_the_page_of_a_reproduction_has_its_findings(folder: Path, tmp_path: Pat
     assert 'src="data:image/png;base64,' in page
 
 
+@pytest.mark.usefixtures("page_at_the_end")
 def test_a_page_that_nobody_asked_for_is_beside_the_results_and_never_fails(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr("asymrl.cli.running.PAGE_FILE", "report.html")
     where = ["reproduce", "curves", "--from-results", str(folder), "--env", "shopping-5", "--out", str(tmp_path)]
     assert main([*where, "--no-report"]) == 0
     assert not (tmp_path / "report.html").exists()
