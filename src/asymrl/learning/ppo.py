@@ -173,7 +173,7 @@ def learn(
     state, losses = jax.lax.scan(step, state, minibatches(jax.random.fold_in(key, MINIBATCHES), count, settings))
     networks, adam, sound = eqx.combine(state, static)
     if statistics is not None:
-        read = piece.observations, data.told, piece.valid
+        read = piece.observations, data.signal, piece.valid
         statistics = with_readings(statistics, networks.actor, networks.critic, *read)
         networks = Networks(
             with_input_statistics(networks.actor, statistics), with_input_statistics(networks.critic, statistics)

@@ -33,7 +33,7 @@ class Data(NamedTuple):
     """What the gradient steps of an update learn from."""
 
     piece: Piece
-    told: Any  # the privileged signal
+    signal: Any  # what the critic reads besides the history
     values: Float[Array, "time stream"]  # of the critic before the update
     advantages: Float[Array, "time stream"]
 
@@ -145,7 +145,7 @@ def losses_of(
     """Means over all steps; of whole episodes, sums over time and means over episodes, as in A2C."""
     piece, (T, N), pi = data.piece, data.values.shape, networks.actor.distribution
     of_actor, of_critic = features_of(networks, start, piece, together)
-    parameters, values = networks.actor.policy(of_actor), networks.critic.read(of_critic, data.told, (T, N))
+    parameters, values = networks.actor.policy(of_actor), networks.critic.read(of_critic, data.signal, (T, N))
     ratio = jnp.exp(pi.log_probability(parameters, piece.actions) - piece.log_chosen)
     clip_values = numbers.clip_ratio if settings.clip_values else jnp.inf
 

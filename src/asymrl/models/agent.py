@@ -174,14 +174,14 @@ class Critic(eqx.Module):
         `whole_episodes`: the batch is `[time, episode]`, and each episode starts at its first time.
         """
         first, *rest = self.head.layers
-        read = jnp.broadcast_to(first.bias, (*batch, first.bias.shape[0]))
+        hidden = jnp.broadcast_to(first.bias, (*batch, first.bias.shape[0]))
         if self.phi_s is not None:
-            read = read + self.phi_s.project_beside(features, signal, first.weight, whole_episodes=whole_episodes)
+            hidden = hidden + self.phi_s.project_beside(features, signal, first.weight, whole_episodes=whole_episodes)
         elif features is not None:
-            read = read + product(features, first.weight)
+            hidden = hidden + product(features, first.weight)
         for layer in rest:
-            read = layer(jax.nn.relu(read))
-        return read[..., 0] if self.outputs is None else read
+            hidden = layer(jax.nn.relu(hidden))
+        return hidden[..., 0] if self.outputs is None else hidden
 
 
 def _signal_features(key: PRNGKeyArray, signal: Space, shape: Architecture) -> Features:

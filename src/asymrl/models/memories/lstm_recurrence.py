@@ -21,10 +21,10 @@ class Cells(NamedTuple):
 class LstmGates(NamedTuple):
     """The values inside the unit, kept for the backward pass."""
 
-    enter: Float[Array, "*time stream size"]
-    forget: Float[Array, "*time stream size"]
+    input_gate: Float[Array, "*time stream size"]
+    forget_gate: Float[Array, "*time stream size"]
     new: Float[Array, "*time stream size"]
-    show: Float[Array, "*time stream size"]
+    output_gate: Float[Array, "*time stream size"]
     squashed: Float[Array, "*time stream size"]  # tanh of the cell
 
 
