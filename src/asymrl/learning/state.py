@@ -121,7 +121,7 @@ def counters(settings: Settings, key: PRNGKeyArray) -> dict[str, Any]:
 
 
 def architecture_of(settings: Settings) -> Architecture:
-    """The shape of the networks, ready to be built, with user-defined classes if the settings name any."""
+    """The architecture of the networks, ready to be built, with user-defined classes if the settings name any."""
     return replace(settings.architecture, load=load_class)
 
 
@@ -129,11 +129,11 @@ def new_networks(
     env: World, settings: Settings, actor_key: PRNGKeyArray, critic_key: PRNGKeyArray
 ) -> tuple[Actor, Critic]:
     """A policy of the history, and a value of what the method's critic reads."""
-    shape, horizon = architecture_of(settings), settings.horizon + 1
+    architecture, horizon = architecture_of(settings), settings.horizon + 1
     spaces = (env.action_space, actor_space(env, settings.actor_sees))
     signal = critic_signal(env, settings).space
-    critic = Critic(critic_key, *spaces, signal, settings.how.reads, shape, horizon)
-    return Actor(actor_key, *spaces, shape, horizon), critic
+    critic = Critic(critic_key, *spaces, signal, settings.how.reads, architecture, horizon)
+    return Actor(actor_key, *spaces, architecture, horizon), critic
 
 
 def keys_of(runs: RunState) -> PRNGKeyArray:

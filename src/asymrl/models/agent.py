@@ -38,16 +38,16 @@ class Actor(eqx.Module):
         key: PRNGKeyArray,
         actions: Space,
         observations: Space,
-        shape: Architecture,
+        architecture: Architecture,
         horizon: int,
         distribution: Distribution | None = None,
     ):
         """`distribution`: what the outputs mean; by default that of the action space."""
         history_key, head_key = jax.random.split(key)
         self.distribution = distribution_over(actions) if distribution is None else distribution
-        self.history = History(history_key, actions, observations, shape, horizon, shape.of_actor)
+        self.history = History(history_key, actions, observations, architecture, horizon, architecture.of_actor)
         outputs = self.distribution.outputs
-        self.head = Mlp(head_key, self.history.memory.size, _hidden(shape, observations), outputs)
+        self.head = Mlp(head_key, self.history.memory.size, _hidden(architecture, observations), outputs)
         spreads = self.distribution.spreads
         self.log_spread = jnp.full(spreads, LOG_SPREAD) if spreads else None
 
@@ -121,20 +121,21 @@ class Critic(eqx.Module):
         observations: Space,
         signal: Space,
         reads: str,
-        shape: Architecture,
+        architecture: Architecture,
         horizon: int,
         outputs: int | None = None,
     ):
         """`reads` is "h", "s" or "hs"; `signal` is the space of the privileged signal s."""
         history_key, state_key, head_key = jax.random.split(key, 3)
-        self.shares, self.outputs = shape.shared_memory and "h" in reads, outputs
-        own = "h" in reads and not self.shares
-        self.history = History(history_key, actions, observations, shape, horizon, shape.of_critic) if own else None
-        self.phi_s = _signal_features(state_key, signal, shape) if "s" in reads else None
-        self.unit = jnp.ones(()) if shape.normalise_rewards else None
-        of_history = shape.memory_size if "h" in reads else 0
+        self.shares, self.outputs = architecture.shared_memory and "h" in reads, outputs
+        self.history = None
+        if "h" in reads and not self.shares:
+            self.history = History(history_key, actions, observations, architecture, horizon, architecture.of_critic)
+        self.phi_s = _signal_features(state_key, signal, architecture) if "s" in reads else None
+        self.unit = jnp.ones(()) if architecture.normalise_rewards else None
+        of_history = architecture.memory_size if "h" in reads else 0
         size = of_history + (self.phi_s.size if self.phi_s else 0)
-        self.head = Mlp(head_key, size, _hidden(shape, observations), outputs or 1)
+        self.head = Mlp(head_key, size, _hidden(architecture, observations), outputs or 1)
         if isinstance(self.phi_s, GridState):
             self.head = aligned(self.head, of_history)
 
@@ -184,10 +185,10 @@ class Critic(eqx.Module):
         return hidden[..., 0] if self.outputs is None else hidden
 
 
-def _signal_features(key: PRNGKeyArray, signal: Space, shape: Architecture) -> Features:
-    own = user_features(key, signal, shape, "state_features")
-    return state_features(key, signal, normalise=shape.normalise_observations) if own is None else own
+def _signal_features(key: PRNGKeyArray, signal: Space, architecture: Architecture) -> Features:
+    own = user_features(key, signal, architecture, "state_features")
+    return state_features(key, signal, normalise=architecture.normalise_observations) if own is None else own
 
 
-def _hidden(shape: Architecture, observations: Space) -> tuple[int, ...]:
-    return HEADS[kind_of(observations)] if shape.hidden is None else shape.hidden
+def _hidden(architecture: Architecture, observations: Space) -> tuple[int, ...]:
+    return HEADS[kind_of(observations)] if architecture.hidden is None else architecture.hidden

@@ -1,4 +1,4 @@
-"""The shape of the networks, as data."""
+"""The architecture of the networks, as data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST_LAYER = 2**20  # units; the weights between layers of twice that exceed 
 
 @dataclass(frozen=True)
 class Architecture:
-    """The shape of the networks. Two runs with equal architectures share a compiled program."""
+    """What the networks are made of. Two runs with equal architectures share a compiled program."""
 
     memory: str = "gru"
     """What remembers the history: gru, lstm, rnn or attention, a stack of them such as rnn:attention, none, or a

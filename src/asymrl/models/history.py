@@ -35,17 +35,18 @@ class History(eqx.Module):
         key: PRNGKeyArray,
         actions: Space,
         observations: Space,
-        shape: Architecture,
+        architecture: Architecture,
         horizon: int,
         kind: str | None = None,
     ):
-        """`kind`: of the memory, if it is not `shape.memory`."""
+        """`kind`: of the memory, if it is not `architecture.memory`."""
         a_key, o_key, m_key = jax.random.split(key, 3)
         self.phi_a = action_features(a_key, actions, kind_of(observations))
-        own = user_features(o_key, observations, shape, "observation_features")
-        normalise = shape.normalise_observations
+        own = user_features(o_key, observations, architecture, "observation_features")
+        normalise = architecture.normalise_observations
         self.phi_o = observation_features(o_key, observations, normalise=normalise) if own is None else own
-        self.memory = _memory(m_key, kind or shape.memory, self.phi_a.size + self.phi_o.size, shape, horizon)
+        inputs = self.phi_a.size + self.phi_o.size
+        self.memory = _memory(m_key, kind or architecture.memory, inputs, architecture, horizon)
 
     @property
     def seen_parts(self) -> tuple[str, ...] | None:
@@ -220,18 +221,19 @@ def _memory_input(
     return action_term + observation_term + jnp.broadcast_to(bias, observation_term.shape)
 
 
-def _memory(key: PRNGKeyArray, kind: str, inputs: int, shape: Architecture, horizon: int) -> Memory:
+def _memory(key: PRNGKeyArray, kind: str, inputs: int, architecture: Architecture, horizon: int) -> Memory:
+    size, window = architecture.memory_size, architecture.window
     if is_users(kind):
-        own = UserMemory(key, inputs, shape.memory_size, shape.made_by("memory", kind), kind)
-        return own if shape.window is None else Window(own, shape.window)
+        own = UserMemory(key, inputs, size, architecture.made_by("memory", kind), kind)
+        return own if window is None else Window(own, window)
     names = kind.split(":")
     simple = {"gru": Gru, "lstm": Lstm, "rnn": Rnn, "none": Feedforward}
     layers, width = [], inputs
     for k, name in zip(jax.random.split(key, len(names)), names, strict=True):
         if name == "attention":
-            layers.append(Attention(k, width, shape.memory_size, heads=shape.attention_heads, horizon=horizon))
+            layers.append(Attention(k, width, size, heads=architecture.attention_heads, horizon=horizon))
         else:
-            layers.append(simple[name](k, width, shape.memory_size))
-        width = shape.memory_size
+            layers.append(simple[name](k, width, size))
+        width = size
     memory = layers[0] if len(layers) == 1 else Stack(tuple(layers))
-    return memory if shape.window is None or kind == "none" else Window(memory, shape.window)
+    return memory if window is None or kind == "none" else Window(memory, window)

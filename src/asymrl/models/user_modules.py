@@ -58,10 +58,10 @@ class UserFeatures(Features):
         return features.reshape(*leading, self.size).astype(jnp.float32)
 
 
-def user_features(key: PRNGKeyArray, space: Space, shape: Architecture, setting: str) -> UserFeatures | None:
+def user_features(key: PRNGKeyArray, space: Space, architecture: Architecture, setting: str) -> UserFeatures | None:
     """The user-defined features that a setting of the architecture names; None if it names none."""
-    name = getattr(shape, setting)
-    return None if name is None else UserFeatures(key, space, shape.made_by(setting, name), name)
+    name = getattr(architecture, setting)
+    return None if name is None else UserFeatures(key, space, architecture.made_by(setting, name), name)
 
 
 class UserMemory(Memory):
