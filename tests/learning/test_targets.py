@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.targets import follow
+from asymrl.learning.targets import update_target
 from asymrl.settings import MOST_STEPS, DQNSettings
 
 MODEL, TARGET = jnp.array([[1.0], [2.0], [3.0]]), jnp.array([[5.0], [6.0], [7.0]])
@@ -14,7 +14,7 @@ MODEL, TARGET = jnp.array([[1.0], [2.0], [3.0]]), jnp.array([[5.0], [6.0], [7.0]
 
 def followed(settings: DQNSettings, timesteps: list[int], active: tuple[bool, ...] = (True,) * 3) -> tuple:
     numbers, next_target = stack_numbers([settings] * 3), jnp.array([0, 100, 100], jnp.int32)
-    moved, following = follow(
+    moved, following = update_target(
         MODEL, TARGET, settings, numbers, jnp.array(timesteps, jnp.int32), next_target, jnp.array(active)
     )
     return np.asarray(moved).ravel().tolist(), np.asarray(following).tolist()

@@ -34,7 +34,7 @@ from asymrl.learning.running_statistics import (
 )
 from asymrl.learning.schedules import negentropy_weight
 from asymrl.learning.state import RunState, counters, is_active, is_due, keys_of, new_networks
-from asymrl.learning.targets import follow
+from asymrl.learning.targets import update_target
 from asymrl.models.agent import Actor, Critic
 from asymrl.settings import A2CSettings
 from asymrl.worlds.world import World
@@ -286,5 +286,5 @@ def values_and_bootstraps(
 
 def follow_critic(runs: A2CState, settings: A2CSettings, numbers: Numbers, active: Bool[Array, "run"]) -> A2CState:
     """Moves the target critics: a copy when one is due, or a little at each update."""
-    moved = follow(runs.critic, runs.target, settings, numbers, runs.timesteps, runs.next_target, active)
+    moved = update_target(runs.critic, runs.target, settings, numbers, runs.timesteps, runs.next_target, active)
     return eqx.tree_at(lambda r: (r.target, r.next_target), runs, moved)

@@ -33,7 +33,7 @@ from asymrl.learning.q_networks import QAdams, QNetworks, descend_both, q_gradie
 from asymrl.learning.running_statistics import Statistics, new_statistics, with_episodes, with_input_statistics
 from asymrl.learning.schedules import scheduled
 from asymrl.learning.state import BETWEEN_UPDATES, RunState, architecture_of, counters, is_active, is_due, keys_of
-from asymrl.learning.targets import follow
+from asymrl.learning.targets import update_target
 from asymrl.models.agent import Actor, Critic
 from asymrl.models.distributions import greedy_over
 from asymrl.settings import DQNSettings
@@ -167,7 +167,7 @@ def update_from(
     learning = (acting & (timesteps >= numbers.prefill)) | (is_active(runs, numbers) & runs.is_unfinished)
     runs = keep(env, settings, numbers, runs, episodes, acting)
     following = acting & learning
-    moved = follow(runs.networks, runs.target, settings, numbers, runs.timesteps, runs.next_target, following)
+    moved = update_target(runs.networks, runs.target, settings, numbers, runs.timesteps, runs.next_target, following)
     runs = eqx.tree_at(lambda r: (r.target, r.next_target), runs, moved)
     # An update with a point to write, or the last of its run, is finished now; so are all where statistics need the
     # episode, which is at hand only here.

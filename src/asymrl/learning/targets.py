@@ -15,7 +15,7 @@ from asymrl.settings import MOST_STEPS, A2CSettings, DQNSettings
 Model = TypeVar("Model")
 
 
-def follow(
+def update_target(
     model: Model,
     target: Model,
     settings: A2CSettings | DQNSettings,

@@ -26,7 +26,7 @@ from asymrl.learning.optimiser import descend, norm_of
 from asymrl.learning.programs.compiled import CompiledProgram
 from asymrl.learning.programs.program import compiler_options, precision
 from asymrl.learning.state import keys_of
-from asymrl.learning.targets import follow
+from asymrl.learning.targets import update_target
 from asymrl.models.agent import Actor, Critic
 from asymrl.settings import A2CSettings
 
@@ -89,7 +89,7 @@ def measured_update(
     returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
     counted = count(runs, episodes, active)
     numbers = numbers.replaced(target_period=change.target_period)
-    target, next_target = follow(
+    target, next_target = update_target(
         counted.critic, counted.target, settings, numbers, counted.timesteps, counted.next_target, active
     )
     learns = active & (returns.min(axis=1) >= change.skip_below)
