@@ -1,18 +1,5 @@
-"""Learning: returns, losses and updates of parameters; one file per learner.
+"""Learning: returns, losses and updates of parameters; one file per learner: `a2c`, `ppo` and `dqn`.
 
-`Settings` are everything that defines a run apart from its seed, and `PAPER_METHODS` the names of the paper's methods.
+`state` is what a run consists of, `curve` its learning curve, `programs` the compiled updates that the engine calls.
+The settings of a learner and the names of the paper's methods are in `asymrl.settings`.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from asymrl.lazy import exports
-
-if TYPE_CHECKING:
-    from asymrl.settings import Settings as Settings
-    from asymrl.settings.methods import PAPER_METHODS as PAPER_METHODS
-
-__getattr__, __dir__ = exports(
-    __name__, {"asymrl.settings.methods": ["PAPER_METHODS"], "asymrl.settings": ["Settings"]}
-)
