@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 
 import asymrl
 from asymrl.pages import Section, page_of, report_page
-from asymrl.pages.curve_data import DIGITS, curve_data, rounded
+from asymrl.pages.curve_data import DIGITS, curve_data
 from asymrl.pages.page import json_text
+from asymrl.pages.page_numbers import numbers, rounded
 from asymrl.pages.return_tables import returns_table
 from asymrl.pages.run_groups import groups_of
 from asymrl.report.curves import curves
@@ -185,7 +186,10 @@ def test_a_section_with_a_name_that_is_no_name_is_refused():
 
 def test_numbers_that_json_lacks_are_none():
     values = np.array([np.nan, np.inf, 0.0, 123456.0, -0.000123456, 1.0])
-    assert rounded(values) == [None, None, 0, 123456, -0.0001235, 1]
+    found = numbers(values, 4)
+    assert found == [None, None, 0, 123456, -0.0001235, 1]
+    assert json.dumps(found) == "[null, null, 0, 123456, -0.0001235, 1]"
+    assert (rounded(1234567.8), rounded(0.123456789), rounded(1e-20)) == (1234568, 0.123457, 1e-20)
 
 
 @pytest.mark.slow

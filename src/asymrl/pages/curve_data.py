@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
+from asymrl.pages.page_numbers import numbers
 from asymrl.pages.run_groups import RunGroup, group_colours, groups_of
 from asymrl.report.curves import MEANINGS, SERIES, curves, has_values
 from asymrl.report.summary import comparable
@@ -132,27 +133,14 @@ def _band(runs: Sequence[pl.DataFrame], name: str, axis: Axis) -> tuple[list[flo
     together = curves(pl.concat(runs).drop("period", "slot"), name, axis.timesteps)
     mean, error = together.band()
     rest: list[float | None] = [None] * (len(axis.timesteps) - len(mean))
-    return rounded(mean) + rest, rounded(error) + rest
+    return numbers(mean, DIGITS) + rest, numbers(error, DIGITS) + rest
 
 
 def _at_slots(run: pl.DataFrame, name: str, axis: Axis) -> list[float | None]:
     """The points of a run in the periods that are shown; None where it has none."""
     values = np.full(int(max(axis.slots[-1], run["slot"].max() or 0)) + 1, np.nan)  # type: ignore[type-var]
     values[run["slot"].to_numpy()] = run[name].to_numpy()
-    return rounded(values[axis.slots])
-
-
-def rounded(values: Float[np.ndarray, "number"]) -> list[float | None]:
-    """Numbers with `DIGITS` significant digits; None for those that are not finite."""
-    values = np.asarray(values, np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        decimals = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
-    decimals = np.where(np.isfinite(decimals), np.clip(decimals, 0, 12), 0)
-    scale = 10.0**decimals
-    return [
-        None if not np.isfinite(value) else int(value) if value == int(value) else value
-        for value in (np.round(values * scale) / scale).tolist()
-    ]
+    return numbers(values[axis.slots], DIGITS)
 
 
 def _references(world: str) -> list[dict[str, Any]]:

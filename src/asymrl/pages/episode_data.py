@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,11 +13,11 @@ from asymrl.agents.trained import TrainedRun
 from asymrl.audit.episode_values import ExactPolicy, episode_beliefs, episode_states, episode_values
 from asymrl.models.distributions import Categorical, Distribution, Greedy
 from asymrl.pages.episode_pictures import EpisodePictures
+from asymrl.pages.page_numbers import numbers, rounded
 from asymrl.stores.wording import unbroken
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.world import World
 
-DIGITS = 6
 MOST_STEPS = 200  # of an episode; the rest is not on the page
 LIKELIEST = 6  # states of a belief
 BELIEF_PICTURES = 400_000  # characters of pictures up to which the states of beliefs have pictures, too
@@ -126,13 +125,3 @@ def _policy(playback: Playback, t: int) -> list[Any]:
         return numbers(playback.policy[t])
     choices, pairs = playback.entries(t)
     return [*({"shares": numbers(part)} for part in choices), *({"mean": numbers(pair)} for pair in pairs)]
-
-
-def numbers(values: Iterable[Any]) -> list[float | None]:
-    """Numbers with `DIGITS` significant digits; None for those that are not finite."""
-    return [rounded(value) for value in values]
-
-
-def rounded(value: Any) -> float | None:
-    """A number with `DIGITS` significant digits, or None if it is not finite."""
-    return float(f"{float(value):.{DIGITS}g}") if np.isfinite(value) else None

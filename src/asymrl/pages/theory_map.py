@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from asymrl.pages.episode_data import numbers, rounded
 from asymrl.pages.episode_pictures import EpisodePictures
 from asymrl.pages.page import Section, page_of
+from asymrl.pages.page_numbers import numbers, rounded
 from asymrl.report.markup import escape, picture_html, text_html
 from asymrl.theory.analysis import Analysis
 from asymrl.worlds.finite import FiniteWorld
