@@ -129,7 +129,7 @@ def test_processes_find_the_users_files(coin: str):
     ("name", "message"),
     [
         ("{file}:Nobody", "has no 'Nobody'"),
-        ("{file}:number", "is a int; expected a World"),
+        ("{file}:number", "is of type int; expected a World"),
         ("{file}:quiet:episodic=true", "is already built; it cannot take the options episodic"),
         ("nowhere_at_all:World", "nowhere_at_all cannot be imported"),
         ("missing.py:World", "there is no file missing.py"),

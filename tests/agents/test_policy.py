@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from asymrl.settings import A2CSettings
 from asymrl.stores.files import RunError
 from asymrl.stores.runs import Run
 from asymrl.stores.store import Store
-from tests.engine.stores import small, store_with_networks
+from tests.engine.stores import made_result, small, store_with_networks
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,34 @@ def test_runs_are_chosen_by_their_settings_as_text_or_as_values():
     ):
         with pytest.raises(RunError, match=message):
             choose_runs(runs, where)
+
+
+@pytest.mark.parametrize("how", ["damaged", "removed"])
+def test_runs_whose_networks_are_lost_are_named(folder: Path, how: str, tmp_path: Path, capsys: pytest.CaptureFixture):
+    """They are left out of what is evaluated or shown, which would otherwise look whole."""
+    store = Store.open(shutil.copytree(folder, tmp_path / "copy"))
+    store.write_tables({number: made_result(run) for number, run in enumerate(store.runs)})
+    (whole,) = load_trained(store)
+    assert whole.seeds == (4, 5, 6)
+    assert capsys.readouterr() == ("", "")
+    (written,) = store.checkpoints.folder.glob("*.safetensors")
+    saved = next(iter(store.saved([0, 1, 2])))[1]
+    written.unlink()
+    written.with_suffix(".json").unlink()
+    for rows in ([0, 2], [1]):
+        lost = store.checkpoints.save(saved.only(rows), "over").with_suffix(".safetensors")
+    if how == "damaged":
+        lost.write_bytes(lost.read_bytes()[:100])
+    else:
+        lost.unlink()
+        lost.with_suffix(".json").unlink()
+    (rest,) = load_trained(Store.open(store.path))
+    assert rest.seeds == (4, 6)
+    out, err = capsys.readouterr()
+    assert out == ""  # which may be JSON
+    said = f"seed 5 has no intact network in {store.checkpoints.folder}; it is left out"
+    assert err.splitlines()[-1] == said
+    assert ("damaged" in err) == (how == "damaged")
 
 
 def test_a_folder_without_a_checkpoint_says_how_to_go_on(folder: Path, tmp_path: Path):

@@ -30,7 +30,14 @@ MISTAKES = [
     ("train tiger --refresh-seconds inf", "--refresh-seconds inf: choose a number at most 86400"),
     ("train tiger --seeds 1B", "--seeds 1000000000: choose a number at most 100000"),
     ("train tiger --seed-list 0 -3", "--seed-list -3: choose a number between 0 and 4294967295"),
+    ("train tiger --seeds 3 --seed-list 1", "--seeds 3 and --seed-list: give one of them"),
     ("sweep --env tiger --methods a2c --first-seed -1 --out x", "--first-seed -1: choose a number between 0"),
+    ("sweep --env tiger --methods a2c --set actor_rat=1 --out x", "--set: unknown setting 'actor_rat'; did you mean"),
+    ("sweep --env tiger --methods a2c --set actor_rate=x --out x", "--set: actor_rate is 'x', expected a number"),
+    (
+        "sweep --env tiger --methods a2c --set steps=1k steps=2k --out x",
+        "--set steps is given twice; write",
+    ),
     ("train heaven-hell-1000000000", "world 'heaven-hell-1000000000': 1000000000 is too large; choose at most 10000"),
     ("envs shopping-100", "world 'shopping-100': 100 is too large; choose at most 40"),
     (

@@ -140,7 +140,7 @@ def test_damaged_tables_are_written_anew(uninterrupted: Uninterrupted, tmp_path:
     (copy / "runs.parquet").write_bytes(b"PAR1")
     api.resume(copy, listener=Recorder())
     assert_same_result(copy, uninterrupted.folder)
-    columns = ["run", "status", "timesteps", "episodes", "updates", "final_return", "recent_return", "seconds"]
+    columns = ["run", "status", "timesteps", "episodes_played", "updates", "final_return", "recent_return", "seconds"]
     tables = (pl.read_parquet(folder / "runs.parquet").select(columns) for folder in (copy, uninterrupted.folder))
     assert next(tables).equals(next(tables))
 
@@ -188,7 +188,8 @@ def test_runs_that_cannot_be_trained_are_explained(
 ):
     assert cli.main([*command, "--out", str(tmp_path)]) == 1
     out, err = capsys.readouterr()
-    assert out.count("and 1 more failed: attention: 3 features can't be shared by 2 heads; choose a divisor of 3") == 1
+    why = "attention: 3 features can't be shared by 2 heads; choose a divisor of 3"
+    assert out.count(f"seed 0 and seed 1 failed: {why}") == 1
     assert f"failed: {WORLD} a2c" in err
     assert "next:" not in out  # nothing was reached, so there is nothing to report
 

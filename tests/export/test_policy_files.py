@@ -132,7 +132,7 @@ def test_observations_of_another_form_are_refused(env, actor, tmp_path: Path):
     agent, twin = ActorPolicy(env, actor), exported(env, actor, tmp_path / "policy.npz")
     with pytest.raises(ValueError, match=r"heaven-hell-3: the observation is 16, outside 0..15"):
         agent.observe(16)
-    with pytest.raises(IndexError):
+    with pytest.raises(ValueError, match="the observation 16 is not one of the environment: index 16 is out of bounds"):
         twin.observe(16)
     with pytest.raises(TypeError, match="Cannot cast"):
         twin.observe(0.5)
@@ -142,8 +142,11 @@ def test_observations_of_another_form_are_refused(env, actor, tmp_path: Path):
 
 def test_files_that_are_no_policies_are_refused(env, actor, tmp_path: Path):
     np.savez(tmp_path / "other.npz", numbers=np.arange(3))
-    with pytest.raises(ValueError, match=r"other.npz: not a policy; write one with `asymrl export"):
-        NumpyPolicy(tmp_path / "other.npz")
+    (tmp_path / "notes.txt").write_text("no policy")
+    (tmp_path / "half.npz").write_bytes((tmp_path / "other.npz").read_bytes()[:50])
+    for name in ("other.npz", "notes.txt", "half.npz"):
+        with pytest.raises(ValueError, match=rf"{name}: not a policy; write one with `asymrl export"):
+            NumpyPolicy(tmp_path / name)
     save_npz(tmp_path / "policy.npz", build_graph(actor), about(env))
     with np.load(tmp_path / "policy.npz") as file:
         arrays = dict(file)

@@ -104,7 +104,7 @@ def test_mistakes_in_a_file_are_named(capsys: pytest.CaptureFixture[str], tmp_pa
         (("tigr",), "unknown world 'tigr'. Did you mean 'tiger'?"),
         (("tiger", "--method", "a3c"), "unknown method 'a3c'; did you mean 'a2c'? choose one of a2c, a2c-asym-s"),
         (("tiger", "--seeds", "0"), "--seeds 0: train at least one run"),
-        (("tiger", "--seed-list", "4", "4"), "two runs have the same seed"),
+        (("tiger", "--seed-list", "3", "4", "4"), "2 runs have seed 4 and the same settings"),
         (("tiger", "--steps", "0"), "steps is 0; it must be a positive number"),
         (("tiger", "--steps", "3000000000"), "steps is 3000000000; a run can have at most"),
         (("tiger", "--memory", "gru:tape"), "memory 'gru:tape': 'tape' is not one of gru, lstm, rnn, attention"),

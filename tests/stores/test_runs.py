@@ -59,8 +59,9 @@ def test_axes_win_over_what_is_known_and_must_be_settings():
         ([], "no runs: choose at least one seed"),
         ([Run(tiny(), -1)], "seed -1: choose a whole number from 0"),
         ([Run(tiny(), 2**32)], "seed 4294967296: choose a whole number from 0 to 4294967295"),
-        ([Run(tiny(), 1), Run(tiny(), 1)], "two runs have the same seed"),
-        ([Run(tiny(), 1), Run(tiny(steps=24_000), 1)], "two runs have the same seed"),  # one is the other's beginning
+        ([Run(tiny(), 1), Run(tiny(), 1)], "2 runs have seed 1 and the same settings"),
+        # One of them is the other's beginning.
+        ([Run(tiny(), 1), Run(tiny(steps=24_000), 1)], "2 runs have seed 1 and the same settings"),
     ],
 )
 def test_lists_of_runs_that_make_no_sense_are_refused(runs: list[Run], message: str):

@@ -88,11 +88,11 @@ class NumpyPolicy:
     """
 
     def __init__(self, path, generator=None):
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                self._weights = dict(file)
-        except (TypeError, ValueError, EOFError, zipfile.BadZipFile):  # another kind of file, or half of one
-            self._weights = {}
+        self._weights = {}
+        with open(path, "rb") as file:
+            if zipfile.is_zipfile(file):
+                file.seek(0)
+                self._weights = dict(np.load(file, allow_pickle=False))
         if "about" not in self._weights:
             raise ValueError(f"{path}: not a policy; write one with `asymrl export RUN -o policy.npz`")
         self.about = json.loads(str(self._weights.pop("about")))
