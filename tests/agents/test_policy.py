@@ -86,6 +86,7 @@ def test_a_folder_without_a_checkpoint_says_how_to_go_on(folder: Path, tmp_path:
 
 def test_a_policy_acts_as_its_actor_does(folder: Path):
     policy = asymrl.Policy(folder, run_seed=4, generator=np.random.default_rng(0))
+    assert repr(policy) == f"<Policy: {small().method}, seed 4, in {small().world}; sampled actions>"
     chosen = best_run(folder, 4)
     twin = ActorPolicy(chosen.world, chosen.state.actor, np.random.default_rng(0))
     assert policy.run_seed == 4

@@ -113,6 +113,10 @@ class Policy(ActorPolicy):
         self.settings, self.run_seed = best.settings, best.seed
         super().__init__(best.world, best.state.actor, generator)
 
+    def __repr__(self) -> str:
+        how = "most likely" if self.generator is None else "sampled"
+        return f"<Policy: {self.settings.method}, seed {self.run_seed}, in {self.settings.world}; {how} actions>"
+
 
 @eqx.filter_jit
 def _step(
