@@ -32,7 +32,7 @@ MAY_IMPORT["report"] = MAY_IMPORT["audit"] | {"audit", "render"}
 MAY_IMPORT["tuning"] = {"worlds", "settings", "learning", "stores", "engine"}
 MAY_IMPORT["pages"] = MAY_IMPORT["studies"] = MAY_IMPORT["report"] | {"report"}
 MAY_IMPORT["paper"] = MAY_IMPORT["report"] | {"report"}
-# What commands and `asymrl.NAME` do stands here. It continues runs of `asymrl reproduce`, which have the paper's probes.
+# What commands and `asymrl.NAME` do. It continues runs of `asymrl reproduce`, which have the paper's probes.
 MAY_IMPORT["api"] = MAY_IMPORT["pages"] | {"adapters", "pages", "studies", "tuning", "export", "paper"}
 MAY_IMPORT["zoo"] = MAY_IMPORT["api"] | {"api"}
 MAY_IMPORT["cli"] = MAY_IMPORT["zoo"] | {"zoo"}
