@@ -94,6 +94,7 @@ def test_counts_are_understood_on_the_command_line():
         Train, "tiger", "--steps", "2M", "--entropy-steps", "500k", "--window", "none", "--hidden", "1e2", "8"
     )
     assert (train.steps, train.entropy_steps, train.window, train.hidden) == (2_000_000, 500_000, None, (100, 8))
+    assert options(Train, "tiger", "--hidden", "64,32").hidden == (64, 32)
     assert options(COMMANDS["resume"], "runs/x", "--steps", "1e6").steps == 1_000_000
     runs = options(Sweep, "--env", "tiger", "--methods", "a2c", "--set", "steps=2k,1e4", "--seeds", "1").runs()
     assert [run.settings.steps for run in runs] == [2000, 10_000]
@@ -119,7 +120,8 @@ def test_a_number_that_is_none_is_named(capsys: pytest.CaptureFixture[str]):
 
 def test_as_many_seeds_everywhere():
     sweep = parse(Sweep, ["--env", "tiger", "--methods", "a2c"], "asymrl sweep")
-    assert Train.seeds == len(sweep.runs()) == COMMANDS["compare"].seeds == SEEDS
+    trained = parse(Train, ["tiger"], "asymrl train").chosen_seeds()
+    assert len(trained) == len(sweep.runs()) == COMMANDS["compare"].seeds == SEEDS
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -32,6 +32,10 @@ MISTAKES = [
     ("train tiger --seed-list 0 -3", "--seed-list -3: choose a number between 0 and 4294967295"),
     ("train tiger --seeds 3 --seed-list 1", "--seeds 3 and --seed-list: give one of them"),
     ("sweep --env tiger --methods a2c --first-seed -1 --out x", "--first-seed -1: choose a number between 0"),
+    (
+        "sweep --env tiger --methods a2c --actor-rate 1 --out x",
+        "--actor-rate is a setting: give it as --set actor_rate=",
+    ),
     ("sweep --env tiger --methods a2c --set actor_rat=1 --out x", "--set: unknown setting 'actor_rat'; did you mean"),
     ("sweep --env tiger --methods a2c --set actor_rate=x --out x", "--set: actor_rate is 'x', expected a number"),
     (

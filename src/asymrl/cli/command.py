@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import difflib
 import io
 import os
@@ -12,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -41,6 +42,7 @@ from asymrl.cli.parsing import REGISTRY, parse
 from asymrl.cli.usage import UsageError
 from asymrl.engine.cache import use_compilation_cache
 from asymrl.engine.interrupts import INTERRUPTED
+from asymrl.settings import SETTINGS
 from asymrl.settings.methods import METHODS
 from asymrl.settings.presets import PRESETS
 from asymrl.worlds.registry import WORLDS
@@ -155,6 +157,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.formatwarning = usual_format
 
 
+def _refuse_settings_as_options(command: Any, arguments: Sequence[str]) -> None:
+    """Commands that take settings by --set have no options of their names."""
+    options = {each.name for each in dataclasses.fields(command)}
+    names = [text[2:].partition("=")[0].replace("-", "_") for text in arguments if text.startswith("--")]
+    for name in names if "set" in options else []:
+        if name in SETTINGS and name not in options:
+            raise UsageError(f"--{name.replace('_', '-')} is a setting: give it as --set {name}=VALUE")
+
+
 def _environment_mistake(error: BaseException | None) -> UserCodeError | None:
     """What is wrong with the user's environment, if that is what an error comes from."""
     if error is None or "asymrl.worlds.stepped_world" not in sys.modules:
@@ -185,6 +196,7 @@ def _run(arguments: list[str]) -> int:
     if {"-h", "--help"} & {*arguments[1:]}:
         print_help(command_help(first, commands[first]))
         return 0
+    _refuse_settings_as_options(commands[first], arguments[1:])
     command = parse(commands[first], arguments[1:], f"asymrl {first}")
     if isinstance(command, TrainOptions):
         command = command.completed(arguments[1:])

@@ -66,16 +66,21 @@ class TrainOptions(Training):
         kind = settings_type(values["method"])
         return kind(**{name: values[name] for name in names_of(kind)})
 
-    def run(self) -> int:
-        from asymrl.api.run_folders import new_store
-        from asymrl.stores.runs import Run
-
+    def chosen_seeds(self) -> Sequence[int]:
+        """The seeds of the runs. Raises UsageError if there are none, or they are given in two ways."""
         if self.seeds is not None and self.seed_list is not None:
             raise UsageError(f"--seeds {self.seeds} and --seed-list: give one of them")
         seeds = range(SEEDS if self.seeds is None else self.seeds) if self.seed_list is None else self.seed_list
         if not seeds:
             option = f"--seeds {self.seeds}" if self.seed_list is None else "--seed-list"
             raise UsageError(f"{option}: train at least one run")
+        return seeds
+
+    def run(self) -> int:
+        from asymrl.api.run_folders import new_store
+        from asymrl.stores.runs import Run
+
+        seeds = self.chosen_seeds()
         options, trackers = self.options(), self.trackers()
         with user_errors():
             settings = self.settings()
