@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from asymrl.adapters.gym.action_spaces import action_encoding
+from asymrl.adapters.gym.compiled_functions import Layout
 from asymrl.adapters.gym.gymnasium_spaces import batch_to_gymnasium, to_gymnasium, to_world
-from asymrl.adapters.gym.programs import Layout
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record
 
 CAT = Record((("kind", Indices(300, (2,))), ("at", Box((3,), -1.0, (1.0, 2.0, 3.0))), ("mood", Discrete(4))))

@@ -16,8 +16,8 @@ from asymrl.adapters.gym.arguments import (
     reset_needed,
     resolve_world,
 )
+from asymrl.adapters.gym.compiled_functions import CompiledFunctions, result_layout
 from asymrl.adapters.gym.gymnasium_spaces import to_gymnasium, to_world
-from asymrl.adapters.gym.programs import Programs, result_layout
 from asymrl.worlds.spaces import Discrete, Space
 from asymrl.worlds.world import Episode, World
 
@@ -50,7 +50,7 @@ class Environment(gymnasium.Env[Any, Any]):
         self.action_space = to_gymnasium(self.world.action_space)
         self.observation_space = to_gymnasium(self.world.observation_space)
         self.state_space = to_gymnasium(self.world.latent_space)
-        self._programs = Programs(self.world)
+        self._compiled = CompiledFunctions(self.world)
         self._layout = result_layout(self.world)
         self._actions: Space = self.world.action_space  # kept, since the property is slow
         self._key: UInt32[Array, "2"] | None = None  # None: not yet reset
@@ -68,9 +68,9 @@ class Environment(gymnasium.Env[Any, Any]):
         words = key_words(seed, self.np_random)
         if "state" in reset_options:
             latent = to_world(self.world.latent_space, reset_options["state"])
-            begun = self._programs.begin_at(words, latent)
+            begun = self._compiled.begin_at(words, latent)
         else:
-            begun = self._programs.begin(words)
+            begun = self._compiled.begin(words)
         self._key, self._episode, self._result = begun
         self._action = self._end = None
         result = self._layout.unpack(self._result)
@@ -83,7 +83,7 @@ class Environment(gymnasium.Env[Any, Any]):
         if self._end is not None:
             raise ResetNeeded(f"{self.world.name}: the episode was {self._end}; call reset() to start the next one")
         taken = check_action(self.world, self._actions, action)
-        self._episode, self._result = self._programs.step(self._key, self._episode, taken)
+        self._episode, self._result = self._compiled.step(self._key, self._episode, taken)
         self._action = int(taken) if isinstance(self._actions, Discrete) else taken
         result = self._layout.unpack(self._result)
         reward, terminated, truncated = result["outcome"].tolist()

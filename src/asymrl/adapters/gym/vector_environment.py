@@ -20,9 +20,9 @@ from asymrl.adapters.gym.arguments import (
     reset_needed,
     resolve_world,
 )
+from asymrl.adapters.gym.compiled_functions import CompiledFunctions, blend
 from asymrl.adapters.gym.environment import RENDER_MODES, check_render_mode, draw, warn_of_no_render_mode
 from asymrl.adapters.gym.gymnasium_spaces import batch_to_gymnasium, entry, to_gymnasium, to_world
-from asymrl.adapters.gym.programs import Programs, blend
 from asymrl.worlds.spaces import Record
 from asymrl.worlds.world import Episode, World
 
@@ -74,7 +74,7 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.state_space = batch_space(self.single_state_space, num_envs)
-        self._programs = Programs(self.world)
+        self._compiled = CompiledFunctions(self.world)
         self._keys: UInt32[Array, "num_envs 2"] | None = None  # None: not yet reset
         self._clock: Int32[np.ndarray, "num_envs"] = np.zeros(num_envs, np.int32)
         self._episodes: Episode | None = None
@@ -100,7 +100,7 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
         latents = self._latents(reset_options["state"], mask) if "state" in reset_options else None
         words = self._key_words(seed)
 
-        begun = self._programs.begin_many(words) if latents is None else self._programs.begin_many_at(words, latents)
+        begun = self._compiled.begin_many(words) if latents is None else self._compiled.begin_many_at(words, latents)
         state = batch_to_gymnasium(self.world.latent_space, begun.latent)
         now = (begun.keys, begun.episodes, begun.observation)
         if not mask.all():
@@ -116,7 +116,7 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
         if self._keys is None or self._episodes is None:
             raise reset_needed(self.world, "step()")
         taken = check_actions(self.world, actions, self.num_envs)
-        stepped = self._programs.step_many(self._keys, self._clock, self._episodes, taken)
+        stepped = self._compiled.step_many(self._keys, self._clock, self._episodes, taken)
         self._episodes, self._observation = stepped.episodes, stepped.observation
         self._clock = self._clock + np.int32(1)
 
@@ -128,7 +128,7 @@ class VectorEnvironment(VectorEnv[Any, Any, np.ndarray]):
         observation_space, latent_space = self.world.observation_space, self.world.latent_space
         if ended.any():
             last_observation = batch_to_gymnasium(observation_space, stepped.final_observation)
-            last_state = batch_to_gymnasium(latent_space, self._programs.latent_many(stepped.final_state))
+            last_state = batch_to_gymnasium(latent_space, self._compiled.latent_many(stepped.final_state))
             info |= final_info(last_observation, last_state, ended)
         state = batch_to_gymnasium(latent_space, stepped.latent)
         info |= state_info(state, np.ones(self.num_envs, bool))

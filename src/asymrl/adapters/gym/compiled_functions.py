@@ -44,7 +44,7 @@ class Stepped(NamedTuple):
     final_state: State
 
 
-class Programs:
+class CompiledFunctions:
     """The functions of one world, compiled when first called.
 
     The world's arrays are arguments of the compiled code: another maze of the same size needs no compilation.
@@ -57,7 +57,7 @@ class Programs:
         self._arrays = jax.device_put([leaf for leaf, array in zip(leaves, is_array, strict=True) if array])
         self._compiled = _compiled(structure, tuple(is_array), constants)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Programs:
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunctions:
         return self
 
     def begin(self, words: Words) -> tuple[UInt32[Array, "2"], Episode, UInt8[Array, "bytes"]]:
