@@ -209,7 +209,7 @@ def test_unknown_reset_options_are_refused():
 def test_actions_outside_the_space_are_refused_before_anything_is_compiled(action: Any, monkeypatch):
     env = _reset(Environment("heaven-hell-3", time_limit=None))
     with monkeypatch.context() as patch:
-        patch.setattr(env._programs, "step", lambda *_: pytest.fail("the step was run"))
+        patch.setattr(env._compiled, "step", lambda *_: pytest.fail("the step was run"))
         with pytest.raises(ValueError, match=r"heaven-hell-3: action .* is not in .* 0\.\.3: 0 N, 1 S, 2 E, 3 W"):
             env.step(action)
     assert env.step(SOUTH)[0] == 10  # nothing has happened in between

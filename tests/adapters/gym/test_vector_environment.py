@@ -261,7 +261,7 @@ def test_a_mask_needs_a_full_reset_before():
 def test_actions_outside_the_space_are_refused(actions: Any, complaint: str, monkeypatch):
     env = native("heaven-hell-3")
     env.reset()
-    monkeypatch.setattr(env._programs, "step_many", lambda *_: pytest.fail("the step was run"))
+    monkeypatch.setattr(env._compiled, "step_many", lambda *_: pytest.fail("the step was run"))
     with pytest.raises(ValueError, match=f"heaven-hell-3: .*{complaint}"):
         env.step(actions)
 
