@@ -89,7 +89,7 @@ class Checkpoints:
         Raises:
             RunError: if every checkpoint is damaged, or one is of another version.
         """
-        from asymrl.learning.state import upgrade_arrays
+        from asymrl.stores.checkpoints.earlier_arrays import upgrade_arrays  # which needs JAX
 
         missing = {run.key: run for run in wanted}
         damaged: DamagedError | None = None
