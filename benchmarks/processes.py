@@ -55,8 +55,8 @@ def train(options: Options, world: str, is_ready: Any, turn: Any, together: Any,
     runs = jax.block_until_ready(program.train(program.start(range(options.runs)), numbers, 4))
     begin = time.perf_counter()
     runs = jax.block_until_ready(program.train(runs, numbers, 4))
-    together.wait()
     updates = max(1, int(options.seconds / 8 / ((time.perf_counter() - begin) / 4)))
+    together.wait()
     begin = time.perf_counter()
     steps = int(np.asarray(runs.timesteps, np.int64).sum())
     while time.perf_counter() - begin < options.seconds:

@@ -54,7 +54,8 @@ def test_runs_are_chosen_by_their_settings_as_text_or_as_values():
 def test_runs_whose_networks_are_lost_are_named(folder: Path, how: str, tmp_path: Path, capsys: pytest.CaptureFixture):
     """They are left out of what is evaluated or shown, which would otherwise look whole."""
     store = Store.open(shutil.copytree(folder, tmp_path / "copy"))
-    store.write_tables({number: made_result(run) for number, run in enumerate(store.runs)})
+    returns = zip(store.runs, (0.2, 0.9, -0.5), strict=True)
+    store.write_tables({n: made_result(run)._replace(recent_return=mean) for n, (run, mean) in enumerate(returns)})
     (whole,) = load_trained(store)
     assert whole.seeds == (4, 5, 6)
     assert capsys.readouterr() == ("", "")
@@ -73,9 +74,13 @@ def test_runs_whose_networks_are_lost_are_named(folder: Path, how: str, tmp_path
     assert rest.seeds == (4, 6)
     out, err = capsys.readouterr()
     assert out == ""  # which may be JSON
-    said = f"seed 5 has no intact network in {store.checkpoints.folder}; it is left out"
-    assert err.splitlines()[-1] == said
+    lost = f"seed 5 has no intact network in {store.checkpoints.folder}"
+    assert err.splitlines()[-1] == f"{lost}; left out"
     assert ("damaged" in err) == (how == "damaged")
+    assert best_run(store.path).seed == 4  # the best one that is there
+    if how == "removed":
+        with pytest.raises(RunError, match=f"{lost}; bring its files back from a copy"):
+            load_trained(store, [1])
 
 
 def test_a_folder_without_a_checkpoint_says_how_to_go_on(folder: Path, tmp_path: Path):

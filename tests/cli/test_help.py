@@ -95,6 +95,9 @@ def test_counts_are_understood_on_the_command_line():
     )
     assert (train.steps, train.entropy_steps, train.window, train.hidden) == (2_000_000, 500_000, None, (100, 8))
     assert options(Train, "tiger", "--hidden", "64,32").hidden == (64, 32)
+    for line in (["--hidden", ","], ["--window", "1,000"], ["--minutes", "1,5"], ["--seeds", "0,7"]):
+        with pytest.raises(SystemExit):
+            options(Train, "tiger", *line)
     assert options(COMMANDS["resume"], "runs/x", "--steps", "1e6").steps == 1_000_000
     runs = options(Sweep, "--env", "tiger", "--methods", "a2c", "--set", "steps=2k,1e4", "--seeds", "1").runs()
     assert [run.settings.steps for run in runs] == [2000, 10_000]

@@ -36,6 +36,10 @@ MISTAKES = [
         "sweep --env tiger --methods a2c --actor-rate 1 --out x",
         "--actor-rate is a setting: give it as --set actor_rate=",
     ),
+    ("sweep --env tiger --method a2c --out x", "--method: this command has --methods"),
+    ("sweep --world tiger --methods a2c --out x", "--world: this command has --env"),
+    ("compare tiger --method a2c", "--method: this command has --methods"),
+    ("compare tiger --set method=a2c", "--set method: use --methods instead"),
     ("sweep --env tiger --methods a2c --set actor_rat=1 --out x", "--set: unknown setting 'actor_rat'; did you mean"),
     ("sweep --env tiger --methods a2c --set actor_rate=x --out x", "--set: actor_rate is 'x', expected a number"),
     (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +96,22 @@ def test_no_setting_shares_its_column_with_a_result():
     assert not set(SETTINGS) & {*METRICS, *runs_table({}, {}, ()).columns} - {"world", "method"}
 
 
-def test_tables_of_earlier_versions_are_read_with_the_names_of_today(folder: Path, tmp_path: Path):
-    table = pl.read_parquet(folder / "runs.parquet").rename({"episodes_played": "episodes"})
-    shutil.copytree(folder, tmp_path / "old")
-    for columns in (table.columns, ["episodes", *(name for name in table.columns if name != "episodes")]):
-        table.select(columns).write_parquet(tmp_path / "old" / "runs.parquet")
-        assert read_table(tmp_path / "old", "runs.parquet").equals(pl.read_parquet(folder / "runs.parquet"))
+def test_tables_of_earlier_versions_are_read_with_the_names_of_today(tmp_path: Path):
+    """Where runs differed in the setting `episodes`, its column held the episodes played; settings.json has it."""
+    for name, values in (("usual", (2, 2)), ("different", (2, 8))):
+        runs = [Run(tiny(episodes=episodes), seed) for seed, episodes in enumerate(values)]
+        store = Store.create(tmp_path / name, runs)
+        store.write_tables({n: made_result(run)._replace(episodes=100 + n) for n, run in enumerate(runs)})
+        today = pl.read_parquet(store.path / "runs.parquet")
+        old = today.select(name for name in today.columns if name != "episodes").rename({"episodes_played": "episodes"})
+        if "episodes" in today.columns:
+            old = old.select(name for name in today.columns if name != "episodes_played")
+        assert old["episodes"].to_list() == [100, 101]
+        old.write_parquet(store.path / "runs.parquet")
+        store.release()
+        assert read_table(store.path, "runs.parquet").equals(today)
+        assert ("episodes" in today.columns) == (name == "different")
+        assert kinds_in(read_table(store.path, "runs.parquet")) == ["episodes"] * (name == "different")
 
 
 def test_measurements_have_a_table_of_their_own(folder: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -76,6 +77,10 @@ class TrainedRun(NamedTuple):
         return f"{self.recent_return:.3g}" if np.isfinite(self.recent_return) else "unknown, as no episode was over"
 
 
+class NoNetworksError(RunError):
+    """Runs are over, but their networks are gone."""
+
+
 def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] | None = None) -> list[TrainedRuns]:
     """The runs of a store with their networks, finished or not, grouped by shape.
 
@@ -93,11 +98,15 @@ def load_trained(store: Store | str | os.PathLike[str], numbers: Sequence[int] |
     for held, saved in store.saved(run_numbers, _warn):
         for row, number in enumerate(held):
             groups.setdefault(saved.runs[row].settings.shape(), []).append((number, saved.only([row])))
+    if not groups and not store.keeps_networks:
+        raise _not_kept(store)
+    lost = _lost(store, set(run_numbers) - {number for parts in groups.values() for number, _ in parts})
+    if not groups and lost:
+        raise NoNetworksError(f"{lost}; bring its files back from a copy, or train these runs again elsewhere")
     if not groups:
-        if not store.keeps_networks:
-            raise _not_kept(store)
         raise RunError(f"{store.path}: no checkpoint yet; begin with `asymrl resume {store.path}`")
-    _say_what_is_lost(store, set(run_numbers) - {number for parts in groups.values() for number, _ in parts})
+    if lost:
+        _warn(f"{lost}; left out")
     loaded = []
     for shape, parts in groups.items():
         parts.sort(key=lambda part: part[0])
@@ -114,16 +123,15 @@ def _warn(text: str) -> None:
     print(text, file=sys.stderr)  # what goes to stdout may be JSON
 
 
-def _say_what_is_lost(store: Store, without: Collection[int]) -> None:
-    """Names the runs that are over although they have no networks, as a file was damaged or removed."""
+def _lost(store: Store, without: Collection[int]) -> str:
+    """Which of these runs are over although they have no networks, as a file was damaged or removed; empty if none."""
     try:
         results = store.results()
     except RunError:  # the tables are damaged too
-        return
+        return ""
     lost = [number for number in sorted(without) if number in results and results[number].is_over]
-    if lost:
-        has, them = ("has", "it is") if len(lost) == 1 else ("have", "they are")
-        _warn(f"{labels(store.runs, lost)} {has} no intact network in {store.checkpoints.folder}; {them} left out")
+    has = "has" if len(lost) == 1 else "have"
+    return f"{labels(store.runs, lost)} {has} no intact network in {store.checkpoints.folder}" if lost else ""
 
 
 def _not_kept(store: Store) -> RunError:
@@ -209,7 +217,8 @@ def best_run(
     returns = {n: store.results()[n].recent_return for n in numbers if n in store.results()}
     returns = {n: value for n, value in returns.items() if np.isfinite(value)}
     if len(returns) == len(numbers):  # the tables say which run is best, so that only that one is loaded
-        return load_trained(store, [max(numbers, key=lambda n: (returns[n], -n))])[0].one(0)
+        with contextlib.suppress(NoNetworksError):  # then the best of the others
+            return load_trained(store, [max(numbers, key=lambda n: (returns[n], -n))])[0].one(0)
     loaded = load_trained(store, numbers)
     scored = [
         (score, -group.numbers[row], group, row)

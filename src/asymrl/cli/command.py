@@ -162,6 +162,9 @@ def _refuse_settings_as_options(command: Any, arguments: Sequence[str]) -> None:
     options = {each.name for each in dataclasses.fields(command)}
     names = [text[2:].partition("=")[0].replace("-", "_") for text in arguments if text.startswith("--")]
     for name in names if "set" in options else []:
+        if name in ("world", "method") and name not in options:
+            several = "--methods" if name == "method" else "--env" if "env" in options else "the first argument"
+            raise UsageError(f"--{name}: this command has {several}")
         if name in SETTINGS and name not in options:
             raise UsageError(f"--{name.replace('_', '-')} is a setting: give it as --set {name}=VALUE")
 

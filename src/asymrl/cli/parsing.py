@@ -80,8 +80,8 @@ def _optional(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
             return None
         if len(texts) == 1 and texts[0].lower() in words:
             return texts[0].lower()
-        if inner in (int, float):
-            texts = [part for text in texts for part in text.split(",") if part]
+        if is_tuple and inner in (int, float):  # 64,32 as well as 64 32
+            texts = [part for text in texts for part in text.split(",")]
         try:
             return tuple(map(read, texts)) if is_tuple else read(texts[0])
         except ValueError as error:

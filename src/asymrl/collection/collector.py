@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from asymrl.collection.episodes import Episodes, draw_seeds, environment_seeds
-from asymrl.collection.key_purposes import ACTIONS
+from asymrl.collection.key_purposes import ACTIONS, EPISODE_SEEDS, STREAM_ACTIONS
 from asymrl.collection.rollout import chance_of, roll_out
 from asymrl.models.agent import Actor
 from asymrl.worlds.stepped_world import SteppedWorld, Stepper
@@ -75,7 +75,8 @@ class CompiledActor:
         """The prepared actors, the random numbers for their actions, and seeds for episodes that begin meanwhile."""
         actors = eqx.combine(arrays, self._actor_static)
         ready = eqx.filter(eqx.filter_vmap(Actor.prepared)(actors), eqx.is_array)
-        chance_keys, seed_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in range(2))
+        purposes = (STREAM_ACTIONS, EPISODE_SEEDS)
+        chance_keys, seed_keys = (jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys) for i in purposes)
         shape = (steps, streams)
         chance = jax.vmap(lambda key: self.policy.chance(key, shape), out_axes=1)(chance_keys)
         return jax.tree.leaves(ready), chance, jax.vmap(lambda key: draw_seeds(key, shape), out_axes=1)(seed_keys)

@@ -1,12 +1,16 @@
 """What random keys are for: the numbers that are folded into one key to make another for each purpose.
 
-All numbers are here, so that no two purposes share one. Changing any of them changes the results of every seed.
+Numbers that are folded into the same key stand together and differ. Changing one changes the results of the seeds.
 """
 
 # Folded into the key of an update, an evaluation or a round.
 EPISODE_STARTS = 0
 ACTIONS = 1
 WORLD_STEPS = 2
+
+# The same for worlds in Python.
+STREAM_ACTIONS = 0
+EPISODE_SEEDS = 1
 
 # Folded into the seed's own key, by PPO.
 STREAM_STARTS = 10

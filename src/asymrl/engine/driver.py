@@ -216,10 +216,12 @@ class _Driver:
         silent, now = scheduler.silent_pools(SILENCE_SECONDS), time.monotonic()
         self._silent_since = {pool: self._silent_since.get(pool, now) for pool in silent}
         for pool, since in self._silent_since.items():
-            if pool not in self._mentioned and now - since >= CONFIRM_SECONDS:
+            if pool in self._mentioned or now - since < CONFIRM_SECONDS:
+                continue
+            self._silent_since[pool] = now  # to be looked at again after as long
+            if may_hang(workers.platform, silent[pool]):
                 self._mentioned.add(pool)
-                if may_hang(workers.platform, silent[pool]):
-                    self.listener.say(_seems_to_hang(pool, silent[pool], self.store.path))
+                self.listener.say(_seems_to_hang(pool, silent[pool], self.store.path))
 
     def _drain(self, scheduler: Scheduler) -> None:
         while not scheduler.events.empty():

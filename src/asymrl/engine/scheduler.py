@@ -362,4 +362,7 @@ def _longest_first(assignment: Assignment) -> tuple[bool, int, int]:
 
 @functools.lru_cache(maxsize=10_000)
 def _numbers_read(shape: Settings) -> int:
-    return numbers_read(shape)
+    try:
+        return numbers_read(shape)
+    except ValueError:  # its world cannot be made; the pool that opens for it says why
+        return 0

@@ -92,7 +92,10 @@ class NumpyPolicy:
         with open(path, "rb") as file:
             if zipfile.is_zipfile(file):
                 file.seek(0)
-                self._weights = dict(np.load(file, allow_pickle=False))
+                try:
+                    self._weights = dict(np.load(file, allow_pickle=False))
+                except zipfile.BadZipFile as error:
+                    raise ValueError(f"{path}: damaged: {error}; export it again") from None
         if "about" not in self._weights:
             raise ValueError(f"{path}: not a policy; write one with `asymrl export RUN -o policy.npz`")
         self.about = json.loads(str(self._weights.pop("about")))
@@ -193,7 +196,7 @@ class NumpyPolicy:
             try:
                 result = OPERATORS[operator](*(values[name] for name in inputs), **attributes)
             except IndexError as error:  # a row of a table, by an index that it does not have
-                raise ValueError(f"the observation {observation!r} is not one of the environment: {error}") from error
+                raise ValueError(f"{observation!r} is not one of the environment's observations: {error}") from error
             values.update(zip(outputs, result if operator == "Split" else [result], strict=True))
         self._memory = {name: values["next_" + name] for name in self._memory}
         return np.concatenate([values[name][0] for name in self._shown])

@@ -15,7 +15,7 @@ LARGEST_LAYER = 2**20  # units; the weights between layers of twice that exceed 
 
 @dataclass(frozen=True)
 class Architecture:
-    """What the networks are made of. Two runs with equal architectures share a compiled program."""
+    """What the networks are made of. Runs must have equal ones to share a compiled program."""
 
     memory: str = "gru"
     """What remembers the history: gru, lstm, rnn or attention, a stack of them such as rnn:attention, none, or a

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asymrl.reading import UnreadableError, read_regular
+from asymrl.stores.description import read_description
 from asymrl.stores.files import RunError, write_whole
 from asymrl.stores.runs import Run
 from asymrl.stores.tables import (
@@ -104,19 +105,29 @@ def read_table(folder: Path, name: str) -> pl.DataFrame:
         file = io.BytesIO(read_regular(path, MOST_TABLE_BYTES))
         if (rows := pl.scan_parquet(file).select(pl.len()).collect().item()) > MOST_ROWS:
             raise UnreadableError(f"{rows} rows")
-        return without_unended(_with_current_names(pl.read_parquet(file)))
+        return without_unended(_with_current_names(pl.read_parquet(file), folder))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise RunError(f"{path}: damaged ({reason}); `asymrl resume {folder}` writes it anew") from error
 
 
-def _with_current_names(table: pl.DataFrame) -> pl.DataFrame:
+def _with_current_names(table: pl.DataFrame, folder: Path) -> pl.DataFrame:
     """A table of runs in which `episodes_played` has that name: it was `episodes`, in place of the setting."""
+    import polars as pl
+
     if "status" not in table.columns or "episodes_played" in table.columns:
         return table
-    names = [name for name in table.columns if name != "episodes"]
-    names.insert(names.index("timesteps") + 1, "episodes")
-    return table.select(names).rename({"episodes": "episodes_played"})
+    names = table.columns
+    had_setting = names.index("episodes") < names.index("seed")
+    table = table.rename({"episodes": "episodes_played"})
+    if had_setting:
+        runs = read_description(folder)["runs"]
+        values = [getattr(runs[number].settings, "episodes", None) for number in table["run"]]
+        table = table.with_columns(pl.Series("episodes", values))
+    else:
+        names = [name for name in names if name != "episodes"]
+    names.insert(names.index("timesteps") + 1, "episodes_played")
+    return table.select(names)
 
 
 def reopened(result: RunResult, run: Run, before: Run | None = None) -> RunResult:

@@ -47,8 +47,8 @@ def exact(world: str) -> pl.DataFrame:
 STUDY = Study(
     name="ppo-bootstrap",
     title="Bootstrap or baseline, with PPO?",
-    question="In the study bootstrap, V(s) fails as a bootstrap of A2C and does no harm as its baseline. Is PPO's "
-    "order of critics, where V(s) had the highest means, a matter of its lambda of 0.95?",
+    question="In the study bootstrap, V(s) fails as a bootstrap of A2C and does no harm as its baseline. Under PPO, "
+    "V(s) had the highest mean in Heaven-Hell. Is that a matter of its lambda of 0.95?",
     prediction="With lambda 0 the order is that of A2C. V(h, s) learns, with a mean of at least 0.5; V(s) does not, "
     "below 0.2, since its gradient points away from the priest (cosine -0.62, 0.99 with lambda 0.95); nor does V(h), "
     "below 0.1, since a critic that has learned nothing gives no gradient. With lambda 0.95, whose runs were known, "

@@ -68,6 +68,8 @@ class Compare(Running):
         axes = dict(axis(text) for text in self.set)
         if several := [name for name, values in axes.items() if len(values) != 1]:
             raise UsageError(f"--set {several[0]}: give one value; `asymrl sweep` tries several")
+        if "method" in axes:
+            raise UsageError("--set method: use --methods instead")
         refuse_own_options(axes, ("world", "methods", "steps", "preset", "seeds"))
         overrides = {"preset": self.preset} | {name: values[0] for name, values in axes.items()} | {"steps": self.steps}
         with user_errors():

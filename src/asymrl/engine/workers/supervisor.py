@@ -29,8 +29,8 @@ class SilenceError(Exception):
 class Supervisor(threading.Thread):
     """Starts the process of one pool, again if it is lost, until nothing is left to train.
 
-    A process that falls silent while its kernels run concurrently is killed, since training has stopped like that on a
-    GPU, for reasons unknown, in trials of programs. Pools of its shape then run their kernels one after the other.
+    A process that falls silent while its kernels run concurrently is killed: a GPU has stopped like that, for reasons
+    unknown. Pools of its shape then run their kernels one after the other.
     """
 
     def __init__(
@@ -63,6 +63,9 @@ class Supervisor(threading.Thread):
                 reason, fell_silent = str(silence), True
             here.close()
             process.join(PARTING_SECONDS)
+            if process.exitcode is None:
+                process.kill()
+                process.join(PARTING_SECONDS)
             if process.exitcode == 0 and reason is None:
                 return
             why = reason or f"exit code {process.exitcode}"
