@@ -72,6 +72,7 @@ def test_the_advice_on_critics_quotes_what_other_pages_measured():
             "| -100.16 ± 0.03 | -9.19 ± 0.08 | -0.41 ± 0.04 |",
         ],
         "methods/dqn.md": ["-90.92", "3.94", "3.87"],
+        "studies/ppo-bootstrap.md": ["0.91", "0.03", "0.80", "0.21"],
         "how-to/compare.md": ["91 [72, 96]", "81 [57, 95]", "46 [38, 64]"],
     }
     for name, numbers in sources.items():
