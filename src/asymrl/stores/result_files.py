@@ -121,9 +121,8 @@ def _with_current_names(table: pl.DataFrame, folder: Path) -> pl.DataFrame:
     had_setting = names.index("episodes") < names.index("seed")
     table = table.rename({"episodes": "episodes_played"})
     if had_setting:
-        runs = read_description(folder)["runs"]
-        values = [getattr(runs[number].settings, "episodes", None) for number in table["run"]]
-        table = table.with_columns(pl.Series("episodes", values))
+        values = {n: getattr(run.settings, "episodes", None) for n, run in enumerate(read_description(folder)["runs"])}
+        table = table.with_columns(pl.Series("episodes", [values.get(number) for number in table["run"]]))
     else:
         names = [name for name in names if name != "episodes"]
     names.insert(names.index("timesteps") + 1, "episodes_played")

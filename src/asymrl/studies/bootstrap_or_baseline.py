@@ -82,6 +82,17 @@ def gradient_cosine(analysis: Analysis, critic: str, lambda_: float) -> float:
     return gradient.cosine(true, analysis.rounding)
 
 
+def gradient_cosines(world: str, lambdas: Iterable[float]) -> dict[tuple[str, float, str], float]:
+    """`gradient_cosine` by critic, such as "V(h, s)", lambda and agent of `STAGES`."""
+    analyses, lambdas = {stage: analyse_stage(world, stage) for stage in STAGES}, tuple(lambdas)
+    return {
+        (_critic_label(critic), lambda_, stage): gradient_cosine(analysis, critic, lambda_)
+        for critic in CRITICS
+        for stage, analysis in analyses.items()
+        for lambda_ in lambdas
+    }
+
+
 def _critic(analysis: Analysis, name: str, lambda_: float) -> Float64[np.ndarray, "pairs"] | None:
     """What a critic says at each pair once it has converged with TD(lambda) targets; None for V(h).
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from asymrl.settings.hyperparameters import PAPER_WORLDS
-from asymrl.studies.bootstrap_or_baseline import analyse_stage, gradient_cosine
+from asymrl.studies.bootstrap_or_baseline import gradient_cosines
 from asymrl.studies.half_experts import STAGES, half_expert
 from asymrl.studies.study import Arm, Search, Setup, Study
 from asymrl.theory.q_learning import q_fixed_point
@@ -82,13 +82,9 @@ def exact(world: str) -> pl.DataFrame:
 
 
 def _gradient_rows(world: str) -> list[dict[str, Any]]:
-    names = {"h": "V(h)", "s": "V(s)", "hs": "V(h, s)"}
-    rows: dict[str, dict[str, Any]] = {name: {"arm": f"ppo {critic}"} for name, critic in names.items()}
-    for stage in STAGES:
-        analysis = analyse_stage(world, stage)
-        for name, row in rows.items():
-            for lambda_ in sorted(_SEARCHED["gae_lambda"]):
-                row[f"{stage}: cosine, lambda {lambda_:g}"] = gradient_cosine(analysis, name, lambda_)
+    rows: dict[str, dict[str, Any]] = {critic: {"arm": f"ppo {critic}"} for critic in PPO_CRITICS}
+    for (critic, lambda_, stage), cosine in gradient_cosines(world, sorted(_SEARCHED["gae_lambda"])).items():
+        rows[critic][f"{stage}: cosine, lambda {lambda_:g}"] = cosine
     return list(rows.values())
 
 

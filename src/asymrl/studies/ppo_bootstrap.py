@@ -5,10 +5,9 @@ The exact analysis has the direction of the gradient with a converged critic.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from asymrl.studies.bootstrap_or_baseline import analyse_stage, gradient_cosine
-from asymrl.studies.half_experts import STAGES
+from asymrl.studies.bootstrap_or_baseline import gradient_cosines
 from asymrl.studies.other_learners import HEAVEN_HELL, PPO_CRITICS, PPO_STEPS
 from asymrl.studies.study import Arm, Setup, Study
 
@@ -32,16 +31,12 @@ def exact(world: str) -> pl.DataFrame:
     """A row for each arm: for each agent of `STAGES` the `cosine` of the expected and the true gradient."""
     import polars as pl
 
-    names = {"h": "V(h)", "s": "V(s)", "hs": "V(h, s)"}
-    analyses = {stage: analyse_stage(world, stage) for stage in STAGES}
-    return pl.DataFrame(
-        [
-            {"arm": label(critic, lambda_)}
-            | {f"{stage}: cosine": gradient_cosine(analysis, name, lambda_) for stage, analysis in analyses.items()}
-            for lambda_ in LAMBDAS
-            for name, critic in names.items()
-        ]
-    )
+    rows: dict[tuple[str, float], dict[str, Any]] = {
+        (critic, lambda_): {"arm": label(critic, lambda_)} for lambda_ in LAMBDAS for critic in PPO_CRITICS
+    }
+    for (critic, lambda_, stage), cosine in gradient_cosines(world, LAMBDAS).items():
+        rows[critic, lambda_][f"{stage}: cosine"] = cosine
+    return pl.DataFrame(list(rows.values()))
 
 
 STUDY = Study(
