@@ -74,7 +74,7 @@ def main(options: Options) -> None:
         begin = time.perf_counter()
         for world in options.worlds:
             turn, together, results = context.Event(), context.Barrier(options.processes), context.Queue()
-            turns[world] = turn, results
+            turns[world] = turn, together, results  # kept: a barrier that is collected here is gone for its processes
             arguments = (options, world, is_ready, turn, together, results)
             groups[world] = [
                 context.Process(target=train, args=arguments, daemon=True) for _ in range(options.processes)
@@ -88,7 +88,7 @@ def main(options: Options) -> None:
         print("| world | processes x runs | steps/s together | one grid, minutes |\n|---|---:|---:|---:|", flush=True)
         seconds = 0.0
         for world in options.worlds:
-            turn, results = turns[world]
+            turn, _, results = turns[world]
             turn.set()
             rate = sum(results.get(timeout=PATIENCE_SECONDS) for _ in groups[world])
             for process in groups[world]:
