@@ -33,8 +33,8 @@ types: $(VENV)/dev
 
 # Damaged .pomdp files, two million: by our own mutations, and guided by coverage where atheris can be installed.
 fuzz: $(VENV)/dev
-	$(BIN)/python -m tests.adapters.pomdp_files.fuzz
-	$(PIP) atheris && $(BIN)/python -m tests.adapters.pomdp_files.fuzz --engine atheris
+	$(BIN)/python -m tests.envs.pomdp_files.fuzz
+	$(PIP) atheris && $(BIN)/python -m tests.envs.pomdp_files.fuzz --engine atheris
 
 bench: $(VENV)/core
 	$(BIN)/python benchmarks/worlds.py

@@ -20,13 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from asymrl.collection.episodes import Episodes
-from asymrl.collection.kernel_rollout import kernel_world, roll_out_in_kernel
-from asymrl.collection.rollout import begin_rollout, step_by_step, with_product_precision
-from asymrl.learning.programs.compiled import CompiledProgram
-from asymrl.learning.programs.program import compiler_options, precision
-from asymrl.learning.state import keys_of
-from asymrl.models.agent import Actor, ReadyActor
+from asymrl.learners.compiled import CompiledProgram
+from asymrl.learners.episodes import Episodes
+from asymrl.learners.kernel_rollout import kernel_world, roll_out_in_kernel
+from asymrl.learners.program import compiler_options, precision
+from asymrl.learners.rollout import begin_rollout, step_by_step, with_product_precision
+from asymrl.learners.state import keys_of
+from asymrl.nn.agent import Actor, ReadyActor
 from asymrl.settings import A2CSettings
 
 

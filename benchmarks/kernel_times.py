@@ -17,8 +17,8 @@ from typing import Any, Literal
 import jax
 import tyro
 
-from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.learners.compiled import CompiledProgram
+from asymrl.learners.numbers import stack_numbers
 from asymrl.settings import new_settings
 from asymrl.settings.methods import method
 

@@ -29,11 +29,11 @@ import tyro
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
-from asymrl.collection.episodes import STEPS_PER_QUESTION
-from asymrl.learning.lengths import lengths_compiled
-from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.programs.compiled import CompiledProgram
-from asymrl.learning.programs.program import compiler_options
+from asymrl.learners.compiled import CompiledProgram
+from asymrl.learners.episodes import STEPS_PER_QUESTION
+from asymrl.learners.lengths import lengths_compiled
+from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.program import compiler_options
 from asymrl.settings import A2CSettings, Settings
 
 H200 = """

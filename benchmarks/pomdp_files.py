@@ -61,9 +61,9 @@ def rock_sample_lines(n: int, k: int, seed: int = 0) -> Iterator[str]:
 
 def bound_files(files: list[str], seconds: float) -> None:
     """A row for each file: its bounds after some CPU seconds of one core."""
-    from asymrl.adapters.pomdp_files import read_pomdp
-    from asymrl.solvers.deadline import Deadline
-    from asymrl.solvers.point_based.hsvi import point_based
+    from asymrl.envs.pomdp_files import read_pomdp
+    from asymrl.theory.solvers.deadline import Deadline
+    from asymrl.theory.solvers.hsvi import point_based
 
     print("| file | states | lower bound | upper bound | distance | CPU seconds |\n|---|---:|---:|---:|---:|---:|")
     for file in files:
@@ -82,7 +82,7 @@ def main() -> None:
     if files := [size for size in options.sizes if ".pomdp" in size]:
         bound_files(files, options.seconds)
         return
-    from asymrl.adapters.pomdp_files import read_pomdp
+    from asymrl.envs.pomdp_files import read_pomdp
 
     print("| rock-sample | states | lines | MB | CPU seconds to read | to make a world | peak memory, MB |")
     print("|---|---:|---:|---:|---:|---:|---:|")

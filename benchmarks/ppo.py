@@ -73,8 +73,8 @@ def measure_ours(options: Options, runs: int) -> Speed:
     """New runs, spread over the devices, each of which has a thread of its own."""
     from asymrl.api.wanted import settings_for
     from asymrl.cli.commands.sweep import axis
-    from asymrl.learning.numbers import stack_numbers
-    from asymrl.learning.programs.compiled import CompiledProgram
+    from asymrl.learners.compiled import CompiledProgram
+    from asymrl.learners.numbers import stack_numbers
 
     chosen = {} if options.defaults else our_settings(options.task)
     given = {name: values[0] for name, values in map(axis, options.set)}

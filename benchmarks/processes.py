@@ -18,9 +18,9 @@ import jax
 import numpy as np
 import tyro
 
-from asymrl.engine.workers.process_workers import shared_device
-from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.learners.compiled import CompiledProgram
+from asymrl.learners.numbers import stack_numbers
+from asymrl.runs.process_workers import shared_device
 from asymrl.settings import new_settings
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from worlds import human

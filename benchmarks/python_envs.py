@@ -105,9 +105,9 @@ class Speed:
 
 def measure_ours(options: Options) -> Speed:
     """Trains one run, whose updates have an episode from each environment."""
-    from asymrl.adapters.gym.gymnasium_world import from_gymnasium
-    from asymrl.learning.numbers import stack_numbers
-    from asymrl.learning.programs.stepped import SteppedProgram
+    from asymrl.envs.gymnasium_world import from_gymnasium
+    from asymrl.learners.numbers import stack_numbers
+    from asymrl.learners.stepped import SteppedProgram
     from asymrl.settings import A2CSettings
 
     watch = Stopwatch()

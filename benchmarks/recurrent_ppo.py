@@ -73,7 +73,7 @@ def environments(task: Task, count: int) -> Any:
 
 
 def recurrent_ppo(task: Task, seed: int) -> Any:
-    """RecurrentPPO with the settings of the task, and layers initialised as `asymrl.models.layers` does."""
+    """RecurrentPPO with the settings of the task, and layers initialised as `asymrl.nn.layers` does."""
     import torch  # pyright: ignore[reportMissingImports]
     from sb3_contrib import RecurrentPPO  # pyright: ignore[reportMissingImports]
 

@@ -21,15 +21,15 @@ import numpy as np
 import polars as pl
 import tyro
 
-from asymrl.learning.state import METRICS
-from asymrl.paper.parts import GRID_STEPS, grid_runs
+from asymrl.learners.state import METRICS
+from asymrl.report.paper.parts import GRID_STEPS, grid_runs
+from asymrl.runs.description import SETTINGS_FILE
+from asymrl.runs.result_files import METRICS_FILE, RUNS_FILE
+from asymrl.runs.runs import Run
+from asymrl.runs.store import Store
+from asymrl.runs.tables import COMPLETE, RunResult
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.settings.methods import METHODS
-from asymrl.stores.description import SETTINGS_FILE
-from asymrl.stores.result_files import METRICS_FILE, RUNS_FILE
-from asymrl.stores.runs import Run
-from asymrl.stores.store import Store
-from asymrl.stores.tables import COMPLETE, RunResult
 
 GRID = 45  # settings per world and method
 

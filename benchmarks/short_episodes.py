@@ -35,8 +35,8 @@ class Options:
 
 def main(options: Options) -> None:
     from asymrl.api.wanted import settings_for
-    from asymrl.learning.numbers import stack_numbers
-    from asymrl.learning.programs.compiled import CompiledProgram
+    from asymrl.learners.compiled import CompiledProgram
+    from asymrl.learners.numbers import stack_numbers
 
     kinds = {"episodes": None, "update_steps": options.update_steps}
     programs, numbers = {}, {}

@@ -27,13 +27,13 @@ import tyro
 
 import asymrl
 from asymrl import theory
-from asymrl.audit import TrainedActor
-from asymrl.learning.programs.learners import new_run
-from asymrl.learning.state import training_world
-from asymrl.models.agent import Actor
-from asymrl.models.distributions import NO_ACTION
+from asymrl.learners.learners import new_run
+from asymrl.learners.state import training_world
+from asymrl.nn.agent import Actor
+from asymrl.nn.distributions import NO_ACTION
 from asymrl.settings import A2CSettings
-from asymrl.solvers import examine, solve
+from asymrl.theory.audit import TrainedActor
+from asymrl.theory.solvers import examine, solve
 from asymrl.worlds import FiniteWorld, make
 from asymrl.worlds.pomdp import Pomdp
 

@@ -20,12 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from asymrl.learning.curve import recent_means
-from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.programs.compiled import CompiledProgram
-from asymrl.learning.programs.learners import new_run
-from asymrl.learning.state import RunState, parameters, training_world
-from asymrl.models.layers import Embedding
+from asymrl.learners.compiled import CompiledProgram
+from asymrl.learners.curve import recent_means
+from asymrl.learners.learners import new_run
+from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.state import RunState, parameters, training_world
+from asymrl.nn.layers import Embedding
 from asymrl.settings import DQNSettings, Settings, new_settings, settings_type
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.settings.methods import METHODS

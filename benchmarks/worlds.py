@@ -21,7 +21,7 @@ import tyro
 from jaxtyping import Array, PRNGKeyArray
 
 import asymrl
-from asymrl.adapters.gym.registration import gymnasium_id
+from asymrl.envs.registration import gymnasium_id
 from asymrl.worlds import World
 from asymrl.worlds.registry import WORLDS
 

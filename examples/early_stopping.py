@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import asymrl
-from asymrl.engine import Silent, StopRuns
+from asymrl.runs import Silent, StopRuns
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from asymrl.stores.runs import Run
+    from asymrl.runs.runs import Run
 
 
 class Patience(Silent):

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import asymrl
-from asymrl.engine import Progress, Silent
+from asymrl.runs import Progress, Silent
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from asymrl.stores.runs import Run
+    from asymrl.runs.runs import Run
 
 
 class JsonLines(Silent):

@@ -27,8 +27,8 @@ import tyro
 from benchmarks.recurrent_ppo import Task, environments, our_settings, recurrent_ppo
 from scipy import stats
 
-from asymrl.stores.statistics import mean_and_error
-from asymrl.stores.wording import thousands
+from asymrl.runs.statistics import mean_and_error
+from asymrl.runs.wording import thousands
 
 RECORD = Path(__file__).parents[1] / "benchmarks" / "recurrent_ppo.json"
 POINTS = 5  # of a learning curve; the last one is the final return

@@ -18,12 +18,12 @@ from typing import Annotated
 
 import tyro
 
-from asymrl.learning.state import METRICS
-from asymrl.stores.files import RunError
-from asymrl.stores.result_files import PROBES_FILE, read_table
-from asymrl.stores.runs import MAY_GROW, Run
-from asymrl.stores.store import Store
-from asymrl.stores.tables import COMPLETE, RunResult
+from asymrl.learners.state import METRICS
+from asymrl.runs.files import RunError
+from asymrl.runs.result_files import PROBES_FILE, read_table
+from asymrl.runs.runs import MAY_GROW, Run
+from asymrl.runs.store import Store
+from asymrl.runs.tables import COMPLETE, RunResult
 
 
 def identity(run: Run) -> tuple[object, ...]:

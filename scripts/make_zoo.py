@@ -12,7 +12,7 @@ from typing import Annotated
 
 import tyro
 
-from asymrl.stores.wording import estimate, size_text
+from asymrl.runs.wording import estimate, size_text
 from asymrl.zoo.packing import EPISODES, pack
 from asymrl.zoo.shipped import AGENTS, folder_size
 

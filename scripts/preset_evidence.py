@@ -169,7 +169,7 @@ class Plan:
 def run_ours(job: Job, arm: Arm, steps: int) -> dict[str, Any]:
     """Trains and evaluates with asymrl."""
     import asymrl
-    from asymrl.engine.monitoring.listeners import Silent
+    from asymrl.runs.listeners import Silent
 
     task = TASKS[job.task]
     with tempfile.TemporaryDirectory() as folder:

@@ -20,9 +20,9 @@ import tyro
 from scipy import stats
 from scripts.preset_tasks import TASKS
 
+from asymrl.runs.statistics import mean_and_error
+from asymrl.runs.wording import thousands
 from asymrl.settings.presets import PRESETS
-from asymrl.stores.statistics import mean_and_error
-from asymrl.stores.wording import thousands
 
 ROOT = Path(__file__).parents[1]
 RECORD, PAGE = ROOT / "results" / "presets" / "runs.json", ROOT / "docs" / "how-to" / "presets.md"

@@ -19,13 +19,13 @@ import polars as pl
 import tyro
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from asymrl.agents.trained import TrainedRuns, load_trained
-from asymrl.collection.episodes import RUN_AXIS, Episodes, training_batch
-from asymrl.collection.rollout import roll_out
-from asymrl.collection.signals import signal_keys
-from asymrl.learning.dqn import DQNState
-from asymrl.learning.q_networks import QNetworks
-from asymrl.stores.files import RunError
+from asymrl.learners.dqn import DQNState
+from asymrl.learners.episodes import RUN_AXIS, Episodes, training_batch
+from asymrl.learners.q_networks import QNetworks
+from asymrl.learners.rollout import roll_out
+from asymrl.learners.signals import signal_keys
+from asymrl.runs.files import RunError
+from asymrl.runs.trained import TrainedRuns, load_trained
 
 
 def agreement(

@@ -20,14 +20,14 @@ import polars as pl
 import tyro
 from jaxtyping import Array, Float
 
-from asymrl.collection.episodes import RUN_AXIS, Episodes
-from asymrl.collection.rollout import roll_out
-from asymrl.learning.a2c import A2CState, learn
-from asymrl.learning.numbers import stack_numbers
-from asymrl.learning.optimiser import AdamState
-from asymrl.learning.programs.compiled import CompiledProgram
-from asymrl.learning.programs.program import precision
-from asymrl.learning.state import is_active, keys_of
+from asymrl.learners.a2c import A2CState, learn
+from asymrl.learners.compiled import CompiledProgram
+from asymrl.learners.episodes import RUN_AXIS, Episodes
+from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.optimiser import AdamState
+from asymrl.learners.program import precision
+from asymrl.learners.rollout import roll_out
+from asymrl.learners.state import is_active, keys_of
 from asymrl.settings import A2CSettings
 
 CHUNK = 250  # updates of one call

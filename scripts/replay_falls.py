@@ -29,10 +29,10 @@ import polars as pl
 import tyro
 
 from asymrl import zoo
-from asymrl.learning.a2c import A2CState
-from asymrl.learning.curve import recent_means
-from asymrl.learning.schedules import scheduled
-from asymrl.learning.state import RECENT
+from asymrl.learners.a2c import A2CState
+from asymrl.learners.curve import recent_means
+from asymrl.learners.schedules import scheduled
+from asymrl.learners.state import RECENT
 from asymrl.report.falls import LOST, SOLVED
 from asymrl.settings import A2CSettings
 from asymrl.studies.fall_replays.changed_updates import CHUNK, Change, Replayer, with_key

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from asymrl.paper.claims import judged
-from asymrl.paper.evidence import Evidence, read_evidence
-from asymrl.paper.markdown_tables import claims_markdown, ranking_markdown, rules_markdown, world_markdown
-from asymrl.paper.selection import leaders, ranking
-from asymrl.paper.world_tables import world_tables
+from asymrl.report.paper.claims import judged
+from asymrl.report.paper.evidence import Evidence, read_evidence
+from asymrl.report.paper.markdown_tables import claims_markdown, ranking_markdown, rules_markdown, world_markdown
+from asymrl.report.paper.selection import leaders, ranking
+from asymrl.report.paper.world_tables import world_tables
 
 ROOT = Path(__file__).parents[1]
 PAGE, RULES = ROOT / "docs" / "reproduction.md", ROOT / "docs" / "explanation" / "statistics.md"

@@ -21,7 +21,7 @@ WORLD = "tiger:episodic=true"
 TINY: dict[str, Any] = {
     "memory_size": 4, "hidden": (4,), "time_limit": 5, "steps": 240, "log_points": 4,
 }  # fmt: skip
-QUIET = asymrl.engine.Silent()
+QUIET = asymrl.runs.Silent()
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +68,7 @@ def test_a_folder_is_loaded_where_it_is(runs: asymrl.Runs, tmp_path: Path):
     again = asymrl.load(runs.folder)
     assert again.runs == runs.runs
     assert again.metrics.equals(runs.metrics)
-    with pytest.raises(asymrl.stores.RunError, match="no runs here"):
+    with pytest.raises(asymrl.runs.RunError, match="no runs here"):
         asymrl.load(tmp_path)
 
 
@@ -96,7 +96,7 @@ def test_the_best_agent_is_chosen_and_acts(runs: asymrl.Runs):
     assert best.seed == max(returns, key=lambda seed: returns[seed])
     assert runs.best(seed=3).seed == 3
     assert runs.best({"method": "a2c"}).seed == best.seed
-    policy, game = runs.policy(3, np.random.default_rng(0)), asymrl.adapters.Environment(best.world)
+    policy, game = runs.policy(3, np.random.default_rng(0)), asymrl.envs.Environment(best.world)
     observation, _ = game.reset(seed=0)
     policy.reset()
     steps, is_over = 0, False
@@ -104,7 +104,7 @@ def test_the_best_agent_is_chosen_and_acts(runs: asymrl.Runs):
         observation, _, terminated, truncated, _ = game.step(policy.act(observation))
         steps, is_over = steps + 1, terminated or truncated
     assert steps <= 5
-    with pytest.raises(asymrl.stores.RunError, match="no run with the seed 4; the seeds are 3, 5"):
+    with pytest.raises(asymrl.runs.RunError, match="no run with the seed 4; the seeds are 3, 5"):
         runs.policy(4)
 
 
@@ -126,7 +126,7 @@ def test_runs_go_on(runs: asymrl.Runs, tmp_path: Path):
         runs.metrics.filter(seed=3)["return"].to_list()
     )
     assert asymrl.resume(short.folder, listener=QUIET).table["status"].to_list() == ["complete"]
-    with pytest.raises(asymrl.stores.RunError, match="can only be made longer"):
+    with pytest.raises(asymrl.runs.RunError, match="can only be made longer"):
         short.resume(steps=60)
 
 
@@ -155,7 +155,7 @@ def test_methods_are_compared(tmp_path: Path):
 
 def test_the_paper_in_numbers():
     """The table of figure 3 from the shipped runs, and the runs that it takes."""
-    paper = asymrl.paper
+    paper = asymrl.report.paper
     shipped = Path(__file__).parents[1] / "results"
     wanted = paper.extent("curves", ["heaven-hell-3"], ["a2c", "a2c-asym-hs"], seeds=5)
     assert len(paper.runs_of("curves", wanted)) == 10
@@ -173,8 +173,8 @@ def test_the_paper_in_numbers():
 def test_a_part_of_the_paper_is_trained(tmp_path: Path):
     runs = asymrl.reproduce("curves", ["heaven-hell-3"], ["a2c"], seeds=1, steps=400, out=tmp_path, listener=QUIET)
     assert runs.table["status"].to_list() == ["complete"]
-    wanted = asymrl.paper.extent("curves", ["heaven-hell-3"], ["a2c"], 1, 400)
-    files = asymrl.paper.reproduction("curves", tmp_path, wanted).save(tmp_path / "figures")
+    wanted = asymrl.report.paper.extent("curves", ["heaven-hell-3"], ["a2c"], 1, 400)
+    files = asymrl.report.paper.reproduction("curves", tmp_path, wanted).save(tmp_path / "figures")
     assert [path.name for path in files] == ["curves.csv", "aggregates.csv", "curves.png", "aggregates.png"]
 
 
@@ -187,7 +187,7 @@ def test_theory_says_what_critics_are_worth():
 def test_worlds_are_made_and_checked():
     assert "tiger" in asymrl.worlds.WORLDS
     assert "ok" in str(asymrl.worlds.check(asymrl.make("tiger", episodic=True)))
-    known = asymrl.solvers.known_returns("heaven-hell-3")
+    known = asymrl.theory.solvers.known_returns("heaven-hell-3")
     assert known is not None
     assert known.undiscounted["best"].low == 1
 

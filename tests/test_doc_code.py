@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 import asymrl
-from asymrl.engine.monitoring.listeners import Silent
-from asymrl.stores.store import Store
+from asymrl.runs.listeners import Silent
+from asymrl.runs.store import Store
 from tests.doc_pages import READERS, ROOT, blocks, fenced, name_of
-from tests.engine.stores import made_result, small, store_with_networks
+from tests.runs.engine.stores import made_result, small, store_with_networks
 
 # Page -> the test that runs its code and looks at what comes out.
 WITH_TESTS = {
-    "docs/explanation/q-learning.md": "tests/theory/test_q_page.py",
+    "docs/explanation/q-learning.md": "tests/theory/exact/test_q_page.py",
     "docs/how-to/evaluate.md": "tests/cli/test_how_to_runs.py",
     "docs/how-to/export.md": "tests/cli/test_how_to_runs.py",
-    "docs/how-to/gymnasium.md": "tests/adapters/gym/test_how_to.py",
+    "docs/how-to/gymnasium.md": "tests/envs/gym/test_how_to.py",
     "docs/how-to/render.md": "tests/cli/test_how_to_runs.py",
     "docs/how-to/resume.md": "tests/test_doc_code.py",
     "docs/how-to/train.md": "tests/test_doc_code.py",

@@ -18,12 +18,12 @@ import asymrl
 from asymrl.cli.commands.reproduce import Reproduce
 from asymrl.cli.commands.sweep import Sweep, read_config
 from asymrl.cli.commands.train import Train
-from asymrl.learning.state import METRICS
+from asymrl.learners.state import METRICS
+from asymrl.runs.options import checked_values
+from asymrl.runs.runs import Run
+from asymrl.runs.store import Store
+from asymrl.runs.tables import COMPLETE, RunResult
 from asymrl.settings import A2CSettings
-from asymrl.stores.options import checked_values
-from asymrl.stores.runs import Run
-from asymrl.stores.store import Store
-from asymrl.stores.tables import COMPLETE, RunResult
 from tests import doc_pages
 
 PAGES = Path(__file__).parents[1] / "docs"

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import asymrl
-from asymrl.paper.results import comparison, read_results
 from asymrl.report.intervals import detectable_difference, detectable_improvement
-from asymrl.stores.statistics import final_returns, mean_and_error
+from asymrl.report.paper.results import comparison, read_results
+from asymrl.runs.statistics import final_returns, mean_and_error
 
 ROOT = Path(__file__).parents[1]
 CELL = r"(-?[\d.]+) ± ([\d.]+)"

@@ -19,9 +19,9 @@ import pytest
 
 import asymrl
 from asymrl import cli
-from asymrl.engine import Pace, Silent, StopRuns
+from asymrl.runs import Pace, Silent, StopRuns
+from asymrl.runs.runs import Run
 from asymrl.settings.methods import PAPER_METHODS
-from asymrl.stores.runs import Run
 from asymrl.worlds.spaces import Box, Record
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

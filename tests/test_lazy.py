@@ -10,7 +10,7 @@ import pytest
 
 from asymrl.lazy import exports
 
-LAZY = ("asymrl", "asymrl.adapters", "asymrl.adapters.gym", "asymrl.worlds")
+LAZY = ("asymrl", "asymrl.envs", "asymrl.envs", "asymrl.worlds")
 
 
 @pytest.mark.parametrize("package", LAZY)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scripts.q_agreement import agreement, rows
 
-from asymrl.agents.trained import TrainedRuns
-from asymrl.learning.programs.compiled import CompiledProgram
+from asymrl.learners.compiled import CompiledProgram
+from asymrl.runs.runs import Run
+from asymrl.runs.trained import TrainedRuns
 from asymrl.settings import DQNSettings
-from asymrl.stores.runs import Run
 
 TINY: dict[str, Any] = {"memory_size": 4, "hidden": (4,), "time_limit": 6, "prefill": 10, "replay_steps": 20}
 

@@ -19,9 +19,9 @@ import asymrl.startup  # noqa: F401  before the others, which take a while
 # isort: split
 from typing import TYPE_CHECKING, Any
 
-from asymrl.adapters.gym.registration import register_worlds
-from asymrl.adapters.sources import SOURCES
-from asymrl.adapters.user_code import load_class
+from asymrl.envs.registration import register_worlds
+from asymrl.envs.sources import SOURCES
+from asymrl.envs.user_code import load_class
 from asymrl.lazy import exports
 from asymrl.worlds.allowed_code import load_classes_by
 from asymrl.worlds.notebook import draw_worlds_by
@@ -29,27 +29,18 @@ from asymrl.worlds.registry import add_source
 
 if TYPE_CHECKING:
     from asymrl import (
-        agents as agents,
-        audit as audit,
-        engine as engine,
+        draw as draw,
+        envs as envs,
         export as export,
-        learning as learning,
-        models as models,
-        paper as paper,
-        render as render,
+        learners as learners,
+        nn as nn,
         report as report,
-        solvers as solvers,
+        runs as runs,
         studies as studies,
         theory as theory,
-        tuning as tuning,
         worlds as worlds,
         zoo as zoo,
     )
-    from asymrl.adapters import gym as gym
-    from asymrl.adapters.gym.gymnasium_world import from_gymnasium as from_gymnasium
-    from asymrl.adapters.gymnax_world import from_gymnax as from_gymnax
-    from asymrl.adapters.sources import register as register
-    from asymrl.agents.policy import Policy as Policy
     from asymrl.api import (
         Comparison as Comparison,
         Runs as Runs,
@@ -62,6 +53,10 @@ if TYPE_CHECKING:
         train as train,
         tune as tune,
     )
+    from asymrl.envs.gymnasium_world import from_gymnasium as from_gymnasium
+    from asymrl.envs.gymnax_world import from_gymnax as from_gymnax
+    from asymrl.envs.sources import register as register
+    from asymrl.runs.policy import Policy as Policy
     from asymrl.settings import (
         A2CSettings as A2CSettings,
         DQNSettings as DQNSettings,
@@ -80,7 +75,7 @@ load_classes_by(load_class)
 
 @draw_worlds_by
 def _first_picture(world: Any) -> bytes | None:
-    from asymrl.render.frame import first_picture  # drawing is imported when something is drawn
+    from asymrl.draw.frame import first_picture  # drawing is imported when something is drawn
 
     return first_picture(world)
 
@@ -88,9 +83,9 @@ def _first_picture(world: Any) -> bytes | None:
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "asymrl.adapters": ["from_gymnasium", "from_gymnax", "gym", "register"],
+        "asymrl.envs": ["from_gymnasium", "from_gymnax", "register"],
         "asymrl.settings": ["A2CSettings", "DQNSettings", "PPOSettings", "Settings"],
-        "asymrl.agents.policy": ["Policy"],
+        "asymrl.runs.policy": ["Policy"],
         "asymrl.api": [
             "Comparison",
             "Runs",
@@ -105,8 +100,5 @@ __getattr__, __dir__ = exports(
         ],
         "asymrl.worlds.registry": ["make"],
     },
-    modules=[
-        *("agents", "audit", "engine", "export", "learning", "models", "paper", "render", "report", "solvers"),
-        *("studies", "theory", "tuning", "worlds", "zoo"),
-    ],
+    modules=["draw", "envs", "export", "learners", "nn", "report", "runs", "studies", "theory", "worlds", "zoo"],
 )

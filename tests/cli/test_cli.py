@@ -15,9 +15,9 @@ from PIL import Image
 
 import asymrl
 from asymrl import cli
-from asymrl.agents.trained import load_trained
 from asymrl.cli.command import COMMANDS
 from asymrl.cli.commands import demo, envs
+from asymrl.runs.trained import load_trained
 from asymrl.worlds import WORLDS, Box, CarFlag, scores
 
 Run = Callable[..., tuple[int, str, str]]

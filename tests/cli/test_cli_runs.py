@@ -15,7 +15,7 @@ from asymrl import cli
 from asymrl.cli import usage
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
-from tests.engine.stores import small, store_with_networks
+from tests.runs.engine.stores import small, store_with_networks
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from asymrl.startup import is_command
-from tests.engine.conftest import OPTIONS, WORLD, Commands, assert_same_result, environment
+from tests.runs.engine.conftest import OPTIONS, WORLD, Commands, assert_same_result, environment
 
 __all__ = ["environment"]
 
@@ -186,7 +186,7 @@ def test_nothing_is_raised_into_an_import(tmp_path: Path):
     (tmp_path / "slow_module.py").write_text(
         "import time\nprint('ready', flush=True)\ntry:\n    time.sleep(60)\nfinally:\n    print('raised', flush=True)\n"
     )
-    script = "from asymrl.engine.interrupts import PromptEnd\nwith PromptEnd():\n    import slow_module"
+    script = "from asymrl.runs.interrupts import PromptEnd\nwith PromptEnd():\n    import slow_module"
     process = subprocess.Popen(
         [sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

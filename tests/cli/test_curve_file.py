@@ -9,11 +9,11 @@ import pytest
 
 from asymrl import api
 from asymrl.cli.curve_file import CurveFile
-from asymrl.engine.monitoring import throttle
-from asymrl.engine.monitoring.progress import Progress
-from asymrl.stores.runs import Run
-from asymrl.stores.tables import COMPLETE, TRAINING, RunResult
-from tests.engine.conftest import tiny
+from asymrl.runs import throttle
+from asymrl.runs.progress import Progress
+from asymrl.runs.runs import Run
+from asymrl.runs.tables import COMPLETE, TRAINING, RunResult
+from tests.runs.engine.conftest import tiny
 
 RUNS = (Run(tiny(), 0),)
 POINTS = pl.DataFrame()

@@ -15,9 +15,9 @@ import pytest
 
 import asymrl
 from asymrl.cli import main
-from asymrl.engine.monitoring.listeners import Silent
-from asymrl.engine.placement import Placement
-from asymrl.stores.store import Store
+from asymrl.runs.listeners import Silent
+from asymrl.runs.placement import Placement
+from asymrl.runs.store import Store
 
 CODE = Path(__file__).parents[2] / "examples" / "t_maze.py"
 TIGER = """discount: 0.95

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from asymrl import cli
-from tests.engine.stores import small, store_with_networks
+from tests.runs.engine.stores import small, store_with_networks
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from asymrl import cli
-from asymrl.paper import parts
-from asymrl.stores.store import Store
-from tests.engine.conftest import final_states
-from tests.engine.stores import store_with_curves
+from asymrl.report.paper import parts
+from asymrl.runs.store import Store
+from tests.runs.engine.conftest import final_states
+from tests.runs.engine.stores import store_with_curves
 
 TINY = {"memory_size": 4, "hidden": (4,), "time_limit": 6}
 

@@ -16,15 +16,15 @@ import onnx
 import onnxruntime
 import pytest
 
-from asymrl.adapters.gym import Environment
-from asymrl.agents.policy import ActorPolicy
-from asymrl.agents.trained import TrainedRun
+from asymrl.envs import Environment
 from asymrl.export import numpy_policy
 from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.export.policy_files import save_npz, save_onnx
 from asymrl.export.saving import TOLERANCE, export_run
+from asymrl.runs.policy import ActorPolicy
+from asymrl.runs.trained import TrainedRun
 from asymrl.settings import A2CSettings
 from asymrl.worlds import make
 from tests.export.twins import TIME_LIMIT, about, exported, small_actor

@@ -9,16 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.adapters.gym import Environment
-from asymrl.agents.policy import ActorPolicy
+from asymrl.envs import Environment
 from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.export.policy_files import PolicyFacts, save_npz, save_onnx
 from asymrl.export.saving import largest_difference
-from asymrl.models.agent import Actor, Architecture
-from asymrl.models.distributions import NO_ACTION
-from asymrl.models.normalised import Moments, normalised_by
+from asymrl.nn.agent import Actor, Architecture
+from asymrl.nn.distributions import NO_ACTION
+from asymrl.nn.normalised import Moments, normalised_by
+from asymrl.runs.policy import ActorPolicy
 from asymrl.worlds import Box, Discrete, Indices, Record, make
 from tests.export.twins import TIME_LIMIT, exported, small_actor
 

@@ -11,19 +11,19 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from asymrl.adapters.gym.gymnasium_world import from_gymnasium
-from asymrl.adapters.gymnax_world import GymnaxWorld
-from asymrl.agents.policy import ActorPolicy
+from asymrl.envs.gymnasium_world import from_gymnasium
+from asymrl.envs.gymnax_world import GymnaxWorld
 from asymrl.export.policy_files import actions_of
 from asymrl.export.saving import largest_difference
-from asymrl.models.agent import Actor, Architecture
-from asymrl.models.distributions import Greedy
-from asymrl.models.normalised import Moments, normalised_by, normalised_parts
-from asymrl.models.symbols import NormalisedSymbols
+from asymrl.nn.agent import Actor, Architecture
+from asymrl.nn.distributions import Greedy
+from asymrl.nn.normalised import Moments, normalised_by, normalised_parts
+from asymrl.nn.symbols import NormalisedSymbols
+from asymrl.runs.policy import ActorPolicy
 from asymrl.worlds import World, make
 from asymrl.worlds.stepped_world import SteppedWorld
-from tests.adapters.gym.foreign_envs import Aim, Console, Guess, Keys, Medley, Switches
-from tests.adapters.gym.slider import Slider
+from tests.envs.gym.foreign_envs import Aim, Console, Guess, Keys, Medley, Switches
+from tests.envs.gym.slider import Slider
 from tests.export.twins import TIME_LIMIT, exported, small_actor
 from tests.worlds.dials import Dials
 

@@ -10,7 +10,7 @@ from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.export.policy_files import PolicyFacts, actions_of, reading_of, save_npz, save_onnx
-from asymrl.models.agent import Actor, Architecture
+from asymrl.nn.agent import Actor, Architecture
 from asymrl.worlds import World
 
 TIME_LIMIT = 12

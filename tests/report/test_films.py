@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from asymrl.agents.playback import Playback
-from asymrl.models.distributions import Categorical, Greedy, MultiCategorical
+from asymrl.nn.distributions import Categorical, Greedy, MultiCategorical
 from asymrl.report.films import Film, film_of_world, parse_actions, policy_text, random_actions, scenes_of
+from asymrl.runs.playback import Playback
 from asymrl.worlds import make
 from tests.worlds.dials import Dials
 

@@ -8,10 +8,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from asymrl.agents.playback import Playback
-from asymrl.models.distributions import Categorical, Greedy, MultiCategorical
-from asymrl.render import style
+from asymrl.draw import style
+from asymrl.nn.distributions import Categorical, Greedy, MultiCategorical
 from asymrl.report.panels import MOST_BARS, agent_panel
+from asymrl.runs.playback import Playback
 
 NAMES = ("north", "south", "east")
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from asymrl import theory
 from asymrl.report.theory_figures import draw_bias_tree, draw_pushes, picture
-from tests.theory.worlds import heard_the_priest
+from tests.theory.exact.worlds import heard_the_priest
 
 
 def test_td0_pushes_back_from_the_priest() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from asymrl.paper import budget, grid, tuned
+from asymrl.report.paper import budget, grid, tuned
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.settings.methods import PAPER_METHODS
 

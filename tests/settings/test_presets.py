@@ -11,10 +11,10 @@ from asymrl.api.wanted import compared_methods, comparison_runs, settings_for, s
 from asymrl.cli.commands.compare import Compare
 from asymrl.cli.commands.sweep import Sweep
 from asymrl.cli.commands.train import Train, TrainPPO
+from asymrl.runs.files import RunError
+from asymrl.runs.runs import Run, from_json, to_json
 from asymrl.settings import A2CSettings, PPOSettings, Settings
 from asymrl.settings.presets import PRESETS, preset_named
-from asymrl.stores.files import RunError
-from asymrl.stores.runs import Run, from_json, to_json
 
 WORLD = "tiger"
 

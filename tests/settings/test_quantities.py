@@ -7,8 +7,8 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
+from asymrl.runs.options import checked_values
 from asymrl.settings.quantities import LARGEST, count_text, real_number, whole_number
-from asymrl.stores.options import checked_values
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ import polars as pl
 import pytest
 
 from asymrl import cli
-from asymrl.stores.earlier_results import reuse
-from asymrl.stores.files import RunError
-from asymrl.stores.store import Store
+from asymrl.runs.earlier_results import reuse
+from asymrl.runs.files import RunError
+from asymrl.runs.store import Store
 from asymrl.studies.answers import answer
 from asymrl.studies.arm_tables import exact_parts
 from asymrl.studies.catalogue import STUDIES
 from asymrl.studies.choosing import choose
 from asymrl.studies.study import EVERY_PANEL, Arm, PlannedRun, Setup, Study
-from tests.engine.stores import store_with_curves
+from tests.runs.engine.stores import store_with_curves
 from tests.studies.tiny import TINY, fill
 
 

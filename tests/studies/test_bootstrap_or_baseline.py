@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from asymrl import theory
-from asymrl.collection.episodes import TrainingBatch
-from asymrl.learning.a2c import values_and_estimates
-from asymrl.learning.numbers import numbers_of
+from asymrl.learners.a2c import values_and_estimates
+from asymrl.learners.episodes import TrainingBatch
+from asymrl.learners.numbers import numbers_of
 from asymrl.settings import A2CSettings
 from asymrl.studies.bootstrap_or_baseline import LAMBDAS, STUDY, estimate_worths, exact, label
 from asymrl.studies.half_experts import half_expert
-from asymrl.theory.gradients import estimator_variance
+from asymrl.theory.exact.gradients import estimator_variance
 
 TIME, LENGTHS = 6, np.array([6, 4, 3], np.int32)
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from asymrl.learning.numbers import stack_numbers
+from asymrl.learners.numbers import stack_numbers
 from asymrl.settings import A2CSettings
 from asymrl.studies.fall_replays import VARIANTS, Change, Replayer, ReplayVariant
 from asymrl.studies.fall_replays.changed_updates import with_key

@@ -7,7 +7,7 @@ import pytest
 
 from asymrl import theory
 from asymrl.studies.half_experts import half_expert
-from asymrl.theory.policies import Controller
+from asymrl.theory.exact.policies import Controller
 from asymrl.worlds import scores
 
 ROCKS = "rock-sample-3-3:position=true,half_efficiency=0.001"

@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 import asymrl
-from asymrl.paper.results import comparison, read_results
 from asymrl.report.findings import Findings
+from asymrl.report.paper.results import comparison, read_results
+from asymrl.runs.wording import estimate
 from asymrl.settings import new_settings
 from asymrl.settings.hyperparameters import PAPER_WORLDS
-from asymrl.stores.wording import estimate
 from asymrl.studies.answers import answer
 from asymrl.studies.other_learners import DQN_CRITICS, DQN_STEPS_IN_ROOMS, STUDY
 from asymrl.worlds.reference_scores import scores

@@ -10,7 +10,7 @@ import pytest
 
 import asymrl
 from asymrl.report.findings import Findings
-from asymrl.stores.wording import estimate
+from asymrl.runs.wording import estimate
 from asymrl.studies.answers import answer
 from asymrl.studies.arm_tables import exact_table
 from asymrl.studies.half_experts import STAGES

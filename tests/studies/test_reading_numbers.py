@@ -14,8 +14,8 @@ from asymrl import theory
 from asymrl.studies import information_or_feature, partial_knowledge
 from asymrl.studies.half_experts import half_expert
 from asymrl.studies.reading_numbers import explained_return, readable_value
-from asymrl.theory.reading_worth import explained
-from asymrl.theory.readings import read
+from asymrl.theory.exact.reading_worth import explained
+from asymrl.theory.exact.readings import read
 from asymrl.worlds import make
 from tests.oracles.trajectories import History, Trajectory, trajectories
 

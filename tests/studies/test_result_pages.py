@@ -13,7 +13,7 @@ import pytest
 
 from asymrl.report.curves import Curves, curves
 from asymrl.report.intervals import normalised
-from asymrl.stores.wording import estimate
+from asymrl.runs.wording import estimate
 from asymrl.studies import STUDIES
 from asymrl.studies.answers import answer
 from asymrl.studies.bootstrap_or_baseline import LAMBDAS, label

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from asymrl.runs.store import Store
 from asymrl.settings.hyperparameters import tuned
-from asymrl.stores.store import Store
 from asymrl.studies.arm_tables import exact_parts, exact_table
 from asymrl.studies.catalogue import STUDIES, study_named
 from asymrl.studies.choosing import choose, search_numbers, search_table, undecided

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from asymrl.learning.state import METRICS
-from asymrl.stores.store import Store
+from asymrl.learners.state import METRICS
+from asymrl.runs.store import Store
 from asymrl.studies.study import Arm, PlannedRun, Search, Setup, Study
-from tests.engine.stores import made_result
+from tests.runs.engine.stores import made_result
 
 SMALL = {"memory_size": 8, "hidden": (16,), "time_limit": 10}
 

@@ -11,7 +11,7 @@ from asymrl import theory
 from asymrl.worlds.belief_filter import BeliefFilter
 from asymrl.worlds.pomdp import Pomdp
 from tests.oracles.trajectories import random_pomdp
-from tests.theory.worlds import problem
+from tests.theory.exact.worlds import problem
 
 PROBLEMS: dict[str, Pomdp] = {
     "random": random_pomdp(11, S=4),

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.adapters.pomdp_files import parse_text
-from asymrl.render.text import draw_text
+from asymrl.draw.text import draw_text
+from asymrl.envs.pomdp_files import parse_text
 from asymrl.worlds.checking.checker import check
 from asymrl.worlds.outcomes import OutcomeWorld
-from tests.adapters.pomdp_files.texts import SMALL
+from tests.envs.pomdp_files.texts import SMALL
 
 # A reward for each (s', o) after `go`, an end with a reward that depends on the start of the next episode,
 # and observations that depend on the previous state.

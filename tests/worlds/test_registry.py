@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from asymrl.paper import PAPER_WORLDS
+from asymrl.report.paper import PAPER_WORLDS
 from asymrl.worlds import WORLDS, Cleaner, HeavenHell, MemoryFourRooms, Shopping, Tiger, make, registry
 
 

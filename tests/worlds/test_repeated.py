@@ -13,9 +13,9 @@ import pytest
 from gymnasium import spaces
 from jaxtyping import Array
 
-from asymrl.adapters.gym.gymnasium_world import from_gymnasium
-from asymrl.learning.state import training_world
-from asymrl.render.text import draw_text
+from asymrl.draw.text import draw_text
+from asymrl.envs.gymnasium_world import from_gymnasium
+from asymrl.learners.state import training_world
 from asymrl.settings import A2CSettings
 from asymrl.worlds import Box, make
 from asymrl.worlds.repeated import RepeatedWorld, repeated

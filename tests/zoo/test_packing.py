@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 import asymrl
-from asymrl.agents.trained import load_trained
 from asymrl.api.wanted import settings_for
-from asymrl.learning.programs.factory import program
-from asymrl.learning.state import METRICS
-from asymrl.stores.checkpoints.saved_runs import SavedRuns
-from asymrl.stores.checkpoints.states import from_saved, key_kind, to_arrays, without_training_state
-from asymrl.stores.files import RunError
-from asymrl.stores.runs import Run
-from asymrl.stores.store import Store
+from asymrl.learners.factory import program
+from asymrl.learners.state import METRICS
+from asymrl.runs.files import RunError
+from asymrl.runs.runs import Run
+from asymrl.runs.saved_runs import SavedRuns
+from asymrl.runs.states import from_saved, key_kind, to_arrays, without_training_state
+from asymrl.runs.store import Store
+from asymrl.runs.trained import load_trained
 from asymrl.zoo.packing import best_by_world, pack, train_command
 from asymrl.zoo.shipped import ShippedAgent, folder_size
-from tests.engine.stores import made_result, random_states, small, store_with_curves
+from tests.runs.engine.stores import made_result, random_states, small, store_with_curves
 
 SETTINGS = small("tiger:episodic=true", method="a2c-asym-hs", steps=1000)
 

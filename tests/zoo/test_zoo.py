@@ -11,14 +11,14 @@ from safetensors.numpy import load_file
 
 import asymrl
 from asymrl import zoo
-from asymrl.agents.trained import load_trained
 from asymrl.cli.command import COMMANDS
 from asymrl.cli.commands.train import train_command as train_options
-from asymrl.models.agent import Critic
+from asymrl.nn.agent import Critic
+from asymrl.runs.files import RunError
+from asymrl.runs.rounded_networks import restored
+from asymrl.runs.store import Store
+from asymrl.runs.trained import load_trained
 from asymrl.settings.hyperparameters import PAPER_WORLDS
-from asymrl.stores.checkpoints.rounded_networks import restored
-from asymrl.stores.files import RunError
-from asymrl.stores.store import Store
 from asymrl.zoo.shipped import AGENTS, CARD_FILE, folder_size
 
 LARGEST = 750_000  # bytes of an entry: actor and critic of the paper's size in six bits a weight, a curve and some text

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from asymrl.adapters.surroundings import surroundings_of
-from asymrl.adapters.user_code import locate_class
+from asymrl.envs.surroundings import surroundings_of
+from asymrl.envs.user_code import locate_class
+from asymrl.runs.files import RunError
+from asymrl.runs.runs import Run
+from asymrl.runs.store import Store
 from asymrl.settings import Settings
-from asymrl.stores.files import RunError
-from asymrl.stores.runs import Run
-from asymrl.stores.store import Store
 from asymrl.worlds.allowed_code import allow
 
 if TYPE_CHECKING:
-    from asymrl.engine.placement import Placement
+    from asymrl.runs.placement import Placement
 
 
 def check_possible(runs: Sequence[Run], placement: Placement | None = None) -> None:
@@ -31,8 +31,8 @@ def check_possible(runs: Sequence[Run], placement: Placement | None = None) -> N
 
 def check_trainable(runs: Sequence[Run], placement: Placement | None = None) -> None:
     """Like `check_possible`, for the runs of a store."""
-    from asymrl.learning.programs.factory import program
-    from asymrl.learning.state import training_world
+    from asymrl.learners.factory import program
+    from asymrl.learners.state import training_world
 
     shapes = {settings.shape() for settings in {run.settings for run in runs}}
     for shape in shapes:
@@ -49,7 +49,7 @@ def check_memory(shapes: Collection[Settings]) -> None:
     """Raises ValueError if a run of one of these shapes does not fit into the memory of this machine's devices."""
     import jax
 
-    from asymrl.engine.memory_plan import MemoryPlan, is_large, memory_of
+    from asymrl.runs.memory_plan import MemoryPlan, is_large, memory_of
 
     if not any(map(is_large, shapes)):
         return
@@ -66,8 +66,8 @@ def check_saved(store: Store, runs: Mapping[int, Run]) -> None:
         store: that holds them.
         runs: by number; they may be longer than in the store.
     """
-    from asymrl.learning.programs.factory import program
-    from asymrl.stores.checkpoints.states import saved_problem
+    from asymrl.learners.factory import program
+    from asymrl.runs.states import saved_problem
 
     for held, saved in store.saved(sorted(runs), say=lambda _: None):  # training them reports what is damaged
         for row, number in enumerate(held):
@@ -80,8 +80,8 @@ def check_saved(store: Store, runs: Mapping[int, Run]) -> None:
 
 def check_starts(runs: Sequence[Run]) -> None:
     """Raises RunError if the networks that runs start from are missing, or do not fit."""
-    from asymrl.learning.programs.factory import program
-    from asymrl.stores.checkpoints.starting import starting_networks
+    from asymrl.learners.factory import program
+    from asymrl.runs.starting import starting_networks
 
     for name, shape in {(run.settings.start_from, run.settings.shape()) for run in runs}:
         if name is not None:

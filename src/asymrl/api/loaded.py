@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asymrl.api.run_folders import take_store
-from asymrl.engine.placement import Pace, Placement
-from asymrl.stores.files import RunError, StorageError
-from asymrl.stores.result_files import RUNS_FILE, read_table
-from asymrl.stores.runs import Run
-from asymrl.stores.store import Store
+from asymrl.runs.files import RunError, StorageError
+from asymrl.runs.placement import Pace, Placement
+from asymrl.runs.result_files import RUNS_FILE, read_table
+from asymrl.runs.runs import Run
+from asymrl.runs.store import Store
 
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
 
-    from asymrl.agents.policy import ActorPolicy
-    from asymrl.agents.trained import TrainedRun, TrainedRuns
-    from asymrl.engine.monitoring.listeners import Listener
+    from asymrl.runs.listeners import Listener
+    from asymrl.runs.policy import ActorPolicy
+    from asymrl.runs.trained import TrainedRun, TrainedRuns
 
 
 class Runs:
@@ -38,13 +38,13 @@ class Runs:
         return len(self._store)
 
     def __repr__(self) -> str:
-        from asymrl.engine.monitoring.display import title
+        from asymrl.runs.display import title
 
         return f"Runs({str(self.folder)!r}: {title(self.runs)})"
 
     def _repr_html_(self) -> str:
         """The runs in a notebook: what they are, and what each kind has reached."""
-        from asymrl.pages.run_facts import runs_html
+        from asymrl.report.html.run_facts import runs_html
 
         return runs_html(self._store)
 
@@ -70,13 +70,13 @@ class Runs:
 
     def load(self, where: Mapping[str, Any] | None = None, seed: int | None = None) -> list[TrainedRuns]:
         """The runs with their networks, grouped by what can be computed together; all, or those with these settings."""
-        from asymrl.agents.trained import choose_runs, load_trained
+        from asymrl.runs.trained import choose_runs, load_trained
 
         return load_trained(self._store, choose_runs(self.runs, where or {}, seed))
 
     def best(self, where: Mapping[str, Any] | None = None, seed: int | None = None) -> TrainedRun:
         """The run with the best return of its last 100 episodes, with its networks."""
-        from asymrl.agents.trained import best_run
+        from asymrl.runs.trained import best_run
 
         return best_run(self._store, seed, where)
 
@@ -87,7 +87,7 @@ class Runs:
         where: Mapping[str, Any] | None = None,
     ) -> ActorPolicy:
         """The best agent with this seed and these settings, ready to act: `reset()`, then `act(observation)`."""
-        from asymrl.agents.policy import ActorPolicy
+        from asymrl.runs.policy import ActorPolicy
 
         best = self.best(where, seed)
         return ActorPolicy(best.world, best.state.actor, generator)
@@ -96,8 +96,8 @@ class Runs:
         self, episodes: int = 1000, *, greedy: bool = False, seed: int = 0, where: Mapping[str, Any] | None = None
     ) -> pl.DataFrame:
         """Evaluates each agent over this many episodes: one row per run, with means and standard errors."""
-        from asymrl.agents.evaluation import evaluation_table
         from asymrl.report.summary import reference_of
+        from asymrl.runs.evaluation import evaluation_table
 
         groups = self.load(where)
         references = [reference_of(trained.settings[0]) for trained in groups]
@@ -159,7 +159,7 @@ class Runs:
         `starts`: seeds of these episodes, instead of a choice of good, bad and other ones. `greedy`: take the most
         likely actions in them, instead of sampled ones.
         """
-        from asymrl.pages import save_report
+        from asymrl.report.html import save_report
         from asymrl.studies.choosing import search_numbers
 
         search = search_numbers(self._store)
@@ -205,7 +205,7 @@ class Runs:
         current_code: bool = False,
     ) -> Runs:
         """Continues the runs to their end, or for more steps than they were started with; see `asymrl.resume`."""
-        from asymrl.paper.parts import probes_from_json
+        from asymrl.report.paper.parts import probes_from_json
 
         store = take_store(self.folder, steps, trust=self.trust, current_code=current_code, placement=placement)
         return train_taken(store, listener, pace, placement, listeners, probes=probes_from_json(store.probes))
@@ -231,9 +231,9 @@ def train_taken(
     **what: Any,
 ) -> Runs:
     """Trains the runs of a store that was taken, and releases it. Raises KeyboardInterrupt if a signal stopped it."""
-    from asymrl.engine.driver import train_store
-    from asymrl.engine.monitoring.display import display
-    from asymrl.engine.monitoring.listeners import ListenerGroup
+    from asymrl.runs.display import display
+    from asymrl.runs.driver import train_store
+    from asymrl.runs.listeners import ListenerGroup
 
     follower = ListenerGroup([listener or display(), *listeners]) if listeners else listener or display()
     try:

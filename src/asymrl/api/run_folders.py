@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asymrl.api.checks import check_possible, check_saved, check_starts, check_trainable
-from asymrl.stores.description import is_store
-from asymrl.stores.files import RunError
-from asymrl.stores.runs import Run
-from asymrl.stores.store import Store, free_folder
+from asymrl.runs.description import is_store
+from asymrl.runs.files import RunError
+from asymrl.runs.runs import Run
+from asymrl.runs.store import Store, free_folder
 
 if TYPE_CHECKING:
-    from asymrl.engine.placement import Placement
-    from asymrl.paper.parts import Extent, Part
+    from asymrl.report.paper.parts import Extent, Part
+    from asymrl.runs.placement import Placement
 
 NETWORKS_KEPT = 300  # by default, a store with at most this many runs keeps their networks; each has some MB
 
@@ -146,7 +146,7 @@ def reproduction_store(
         precision: of matrix products. None: that of runs which are there already, also for new ones of the same world
             if that is one precision; float32 elsewhere.
     """
-    from asymrl.paper.parts import probes_of, runs_of
+    from asymrl.report.paper.parts import probes_of, runs_of
 
     runs = runs_of(part, wanted)
     if precision is not None:

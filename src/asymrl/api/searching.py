@@ -13,17 +13,17 @@ from asymrl.api.checks import check_possible
 from asymrl.api.loaded import Runs
 from asymrl.api.run_folders import NETWORKS_KEPT
 from asymrl.api.wanted import world_names, world_with_arguments
-from asymrl.engine.placement import Pace, Placement
+from asymrl.runs.files import RunError
+from asymrl.runs.options import checked_values, method_of, resolve
+from asymrl.runs.placement import Pace, Placement
 from asymrl.settings.hyperparameters import tuned
-from asymrl.stores.files import RunError
-from asymrl.stores.options import checked_values, method_of, resolve
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from asymrl.engine.monitoring.listeners import Listener
-    from asymrl.tuning import SearchAxis, SettingsSearch
-    from asymrl.tuning.settings_search import Trial
+    from asymrl.runs import SearchAxis, SettingsSearch
+    from asymrl.runs.listeners import Listener
+    from asymrl.runs.settings_search import Trial
     from asymrl.worlds.world import World
 
 TRIALS, SEEDS, STEPS, TOGETHER = 20, 2, 100_000, 8
@@ -87,7 +87,7 @@ def tune(
         ValueError: if something is invalid, Optuna is missing, or no trial was completed.
         KeyboardInterrupt: on Ctrl-C, after a checkpoint.
     """
-    from asymrl.engine.monitoring.display import display
+    from asymrl.runs.display import display
 
     (name,), own = world_names([world], env_kwargs)
     numbers = range(seeds) if isinstance(seeds, int) else seeds
@@ -116,9 +116,9 @@ def new_search(
     out: str | PathLike[str] | None = None,
 ) -> SettingsSearch:
     """A checked search; nothing is written to disk yet. Raises ValueError if something about it is invalid."""
-    from asymrl.tuning.search_space import checked_space, default_space, read_space
-    from asymrl.tuning.settings_search import SettingsSearch
-    from asymrl.tuning.study_file import optuna_package
+    from asymrl.runs.search_space import checked_space, default_space, read_space
+    from asymrl.runs.settings_search import SettingsSearch
+    from asymrl.runs.study_file import optuna_package
 
     optuna_package()
     world, settings = world_with_arguments(world, settings)
@@ -148,7 +148,7 @@ def keeps_networks(search: SettingsSearch) -> bool:
 
 def tuning_of(search: SettingsSearch) -> Tuning:
     """What a search has found so far; writes the settings file. Raises RunError if no trial is complete."""
-    from asymrl.tuning.settings_file import best_of, train_command, write_settings
+    from asymrl.runs.settings_file import best_of, train_command, write_settings
 
     trials = search.results()
     if (best := best_of(trials)) is None or best.value is None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 from asymrl.api.loaded import Runs, train_taken
 from asymrl.api.run_folders import NETWORKS_KEPT, store_with
-from asymrl.stores.description import is_store
-from asymrl.stores.earlier_results import reuse as reuse_runs
-from asymrl.stores.files import RunError
-from asymrl.stores.store import Store
+from asymrl.runs.description import is_store
+from asymrl.runs.earlier_results import reuse as reuse_runs
+from asymrl.runs.files import RunError
+from asymrl.runs.store import Store
 
 if TYPE_CHECKING:
-    from asymrl.engine.monitoring.listeners import Listener
-    from asymrl.engine.placement import Pace, Placement
+    from asymrl.runs.listeners import Listener
+    from asymrl.runs.placement import Pace, Placement
     from asymrl.studies.study import Choices, PlannedRun, Study
 
 Phase = Literal["search", "final", "all"]

@@ -19,17 +19,17 @@ from asymrl.api.run_folders import (
     reproduction_store,
 )
 from asymrl.api.wanted import compared_methods, comparison_runs, settings_for, sweep_runs, world_names
-from asymrl.engine.placement import Pace, Placement
+from asymrl.runs.options import method_of
+from asymrl.runs.placement import Pace, Placement
+from asymrl.runs.runs import Run
 from asymrl.settings import Settings
-from asymrl.stores.options import method_of
-from asymrl.stores.runs import Run
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from asymrl.engine.monitoring.listeners import Listener
-    from asymrl.paper.parts import Part
     from asymrl.report.comparison import MethodRow
+    from asymrl.report.paper.parts import Part
+    from asymrl.runs.listeners import Listener
     from asymrl.theory import ReadingWorth
     from asymrl.worlds.world import World
 
@@ -57,7 +57,7 @@ def train(
         seeds: how many (0, 1, ...), or which.
         out: the folder; by default `runs/WORLD-METHOD`, with a number if there is one already.
         listener: shows progress; by default one that suits the terminal.
-        listeners: also follow the training, and may stop runs; see `asymrl.engine.Listener`.
+        listeners: also follow the training, and may stop runs; see `asymrl.runs.Listener`.
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
         env_kwargs: arguments of the environment's constructor, which become part of the world's name.
@@ -132,7 +132,7 @@ def sweep(
         seeds: how many (0, 1, ...), or which.
         axes: values to try, by the names of `Settings`, or `env.NAME` for an argument of the environments.
         listener: shows progress; by default one that suits the terminal.
-        listeners: also follow the training, and may stop runs; see `asymrl.engine.Listener`.
+        listeners: also follow the training, and may stop runs; see `asymrl.runs.Listener`.
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
         keep_networks: whether the networks of finished runs are kept; by default if there are at most 300.
@@ -173,7 +173,7 @@ def compare(
         steps: of each run.
         out: the folder; by default `runs/compare-WORLD`. Runs that are there are not trained again.
         listener: shows progress; by default one that suits the terminal.
-        listeners: also follow the training, and may stop runs; see `asymrl.engine.Listener`.
+        listeners: also follow the training, and may stop runs; see `asymrl.runs.Listener`.
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
         env_kwargs: arguments of the environment's constructor.
@@ -202,7 +202,7 @@ def reproduce(
     pace: Pace | None = None,
     placement: Placement | None = None,
 ) -> Runs:
-    """Trains the runs of a part of the paper; `asymrl.paper.reproduction` makes its table and figures.
+    """Trains the runs of a part of the paper; `asymrl.report.paper.reproduction` makes its table and figures.
 
     Args:
         part: "curves" (figure 3), "critics" (figure 4) or "grid" (the search for settings).
@@ -210,7 +210,7 @@ def reproduce(
         methods: some of the paper's. None: all that the part has.
         seeds: how many. None: 20, as in the paper.
         steps: of each run, or "authors": 10 million in Heaven-Hell and 2 million elsewhere, as in the authors' scripts.
-            None: as many as its world needs, see `asymrl.paper.budget`.
+            None: as many as its world needs, see `asymrl.report.paper.budget`.
         quick: a version for a quarter of an hour on a laptop.
         out: the folder; by default in `runs`. Runs that are there are not trained again, and shorter ones are extended.
         keep_networks: whether the networks of finished runs are kept, so that they can be extended; by default for
@@ -221,7 +221,7 @@ def reproduce(
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
     """
-    from asymrl.paper.parts import extent, probes_from_json
+    from asymrl.report.paper.parts import extent, probes_from_json
 
     scope = extent(part, worlds, methods, seeds, steps, quick=quick)
     folder = Path(out) if out is not None else reproduction_folder(part, quick=quick)

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from asymrl.runs.options import method_of, resolve
+from asymrl.runs.runs import Run, product
 from asymrl.settings import Settings, new_settings, own_values
 from asymrl.settings.hyperparameters import tuned
 from asymrl.settings.methods import DQN_METHODS, PAPER_METHODS, PPO_METHODS, method
-from asymrl.stores.options import method_of, resolve
-from asymrl.stores.runs import Run, product
 from asymrl.worlds.name_options import PREFIX
 from asymrl.worlds.registry import full_name, source_of
 
@@ -32,7 +32,7 @@ def comparison_runs(
     Raises:
         ValueError: if no method is left, a method is named twice, or there is only one seed.
     """
-    from asymrl.collection.signals import needs_state
+    from asymrl.learners.signals import needs_state
     from asymrl.worlds.registry import make
     from asymrl.worlds.stepped_world import SteppedWorld
 
@@ -133,7 +133,7 @@ def _as_world(env: Any, env_kwargs: Mapping[str, Any] | None) -> World:
     import gymnasium
 
     if isinstance(env, gymnasium.Env) or callable(env):
-        from asymrl.adapters.gym.gymnasium_world import from_gymnasium
+        from asymrl.envs.gymnasium_world import from_gymnasium
 
         environment: Any = env
         return from_gymnasium(environment, env_kwargs=env_kwargs)
@@ -146,7 +146,7 @@ def known_by_name(world: World) -> tuple[str, dict[str, Any]]:
     """Registers a world under its own name. Returns it, with the world's time limit and discount as settings."""
     import equinox as eqx
 
-    from asymrl.adapters.sources import register_object
+    from asymrl.envs.sources import register_object
     from asymrl.worlds.registry import is_built_in, make
 
     if not is_built_in(world.name):

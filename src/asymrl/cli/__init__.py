@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from asymrl.engine.interrupts import INTERRUPTED, PromptEnd, end_process, is_busy
+from asymrl.runs.interrupts import INTERRUPTED, PromptEnd, end_process, is_busy
 
 
 def main(argv: Sequence[str] | None = None) -> int:

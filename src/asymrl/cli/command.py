@@ -40,8 +40,8 @@ from asymrl.cli.limits import check_limits
 from asymrl.cli.output import redirected
 from asymrl.cli.parsing import REGISTRY, parse
 from asymrl.cli.usage import UsageError
-from asymrl.engine.cache import use_compilation_cache
-from asymrl.engine.interrupts import INTERRUPTED
+from asymrl.runs.cache import use_compilation_cache
+from asymrl.runs.interrupts import INTERRUPTED
 from asymrl.settings import SETTINGS
 from asymrl.settings.methods import METHODS
 from asymrl.settings.presets import PRESETS

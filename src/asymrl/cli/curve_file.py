@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asymrl.engine.monitoring.listeners import Silent
-from asymrl.engine.monitoring.progress import Progress
-from asymrl.engine.monitoring.throttle import Throttle
-from asymrl.stores.runs import Run
+from asymrl.runs.listeners import Silent
+from asymrl.runs.progress import Progress
+from asymrl.runs.runs import Run
+from asymrl.runs.throttle import Throttle
 
 if TYPE_CHECKING:
     import polars as pl

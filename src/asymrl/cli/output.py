@@ -64,7 +64,7 @@ def busy(with_what: str) -> Iterator[Callable[[str], None]]:
     """
     from rich.text import Text
 
-    from asymrl.engine.monitoring.display import plain_console
+    from asymrl.runs.display import plain_console
 
     console = plain_console()
     if not console.is_terminal:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from asymrl.cli.commands.report_command import check_page, save_page
 from asymrl.cli.usage import Flag, Quiet, UsageError, user_errors
-from asymrl.engine.interrupts import INTERRUPTED
-from asymrl.engine.placement import Pace, Placement
+from asymrl.runs.interrupts import INTERRUPTED
+from asymrl.runs.placement import Pace, Placement
 from asymrl.settings import SETTINGS
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from asymrl.engine.driver import Outcome
-    from asymrl.engine.monitoring.listeners import Listener
-    from asymrl.pages import Section
     from asymrl.report.findings import Findings
-    from asymrl.stores.store import Store
+    from asymrl.report.html import Section
+    from asymrl.runs.driver import Outcome
+    from asymrl.runs.listeners import Listener
+    from asymrl.runs.store import Store
 
 Tracker = Callable[["Path"], "Listener"]
 OUT_OF_TIME = 3
@@ -72,7 +72,7 @@ class Running(Placement):
         """The trackers that the user asked for. Raises UsageError if one is not installed."""
         if not self.tensorboard and not self.wandb:
             return []
-        from asymrl.engine.monitoring.trackers import TensorBoard, WeightsAndBiases
+        from asymrl.runs.trackers import TensorBoard, WeightsAndBiases
 
         kinds = [kind for kind, on in ((TensorBoard, self.tensorboard), (WeightsAndBiases, self.wandb)) if on]
         for kind in kinds:
@@ -93,7 +93,7 @@ class Running(Placement):
         print_findings(made, out)
 
         def section() -> list[Section]:
-            from asymrl.pages import findings_section
+            from asymrl.report.html import findings_section
 
             return [findings_section(made)]
 
@@ -152,10 +152,10 @@ def train_to_the_end(
     the command that goes on; by default `asymrl resume`.
     """
     from asymrl.cli.curve_file import CurveFile
-    from asymrl.engine.driver import train_store
-    from asymrl.engine.monitoring.display import display
-    from asymrl.engine.monitoring.listeners import ListenerGroup
-    from asymrl.stores.files import RunError, StorageError
+    from asymrl.runs.display import display
+    from asymrl.runs.driver import train_store
+    from asymrl.runs.files import RunError, StorageError
+    from asymrl.runs.listeners import ListenerGroup
 
     listener = ListenerGroup([display(), CurveFile(store.path), *(tracker(store.path) for tracker in trackers)])
     try:
@@ -183,7 +183,7 @@ def train_to_the_end(
 
 def _say_what_is_complete(store: Store, only: Sequence[int] | None) -> None:
     """Says how many of the runs that are wanted need no training, if there are any."""
-    from asymrl.stores.wording import plural, thousands
+    from asymrl.runs.wording import plural, thousands
 
     numbers = set(range(len(store)) if only is None else only)
     remaining = len(numbers & set(store.unfinished()))
@@ -221,8 +221,8 @@ def print_failures(failures: Mapping[str, str]) -> None:
 
 def _say_how_to_try_again(store: Store, again: str) -> None:
     """Says what to do about runs that could not be trained, or not to their end, and are saved."""
-    from asymrl.engine.monitoring.progress import BROKEN
-    from asymrl.stores.world_sources import FILE
+    from asymrl.runs.progress import BROKEN
+    from asymrl.runs.world_sources import FILE
 
     if any(result.status == BROKEN for result in store.results().values()):
         has_files = any(source.kind == FILE for source in store.sources.values())
@@ -234,7 +234,7 @@ def print_results(store: Store, write_page: Callable[[], None] | None) -> None:
     """What the runs have reached, where that is written, and what to do next."""
     from asymrl.api import Runs
     from asymrl.report.summary import next_commands
-    from asymrl.stores.runs import differing
+    from asymrl.runs.runs import differing
 
     runs = Runs(store.path)
     where: dict[str, Any] = {}
@@ -283,7 +283,7 @@ def print_table(table: pl.DataFrame) -> None:
     """A table on the terminal; a number is shown with its bounds, `NAME_low` and `NAME_high`."""
     from rich.table import Table
 
-    from asymrl.engine.monitoring.display import plain_console
+    from asymrl.runs.display import plain_console
 
     shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     own = [name for name in table.columns if not name.endswith(("_low", "_high"))]

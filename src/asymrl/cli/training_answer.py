@@ -13,7 +13,7 @@ from asymrl.cli.running import PAGE_FILE, Running, Tracker, train_to_the_end
 from asymrl.cli.usage import Flag
 
 if TYPE_CHECKING:
-    from asymrl.stores.store import Store
+    from asymrl.runs.store import Store
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def training_answer(store: Store, status: int, page: Path) -> dict[str, Any]:
     `page`: where the page about the runs is, if it was written.
     """
     from asymrl.api import Runs
-    from asymrl.stores.result_files import METRICS_FILE
+    from asymrl.runs.result_files import METRICS_FILE
 
     runs = Runs(store.path)
     files = {"metrics": store.path / METRICS_FILE, "curve": store.path / CURVE_FILE, "report": page}

@@ -16,8 +16,8 @@ import tyro
 from asymrl.settings.run_settings import ZOO
 
 if TYPE_CHECKING:
-    from asymrl.agents.trained import TrainedRun, TrainedRuns
     from asymrl.api import Runs
+    from asymrl.runs.trained import TrainedRun, TrainedRuns
     from asymrl.worlds import World
 
 WorldName = Annotated[
@@ -71,7 +71,7 @@ class UsageError(ValueError):
 @contextlib.contextmanager
 def user_errors(place: str | Path | None = None) -> Iterator[None]:
     """Turns errors that the user can fix into `UsageError`. `place`: named in front, unless the error does."""
-    from asymrl.stores.files import StorageError
+    from asymrl.runs.files import StorageError
 
     try:
         yield
@@ -127,7 +127,7 @@ def holds_runs(path: str | Path) -> bool:
 def open_runs(folder: str | Path, *, trust: bool = False) -> Runs:
     """The runs in the folder that the user named."""
     from asymrl.api import Runs
-    from asymrl.stores.description import shipped_agents
+    from asymrl.runs.description import shipped_agents
 
     if not holds_runs(folder):
         missing = "it is a file, not a folder" if Path(folder).is_file() else "there is no such folder"
@@ -154,7 +154,7 @@ def select_run(
     folder: str | Path, run_seed: int | None, where: Sequence[str] = (), *, trust: bool = False
 ) -> TrainedRun:
     """The trained run with this seed and these settings, or the best of them; prints which, where there are several."""
-    from asymrl.agents.trained import choose_runs
+    from asymrl.runs.trained import choose_runs
 
     runs, asked = open_runs(folder, trust=trust), _settings_of(where)
     with user_errors(folder):

@@ -26,14 +26,14 @@ from asymrl.export.operator_graph import (
     OperatorGraph,
     linear_layer,
 )
-from asymrl.models.agent import Actor
-from asymrl.models.distributions import NO_ACTION, Categorical, Gaussian, Greedy, JointActions, MultiCategorical
-from asymrl.models.features import EntryFeatures, Flat, Indexed, MixedFeatures, OneHot, Parts
-from asymrl.models.layers import Embedding
-from asymrl.models.normalised import LARGEST, Normalised
-from asymrl.models.pictures import PictureFeatures
-from asymrl.models.symbols import SymbolFeatures
-from asymrl.models.user_modules import UserFeatures, example
+from asymrl.nn.agent import Actor
+from asymrl.nn.distributions import NO_ACTION, Categorical, Gaussian, Greedy, JointActions, MultiCategorical
+from asymrl.nn.features import EntryFeatures, Flat, Indexed, MixedFeatures, OneHot, Parts
+from asymrl.nn.layers import Embedding
+from asymrl.nn.normalised import LARGEST, Normalised
+from asymrl.nn.pictures import PictureFeatures
+from asymrl.nn.symbols import SymbolFeatures
+from asymrl.nn.user_modules import UserFeatures, example
 from asymrl.worlds.spaces import Box, Image, Record, Space
 
 

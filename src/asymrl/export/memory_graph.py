@@ -11,11 +11,11 @@ from jaxtyping import Array
 
 from asymrl.export.module_graph import module_operators
 from asymrl.export.operator_graph import OperatorGraph, linear_layer
-from asymrl.models.memories.attention import Attention
-from asymrl.models.memories.compound import Stack, Window
-from asymrl.models.memories.memory import Memory
-from asymrl.models.memories.recurrent import Feedforward, Gru, Lstm, Rnn
-from asymrl.models.user_modules import UserMemory
+from asymrl.nn.attention import Attention
+from asymrl.nn.compound import Stack, Window
+from asymrl.nn.memory import Memory
+from asymrl.nn.recurrent import Feedforward, Gru, Lstm, Rnn
+from asymrl.nn.user_modules import UserMemory
 
 Carry = Any  # names of values, nested as in the memory's own carry
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asymrl.models.layers import Linear
+from asymrl.nn.layers import Linear
 
 PREVIOUS_ACTION, LOGITS, PROBABILITIES = "previous_action", "logits", "probabilities"
 MEAN, SPREAD = "mean", "spread"  # of actions that are vectors of numbers, where -1 and 1 are the bounds

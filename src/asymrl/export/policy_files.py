@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from asymrl.export.operator_graph import ACTION, MEAN, PREVIOUS_ACTION, PROBABILITIES, VALUES, OperatorGraph
-from asymrl.models.distributions import distribution_over
+from asymrl.nn.distributions import distribution_over
 from asymrl.settings import Settings
 from asymrl.worlds.spaces import Box, Discrete, Record, Space, choice_sizes, number_box
 from asymrl.worlds.stepped_world import SteppedWorld

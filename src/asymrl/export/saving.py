@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from asymrl.adapters.gym.environment import Environment
-from asymrl.agents.policy import ActorPolicy
-from asymrl.agents.trained import TrainedRun
+from asymrl.envs.environment import Environment
 from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.export.policy_files import PolicyFacts, save_npz, save_onnx
+from asymrl.runs.policy import ActorPolicy
+from asymrl.runs.trained import TrainedRun
 from asymrl.worlds.stepped_world import SteppedWorld
 
 TOLERANCE = 1e-5

@@ -17,10 +17,10 @@ from asymrl.report.intervals import (
     improvement_interval,
 )
 from asymrl.report.summary import MORE_STEPS
+from asymrl.runs.files import RunError
+from asymrl.runs.statistics import final_returns, run_columns
+from asymrl.runs.wording import listed, plural, short
 from asymrl.settings.methods import method as method_named
-from asymrl.stores.files import RunError
-from asymrl.stores.statistics import final_returns, run_columns
-from asymrl.stores.wording import listed, plural, short
 from asymrl.worlds.critic_inputs import critic_symbol
 
 # For each learner, the method that needs no latent state, and the unbiased one that reads it besides the history.

@@ -15,11 +15,11 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from asymrl.render import style
+from asymrl.draw import style
 from asymrl.report.run_kinds import kind_label, kinds_in
+from asymrl.runs.statistics import mean_and_error, run_columns
+from asymrl.runs.wording import plural
 from asymrl.settings.methods import PAPER_METHODS, PPO_METHODS
-from asymrl.stores.statistics import mean_and_error, run_columns
-from asymrl.stores.wording import plural
 from asymrl.worlds.reference_scores import Score
 
 # Colours of lines. The paper's methods have the first five, in every figure the same.
@@ -126,7 +126,7 @@ def draw_band(axes: Axes, curves: Curves, colour: str, *, label: str | None = No
 
 def draw_references(axes: Axes, world: str) -> None:
     """Lines at the returns of a random and of the best known policy; a band where the best is known only by bounds."""
-    from asymrl.solvers.references import known_returns  # its solvers take a while to load
+    from asymrl.theory.solvers.references import known_returns  # its solvers take a while to load
 
     reference = known_returns(world)
     if reference is None:

@@ -13,9 +13,9 @@ import polars as pl
 from jaxtyping import Float, Num, Shaped
 from scipy.stats import binomtest, chi2, fisher_exact
 
-from asymrl.learning.state import RECENT
+from asymrl.learners.state import RECENT
 from asymrl.report.intervals import Interval
-from asymrl.stores.statistics import run_columns
+from asymrl.runs.statistics import run_columns
 
 SOLVED, LOST = 0.9, 0.5  # mean returns of 100 episodes
 

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asymrl.agents.environment_frames import NoFramesError, environment_frames, frames_per_second, played_frames
-from asymrl.agents.playback import Playback, play_back
-from asymrl.agents.trained import TrainedRun
+from asymrl.runs.environment_frames import NoFramesError, environment_frames, frames_per_second, played_frames
+from asymrl.runs.playback import Playback, play_back
+from asymrl.runs.trained import TrainedRun
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,13 +33,13 @@ class Scene(NamedTuple):
 
     def frame(self, env: World, **options: Any) -> Any:
         """This scene as pixels; `options` are those of `draw_frame`."""
-        from asymrl.render import draw_frame
+        from asymrl.draw import draw_frame
 
         return draw_frame(env, **self._asdict(), **options)
 
     def text(self, env: World) -> str:
         """This scene as lines of text."""
-        from asymrl.render import draw_text
+        from asymrl.draw import draw_text
 
         ending = " (the end)" if self.terminated else " (time limit)" if self.truncated else ""
         reward = "" if self.reward is None else f"  reward {self.reward:g}"
@@ -178,7 +178,7 @@ class Film:
         pictures = self._pictures(scenes)
         frames = (self._frame(scene, dpi, pictures) for scene in scenes)
         if path.suffix.lower() in (".gif", ".mp4"):
-            from asymrl.render import save_gif, save_mp4
+            from asymrl.draw import save_gif, save_mp4
 
             save = save_gif if path.suffix.lower() == ".gif" else save_mp4
             save(frames, path, seconds or self._seconds(drawn=pictures is not None))
@@ -235,7 +235,7 @@ class Film:
 
 def policy_text(playback: Playback, names: Sequence[str], t: int) -> str:
     """The policy at a step as a line of text."""
-    from asymrl.models.distributions import Categorical, Greedy
+    from asymrl.nn.distributions import Categorical, Greedy
 
     kind = playback.distribution
     if not isinstance(kind, Categorical | Greedy):

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from asymrl.runs.wording import thousands, unbroken
 from asymrl.settings import SETTINGS
-from asymrl.stores.wording import thousands, unbroken
 
 if TYPE_CHECKING:
     import polars as pl

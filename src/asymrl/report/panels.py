@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.agents.playback import Playback
-from asymrl.models.distributions import Categorical, Gaussian, Greedy, JointActions, MultiCategorical
-from asymrl.render import style
-from asymrl.render.style import Axes
+from asymrl.draw import style
+from asymrl.draw.style import Axes
+from asymrl.nn.distributions import Categorical, Gaussian, Greedy, JointActions, MultiCategorical
+from asymrl.runs.playback import Playback
 from asymrl.worlds.spaces import value_text
 
 MOST_BARS = 8  # if a world has more actions, only the likeliest are shown

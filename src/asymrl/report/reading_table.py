@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from asymrl.theory.reading_worth import GAE_LAMBDA, ReadingWorth
+from asymrl.theory.exact.reading_worth import GAE_LAMBDA, ReadingWorth
 
 ZERO = 1e-11  # smaller numbers are printed as 0
 COLUMNS = ("value bias", "gradient error", "cosine", "Var target", "Var advantage", "Var gradient")

@@ -17,8 +17,8 @@ from asymrl.report.intervals import (
     interquartile_mean,
     normalised,
 )
-from asymrl.stores.statistics import mean_and_error
-from asymrl.stores.wording import plural
+from asymrl.runs.statistics import mean_and_error
+from asymrl.runs.wording import plural
 
 
 def score_row(scores: Float[np.ndarray, "run 1"], world: str) -> dict[str, float | int | None]:

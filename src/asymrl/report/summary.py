@@ -11,9 +11,9 @@ import polars as pl
 
 from asymrl.report.intervals import Interval, bootstrap
 from asymrl.report.run_kinds import kind_label, kinds_in
+from asymrl.runs.statistics import mean_and_error
+from asymrl.runs.wording import plural, plus_minus, thousands
 from asymrl.settings import Settings
-from asymrl.stores.statistics import mean_and_error
-from asymrl.stores.wording import plural, plus_minus, thousands
 from asymrl.worlds.reference_scores import ReferenceScores
 from asymrl.worlds.registry import usual_time_limit
 
@@ -150,7 +150,7 @@ def _is_usual(world: str, time_limit: int | None, action_repeat: int) -> bool:
 
 def reference_of(settings: Settings) -> ReferenceScores | None:
     """The reference returns of a run's task, or None if none are known."""
-    from asymrl.solvers.references import known_returns  # its solvers take a while to load
+    from asymrl.theory.solvers.references import known_returns  # its solvers take a while to load
 
     is_usual = _is_usual(settings.world, settings.time_limit, settings.action_repeat)
     return known_returns(settings.world) if is_usual else None
@@ -158,7 +158,7 @@ def reference_of(settings: Settings) -> ReferenceScores | None:
 
 def _references(world: str, reached: float, by: str = "") -> list[str]:
     """What random, uninformed and the best known policies get, and how far between the last two the runs are."""
-    from asymrl.solvers.references import known_returns  # its solvers take a while to load
+    from asymrl.theory.solvers.references import known_returns  # its solvers take a while to load
 
     reference = known_returns(world)
     if reference is None:

@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asymrl.render import style
+from asymrl.draw import style
 from asymrl.theory import Analysis, History
 
 COLOURS = (style.INK, style.GREEN, style.SKY, style.ORANGE, style.VERMILION)

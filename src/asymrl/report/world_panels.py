@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from asymrl.render import style
+from asymrl.draw import style
 from asymrl.report.curves import Curves, draw_band, finish
 from asymrl.worlds.reference_scores import scores
 

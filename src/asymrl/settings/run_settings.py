@@ -12,7 +12,7 @@ from asymrl.settings.methods import Method, method
 from asymrl.worlds.name_options import split_names
 
 if TYPE_CHECKING:
-    from asymrl.models.architecture import Architecture
+    from asymrl.nn.architecture import Architecture
 
 LARGEST_COUNT = 2**31 - 1  # steps are counted in 32 bits
 MOST_STEPS = LARGEST_COUNT - 2**20  # the last episodes may go beyond the limit
@@ -200,7 +200,7 @@ class Settings:
     @property
     def architecture(self) -> Architecture:
         # The command line shows these settings in its help, where importing JAX would take longer than reading.
-        from asymrl.models.architecture import Architecture
+        from asymrl.nn.architecture import Architecture
 
         window = self.window if self.window is not None else self.how.window
         return Architecture(
@@ -221,7 +221,7 @@ class Settings:
     @property
     def user_code(self) -> tuple[str, ...]:
         """The names of classes of the user's own that the networks are made of. Making them runs the user's code."""
-        from asymrl.models.architecture import is_users  # lazily, as above
+        from asymrl.nn.architecture import is_users  # lazily, as above
 
         memories = (self.memory, self.actor_memory, self.critic_memory)
         own = [name for name in memories if name is not None and ":" in name and is_users(name)]

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from asymrl.report.findings import Findings
 from asymrl.report.score_rows import power_statement
-from asymrl.stores.files import RunError
-from asymrl.stores.store import Store
-from asymrl.stores.wording import plural
+from asymrl.runs.files import RunError
+from asymrl.runs.store import Store
+from asymrl.runs.wording import plural
 from asymrl.studies.arm_figures import against_exact, arm_curves
 from asymrl.studies.arm_tables import arm_table, comparison_table, exact_table
 from asymrl.studies.choosing import choose, final_scores, placed_curves, places_in, search_table

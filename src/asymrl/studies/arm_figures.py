@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
-from asymrl.render import style
+from asymrl.draw import style
 from asymrl.report.curves import SERIES, curves as curves_of, line_colours
 from asymrl.report.world_panels import CurvePanel, draw_panels, legend_above, line_handles
 from asymrl.studies.arm_tables import SEPARATOR

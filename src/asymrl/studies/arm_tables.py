@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from asymrl.report.intervals import improvement_interval, normalised
 from asymrl.report.score_rows import improvement_row, score_row
-from asymrl.stores.statistics import run_columns
+from asymrl.runs.statistics import run_columns
 from asymrl.studies.study import Arm, Choices, Setup, Study
 
 SEPARATOR = ": "  # between a policy and a number, in the columns of an exact analysis

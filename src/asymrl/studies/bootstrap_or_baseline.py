@@ -17,10 +17,10 @@ from jaxtyping import Float64
 from asymrl.studies.half_experts import STAGES, half_expert
 from asymrl.studies.simulated_estimates import simulated_variances
 from asymrl.studies.study import Arm, Search, Setup, Study
-from asymrl.theory.analysis import Analysis, analyse
-from asymrl.theory.gradients import Gradient, asymmetric_gradient, estimated_values, estimator_variance
-from asymrl.theory.graphs.history_graph import BY_MEMORY
-from asymrl.theory.state_values import Critics
+from asymrl.theory.exact.analysis import Analysis, analyse
+from asymrl.theory.exact.gradients import Gradient, asymmetric_gradient, estimated_values, estimator_variance
+from asymrl.theory.exact.history_graph import BY_MEMORY
+from asymrl.theory.exact.state_values import Critics
 from asymrl.worlds.builtin.finite_worlds import Shopping
 from asymrl.worlds.registry import make
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import polars as pl
 
-from asymrl.stores.statistics import final_returns
-from asymrl.stores.store import Store
+from asymrl.runs.statistics import final_returns
+from asymrl.runs.store import Store
 from asymrl.studies.study import FIRST_SEARCH_SEED, Choices, PlannedRun, Study
 
 

@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 
-from asymrl.theory.policies import BeliefPolicy, Controller, HistoryPolicy
+from asymrl.theory.exact.policies import BeliefPolicy, Controller, HistoryPolicy
 from asymrl.worlds.builtin import rock_terrain as rocks
 from asymrl.worlds.builtin.finite_worlds import (
     BUY,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from asymrl.learning.optimiser import BETA1
+from asymrl.learners.optimiser import BETA1
 from asymrl.report.falls import falls_table, rate_interval, rates_differ, shares_differ
 from asymrl.settings import Settings, new_settings
 from asymrl.studies.study import EVERY_PANEL, Arm, Setup, Study

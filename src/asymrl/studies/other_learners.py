@@ -12,8 +12,8 @@ from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.studies.bootstrap_or_baseline import gradient_cosines
 from asymrl.studies.half_experts import STAGES, half_expert
 from asymrl.studies.study import Arm, Search, Setup, Study
-from asymrl.theory.q_learning import q_fixed_point
-from asymrl.theory.q_regression import EPISODES
+from asymrl.theory.exact.q_learning import q_fixed_point
+from asymrl.theory.exact.q_regression import EPISODES
 
 if TYPE_CHECKING:
     import polars as pl

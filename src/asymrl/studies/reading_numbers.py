@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from asymrl.studies.half_experts import STAGES, half_expert
-from asymrl.theory.analysis import Analysis, analyse
-from asymrl.theory.gradients import advantage_moments
-from asymrl.theory.graphs.history_graph import BY_BELIEF
-from asymrl.theory.reading_worth import explained
-from asymrl.theory.readings import Reading, learn, read
-from asymrl.theory.values import Values
+from asymrl.theory.exact.analysis import Analysis, analyse
+from asymrl.theory.exact.gradients import advantage_moments
+from asymrl.theory.exact.history_graph import BY_BELIEF
+from asymrl.theory.exact.reading_worth import explained
+from asymrl.theory.exact.readings import Reading, learn, read
+from asymrl.theory.exact.values import Values
 from asymrl.worlds.name_options import split_names
 from asymrl.worlds.registry import make
 

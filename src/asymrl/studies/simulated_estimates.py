@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from asymrl.stores.statistics import mean_and_error
-from asymrl.theory.analysis import Analysis
-from asymrl.theory.beliefs import first_belief, next_beliefs
-from asymrl.theory.graphs.history_graph import HistoryGraph
-from asymrl.theory.values import Values
+from asymrl.runs.statistics import mean_and_error
+from asymrl.theory.exact.analysis import Analysis
+from asymrl.theory.exact.beliefs import first_belief, next_beliefs
+from asymrl.theory.exact.history_graph import HistoryGraph
+from asymrl.theory.exact.values import Values
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from asymrl.runs.options import resolve
+from asymrl.runs.runs import Run
 from asymrl.settings import Settings, names_of, new_settings, own_values, settings_type
 from asymrl.settings.hyperparameters import tuned
-from asymrl.stores.options import resolve
-from asymrl.stores.runs import Run
 
 if TYPE_CHECKING:
     from pathlib import Path

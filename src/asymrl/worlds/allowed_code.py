@@ -1,7 +1,7 @@
 """The user's own code: how settings name it, and which of it may run in this process.
 
 Settings in a folder can come from somebody else. Code that they name is imported only if the user names or trusts it.
-Classes are named `FILE.py:CLASS` or `MODULE:CLASS`; `asymrl.adapters` imports them, by `load_classes_by`.
+Classes are named `FILE.py:CLASS` or `MODULE:CLASS`; `asymrl.envs` imports them, by `load_classes_by`.
 """
 
 from __future__ import annotations

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from asymrl.agents.evaluation import evaluate
-from asymrl.agents.trained import load_trained
 from asymrl.api.wanted import settings_for
+from asymrl.runs.evaluation import evaluate
+from asymrl.runs.files import RunError, write_whole
+from asymrl.runs.result_files import RUNS_FILE, read_table
+from asymrl.runs.rounded_networks import rounded_networks
+from asymrl.runs.runs import Run
+from asymrl.runs.sessions import sessions
+from asymrl.runs.states import without_training_state
+from asymrl.runs.store import Store
+from asymrl.runs.tables import COMPLETE, SOLVED
+from asymrl.runs.trained import load_trained
 from asymrl.settings import names_of
 from asymrl.settings.run_settings import ZOO
-from asymrl.stores.checkpoints.rounded_networks import rounded_networks
-from asymrl.stores.checkpoints.states import without_training_state
-from asymrl.stores.files import RunError, write_whole
-from asymrl.stores.result_files import RUNS_FILE, read_table
-from asymrl.stores.runs import Run
-from asymrl.stores.sessions import sessions
-from asymrl.stores.store import Store
-from asymrl.stores.tables import COMPLETE, SOLVED
 from asymrl.zoo.shipped import AGENTS, CARD_FILE, Card, card_json
 
 EPISODES, SEED = 1000, 0  # of the evaluation whose result an entry states

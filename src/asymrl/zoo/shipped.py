@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from asymrl.api.loaded import Runs
 from asymrl.reading import read_json
-from asymrl.stores.description import AGENTS, shipped_agents
-from asymrl.stores.files import RunError
+from asymrl.runs.description import AGENTS, shipped_agents
+from asymrl.runs.files import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from asymrl.engine.monitoring.listeners import Listener
-    from asymrl.engine.placement import Pace, Placement
+    from asymrl.runs.listeners import Listener
+    from asymrl.runs.placement import Pace, Placement
 
 CARD_FILE = "card.json"
 

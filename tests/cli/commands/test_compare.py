@@ -13,9 +13,9 @@ import pytest
 from asymrl import cli
 from asymrl.cli.commands import doctor
 from asymrl.cli.commands.doctor import Gpu
-from asymrl.engine.driver import Outcome
-from asymrl.stores.store import Store
-from tests.engine.stores import made_result
+from asymrl.runs.driver import Outcome
+from asymrl.runs.store import Store
+from tests.runs.engine.stores import made_result
 
 SMALL = ("--set", "memory_size=4", "hidden=4", "log_points=4", "time_limit=5")
 
@@ -64,7 +64,7 @@ def test_the_best_method_is_recommended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     trained = Trained({"a2c": 1.0, "a2c-asym-s": 2.0, "a2c-asym-hs": 3.0})
-    monkeypatch.setattr("asymrl.engine.driver.train_store", trained)
+    monkeypatch.setattr("asymrl.runs.driver.train_store", trained)
     methods = ("--methods", "a2c", "a2c-asym-s", "a2c-asym-hs", "--seeds", "4")  # fewer would prove nothing
     assert compare(tmp_path, "--steps", "100", *methods) == 0
     told = json.loads((tmp_path / "comparison.json").read_text())
@@ -93,7 +93,7 @@ def test_the_best_method_is_recommended(
 def test_an_interruption_says_how_to_go_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("asymrl.engine.driver.train_store", Trained({"a2c": 1.0}, signal.SIGTERM))
+    monkeypatch.setattr("asymrl.runs.driver.train_store", Trained({"a2c": 1.0}, signal.SIGTERM))
     assert compare(tmp_path, "--methods", "a2c") == 128 + 15
     assert f"To go on: asymrl resume {tmp_path}" in capsys.readouterr().out
 
@@ -102,7 +102,7 @@ def test_methods_that_cannot_be_told_apart_end_with_a_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     """Also those that are not among the methods of the paper."""
-    monkeypatch.setattr("asymrl.engine.driver.train_store", Trained({"a2c": 1.0, "a2c-react-3": 1.0}))
+    monkeypatch.setattr("asymrl.runs.driver.train_store", Trained({"a2c": 1.0, "a2c-react-3": 1.0}))
     assert compare(tmp_path, "--steps", "100", "--methods", "a2c-react-3", "a2c", "--seeds", "4") == 0
     out = capsys.readouterr().out
     assert "No method is shown to be best; use a2c, which needs no state.\n" in out
@@ -126,7 +126,7 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_methods_that_need_a_latent_state_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    world = "tests.adapters.gym.foreign_envs:Dark"
+    world = "tests.envs.gym.foreign_envs:Dark"
     assert cli.main(["compare", world, "--methods", "a2c-asym-s", "--out", str(tmp_path), *SMALL]) == 2
     printed = capsys.readouterr()
     assert "no method is left to train: their critics need a latent state; a2c needs none" in printed.err

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from asymrl import cli, zoo
-from tests.engine.stores import small, store_with_networks
+from tests.runs.engine.stores import small, store_with_networks
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

@@ -9,11 +9,11 @@ import pytest
 from asymrl.api.wanted import settings_for
 from asymrl.cli import main
 from asymrl.cli.commands.report_command import claims_sections
+from asymrl.runs.runs import Run
+from asymrl.runs.store import Store
 from asymrl.settings import A2CSettings
 from asymrl.settings.methods import PAPER_METHODS
-from asymrl.stores.runs import Run
-from asymrl.stores.store import Store
-from tests.engine.stores import store_with_curves
+from tests.runs.engine.stores import store_with_curves
 
 
 @pytest.fixture(scope="module")

@@ -13,16 +13,16 @@ import pytest
 from asymrl import cli
 from asymrl.api.run_folders import reproduction_store
 from asymrl.cli.commands.reproduce import Reproduce
-from asymrl.paper.figures import aggregates
-from asymrl.paper.fork import PAIRS
-from asymrl.paper.parts import curve_runs, extent, grid_runs, probes_from_json, probes_of, runs_of
-from asymrl.paper.results import aggregate_rows, of_common_length, read_results, scores_together, worlds_of_all
-from asymrl.paper.selection import ranking
+from asymrl.report.paper.figures import aggregates
+from asymrl.report.paper.fork import PAIRS
+from asymrl.report.paper.parts import curve_runs, extent, grid_runs, probes_from_json, probes_of, runs_of
+from asymrl.report.paper.results import aggregate_rows, of_common_length, read_results, scores_together, worlds_of_all
+from asymrl.report.paper.selection import ranking
+from asymrl.runs.statistics import final_returns
+from asymrl.runs.store import Store
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.settings.methods import PAPER_METHODS
-from asymrl.stores.statistics import final_returns
-from asymrl.stores.store import Store
-from tests.engine.stores import store_with_curves
+from tests.runs.engine.stores import store_with_curves
 
 
 def test_the_evaluation_is_the_papers():

@@ -8,7 +8,7 @@ import pytest
 
 from asymrl import cli
 from asymrl.api.studied import wanted_study
-from asymrl.stores.store import Store
+from asymrl.runs.store import Store
 from asymrl.studies.catalogue import STUDIES
 from asymrl.studies.choosing import choose
 from tests.studies.tiny import TINY

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import asymrl
-from asymrl.audit import audit_critic
 from asymrl.cli import main
+from asymrl.theory.audit import audit_critic
 from asymrl.worlds import FiniteWorld
-from tests.engine.stores import small, store_with_networks
+from tests.runs.engine.stores import small, store_with_networks
 
 
 def test_command_prints_a_verdict_and_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from asymrl import cli
-from asymrl.pages.page_server import PageServer
-from asymrl.stores.runs import Run
-from tests.engine.stores import small, store_with_curves
+from asymrl.report.html.page_server import PageServer
+from asymrl.runs.runs import Run
+from tests.runs.engine.stores import small, store_with_curves
 
 
 @pytest.fixture(scope="module")

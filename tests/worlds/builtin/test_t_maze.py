@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asymrl.solvers import best_memoryless, best_open_loop, solve
-from asymrl.stores.options import world_settings
+from asymrl.runs.options import world_settings
+from asymrl.theory.solvers import best_memoryless, best_open_loop, solve
 from asymrl.worlds import TMaze, make
 from asymrl.worlds.deterministic import deterministic_table
 from tests.oracles import t_maze

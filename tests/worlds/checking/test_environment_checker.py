@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from asymrl.adapters.gym.gymnasium_world import from_gymnasium
 from asymrl.cli import main
+from asymrl.envs.gymnasium_world import from_gymnasium
 from asymrl.worlds.checking.environment_checker import EnvironmentCheck, check_environment
 from asymrl.worlds.stepped_world import UserCodeError
 

@@ -13,12 +13,12 @@ from asymrl.cli.commands.sweep import axis
 from asymrl.cli.output import busy
 from asymrl.cli.running import SEEDS, Running, train_to_the_end
 from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, refuse_own_options, user_errors
-from asymrl.stores.wording import wrapped
+from asymrl.runs.wording import wrapped
 
 if TYPE_CHECKING:
-    from asymrl.pages import Section
     from asymrl.report.comparison import MethodRow
-    from asymrl.stores.store import Store
+    from asymrl.report.html import Section
+    from asymrl.runs.store import Store
 
 WIDTH = 100
 
@@ -89,7 +89,7 @@ class Compare(Running):
         from asymrl.api.training import compared
         from asymrl.report.comparison import table
         from asymrl.report.reading_table import reading_lines
-        from asymrl.stores.wording import thousands
+        from asymrl.runs.wording import thousands
 
         said = "comparing the runs, and the critics by an exact analysis where that is quick"
         with user_errors(), busy(said):
@@ -112,7 +112,7 @@ class Compare(Running):
         print(f"learning curves {picture}\nnumbers         {numbers}")
 
         def section() -> list[Section]:
-            from asymrl.pages import advice_section
+            from asymrl.report.html import advice_section
 
             return [advice_section(world, answer.method, answer.advice, answer.rows)]
 

@@ -28,8 +28,8 @@ class Demo:
     def run(self) -> int:
         from asymrl.api.run_folders import new_store
         from asymrl.api.wanted import settings_for
-        from asymrl.stores.runs import Run
-        from asymrl.stores.store import free_folder
+        from asymrl.runs.runs import Run
+        from asymrl.runs.store import free_folder
 
         settings = settings_for(WORLD, METHOD, **CHOSEN)
         with user_errors():
@@ -48,7 +48,7 @@ class Demo:
 
     def _film(self, run: Path) -> None:
         """Films an episode with heaven in the west and one with heaven in the east."""
-        from asymrl.agents.playback import play_back
+        from asymrl.runs.playback import play_back
 
         agent = select_run(run, None)
         side_of = agent.world.signals()["heaven-side"].of

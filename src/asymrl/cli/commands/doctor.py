@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asymrl.cli.output import print_json
 from asymrl.cli.usage import AsJson, Flag, Quiet
-from asymrl.engine.cache import SWITCH, cache_folder
+from asymrl.runs.cache import SWITCH, cache_folder
+from asymrl.runs.wording import thousands
 from asymrl.settings import A2CSettings
-from asymrl.stores.wording import thousands
 
 if TYPE_CHECKING:
-    from asymrl.engine.pool import Pool
+    from asymrl.runs.pool import Pool
 
 PACKAGES = ("asymrl", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
 # Extra -> the modules that it brings, and what they are for.
@@ -242,10 +242,10 @@ def training_speed() -> tuple[float, float]:
     """Seconds until the first update is done, and steps per second after that."""
     import jax
 
-    from asymrl.engine.lanes import Assignment
-    from asymrl.engine.pool import Pool
-    from asymrl.learning.programs.factory import program
-    from asymrl.stores.runs import Run
+    from asymrl.learners.factory import program
+    from asymrl.runs.lanes import Assignment
+    from asymrl.runs.pool import Pool
+    from asymrl.runs.runs import Run
 
     begin = time.perf_counter()
     settings = A2CSettings(**TRAINED)

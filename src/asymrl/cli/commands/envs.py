@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.adapters.gym.registration import gymnasium_id
 from asymrl.cli.output import print_json
 from asymrl.cli.usage import AsJson, EnvArgs, WorldName, full_world, world_named
+from asymrl.envs.registration import gymnasium_id
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.worlds.registry import WORLDS
 
@@ -47,7 +47,7 @@ class Envs:
         if self.json:
             print_json(worlds)
             return 0
-        from asymrl.engine.monitoring.display import plain_console
+        from asymrl.runs.display import plain_console
 
         console = plain_console()
         console.width = max(console.width, NARROWEST)  # a number cut short would be a wrong number
@@ -119,7 +119,7 @@ def _about(env: World, problem: str) -> str:
 
 
 def _describe(name: str) -> dict[str, Any]:
-    from asymrl.solvers.references import known_returns
+    from asymrl.theory.solvers.references import known_returns
     from asymrl.worlds.critic_inputs import critic_meanings
 
     env = world_named(name)

@@ -10,14 +10,14 @@ import tyro
 
 from asymrl.cli.output import busy, print_json
 from asymrl.cli.usage import AgentFolder, AsJson, Flag, Quiet, Trust, UsageError, Where, load_runs
-from asymrl.stores.runs import differing, label
-from asymrl.stores.wording import plural
+from asymrl.runs.runs import differing, label
+from asymrl.runs.wording import plural
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from asymrl.agents.evaluation import Estimate, Evaluation
-    from asymrl.agents.trained import TrainedRuns
+    from asymrl.runs.evaluation import Estimate, Evaluation
+    from asymrl.runs.trained import TrainedRuns
     from asymrl.settings import Settings
     from asymrl.worlds.reference_scores import ReferenceScores
 
@@ -57,8 +57,8 @@ class Evaluate:
             raise UsageError(f"--episodes {self.episodes}: at least 1 is needed")
         groups = load_runs(self.folder, self.where, self.run_seed, trust=self.trust)
 
-        from asymrl.agents.evaluation import evaluate, over_seeds
         from asymrl.report.summary import reference_of
+        from asymrl.runs.evaluation import evaluate, over_seeds
 
         reports = []
         for i, trained in enumerate(groups):
@@ -97,7 +97,7 @@ class Evaluate:
     def _print(
         self, trained: TrainedRuns, reference: ReferenceScores | None, each: list[Evaluation], overall: Evaluation
     ) -> None:
-        from asymrl.engine.monitoring.display import plain_console
+        from asymrl.runs.display import plain_console
 
         console = plain_console()
         console.width = max(console.width, NARROWEST)  # a number cut short would be a wrong number
@@ -160,7 +160,7 @@ def _table(trained: TrainedRuns, each: list[Evaluation], overall: Evaluation) ->
 
 def _shown(value: Estimate, digits: int | None = None) -> str:
     """Mean and standard error, with fewer decimals for larger numbers."""
-    from asymrl.stores.wording import estimate
+    from asymrl.runs.wording import estimate
 
     if digits is None:
         digits = 3 if abs(value.mean) < 10 else 2 if abs(value.mean) < 100 else 1

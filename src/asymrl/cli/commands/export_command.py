@@ -70,8 +70,8 @@ class Convert:
     """Folder to make."""
 
     def run(self) -> int:
-        from asymrl.stores.earlier_results import convert_sweep
-        from asymrl.stores.wording import plural
+        from asymrl.runs.earlier_results import convert_sweep
+        from asymrl.runs.wording import plural
 
         if holds_runs(self.old):
             raise UsageError(f"{self.old}: needs no conversion; today's commands read it")

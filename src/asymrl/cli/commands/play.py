@@ -25,8 +25,8 @@ from asymrl.cli.usage import (
 )
 
 if TYPE_CHECKING:
-    from asymrl.agents.trained import TrainedRun
     from asymrl.report.films import Film
+    from asymrl.runs.trained import TrainedRun
 
 ENDINGS = (".gif", ".png")
 
@@ -114,7 +114,7 @@ def _show(frames: Iterator[str], seconds: float | None) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    from asymrl.engine.monitoring.display import plain_console
+    from asymrl.runs.display import plain_console
 
     if seconds is None:
         for frame in frames:
@@ -128,7 +128,7 @@ def _show(frames: Iterator[str], seconds: float | None) -> None:
 
 def _described(name: str, trained_run: TrainedRun) -> str:
     """What was shown: of a shipped agent how good it is and how to train it, of a run what it reached in training."""
-    from asymrl.stores.wording import estimate, thousands
+    from asymrl.runs.wording import estimate, thousands
     from asymrl.zoo import load
 
     settings = trained_run.settings
@@ -150,8 +150,8 @@ def _print_agents() -> int:
     from rich import box
     from rich.table import Table
 
-    from asymrl.engine.monitoring.display import plain_console
-    from asymrl.stores.wording import estimate
+    from asymrl.runs.display import plain_console
+    from asymrl.runs.wording import estimate
     from asymrl.worlds.reference_scores import scores
     from asymrl.zoo import load, names
 

@@ -119,7 +119,7 @@ class Render:
         """The function that the user named, which draws a moment."""
         if self.picture is None:
             return None
-        from asymrl.adapters.user_code import described, load_attribute
+        from asymrl.envs.user_code import described, load_attribute
 
         source, colon, name = self.picture.rpartition(":")
         if not colon:

@@ -13,7 +13,7 @@ from asymrl.cli.output import busy
 from asymrl.cli.usage import AgentFolder, Flag, Trust, UsageError, check_folder, open_runs, run_folder, user_errors
 
 if TYPE_CHECKING:
-    from asymrl.pages import Section
+    from asymrl.report.html import Section
 
 ENDINGS = (".html", ".htm")
 
@@ -67,12 +67,12 @@ def claims_sections(folder: Path) -> list[Section]:
 
     Nothing for runs of other worlds or methods, and of a single method, which nothing can be compared with.
     """
-    from asymrl.pages import findings_section
-    from asymrl.paper.reproduced import claims_reproduction
+    from asymrl.report.html import findings_section
+    from asymrl.report.paper.reproduced import claims_reproduction
+    from asymrl.runs.files import RunError
+    from asymrl.runs.store import Store
     from asymrl.settings.hyperparameters import PAPER_WORLDS
     from asymrl.settings.methods import PAPER_METHODS
-    from asymrl.stores.files import RunError
-    from asymrl.stores.store import Store
 
     methods: dict[str, set[str]] = {}
     for run in Store.open(folder).runs:
@@ -107,9 +107,9 @@ def save_page(
     trust: bool = False,
 ) -> None:
     """Writes the page about the runs in a folder, with more sections, and says so."""
-    from asymrl.pages import save_report
-    from asymrl.stores.store import Store
-    from asymrl.stores.wording import plural, size_text
+    from asymrl.report.html import save_report
+    from asymrl.runs.store import Store
+    from asymrl.runs.wording import plural, size_text
     from asymrl.studies.choosing import search_numbers
 
     with user_errors(folder), busy("writing the page about the runs") as tell:

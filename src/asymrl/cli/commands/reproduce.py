@@ -12,11 +12,11 @@ import tyro
 from asymrl.cli.output import busy
 from asymrl.cli.running import NetworkOptions, Running, train_to_the_end
 from asymrl.cli.usage import Flag, UsageError, check_folder, user_errors
-from asymrl.paper.parts import Extent, Part, extent, probes_from_json
-from asymrl.stores.wording import plural, thousands
+from asymrl.report.paper.parts import Extent, Part, extent, probes_from_json
+from asymrl.runs.wording import plural, thousands
 
 if TYPE_CHECKING:
-    from asymrl.stores.store import Store
+    from asymrl.runs.store import Store
 
 HOUR, DAY = 3600.0, 86_400.0
 CORE_RATE, GPU_RATE = 2_500.0, 500_000.0  # steps per second, of a laptop's core and of one large GPU; see benchmarks
@@ -27,7 +27,7 @@ def speed_here() -> tuple[str, float]:
     """What trains here, in words, and a rough number of steps per second."""
     import jax
 
-    from asymrl.engine.workers.thread_workers import cores
+    from asymrl.runs.thread_workers import cores
 
     if jax.default_backend() != "cpu":
         devices = len(jax.local_devices())
@@ -121,7 +121,7 @@ class Reproduce(Running, NetworkOptions):
         remaining = sorted(set(store.unfinished()) & set(only))
         if not remaining:
             return
-        from asymrl.paper.evidence import is_rooms
+        from asymrl.report.paper.evidence import is_rooms
 
         settings = [store.runs[number].settings for number in remaining]
         on, rate = speed_here()
@@ -142,7 +142,7 @@ class Reproduce(Running, NetworkOptions):
     def _judge(self, scope: Extent) -> None:
         """Prints what the paper claims and what came out."""
         from asymrl.api.run_folders import reproduction_folder
-        from asymrl.paper.reproduced import claims_reproduction
+        from asymrl.report.paper.reproduced import claims_reproduction
 
         if self.methods is not None or self.until is not None:
             raise UsageError("claims compare all methods at the end of training; --steps looks at an earlier one")
@@ -154,7 +154,7 @@ class Reproduce(Running, NetworkOptions):
 
     def _draw(self, part: Part, source: Path, scope: Extent) -> None:
         """Prints the numbers, and writes them and the figures."""
-        from asymrl.paper.reproduced import reproduction
+        from asymrl.report.paper.reproduced import reproduction
 
         out = check_folder(self.out or Path("figures"))
         with user_errors(source), busy("drawing tables and figures from the runs"):

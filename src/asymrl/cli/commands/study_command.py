@@ -12,7 +12,7 @@ import tyro
 from asymrl.cli.output import busy
 from asymrl.cli.running import NetworkOptions, Running, print_table, train_to_the_end
 from asymrl.cli.usage import Flag, check_folder, open_runs, user_errors
-from asymrl.stores.wording import wrapped
+from asymrl.runs.wording import wrapped
 
 if TYPE_CHECKING:
     from asymrl.studies.study import Study

@@ -14,12 +14,12 @@ import tyro
 from asymrl.cli.running import SEEDS, NetworkOptions
 from asymrl.cli.training_answer import Training
 from asymrl.cli.usage import EnvArgs, UsageError, full_world, read_toml, user_errors
+from asymrl.runs.options import checked_values, method_of
 from asymrl.settings.quantities import whole_number
-from asymrl.stores.options import checked_values, method_of
 from asymrl.worlds.name_options import PREFIX, parse_value, split_values
 
 if TYPE_CHECKING:
-    from asymrl.stores.runs import Run
+    from asymrl.runs.runs import Run
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from asymrl.cli.commands.report_command import check_page
 from asymrl.cli.commands.theory_text import WIDTH, horizon_note, optimum_text, verdict_lines
 from asymrl.cli.output import print_json, progress_line
 from asymrl.cli.usage import AsJson, UsageError, check_writable, select_run, user_errors, world_named
-from asymrl.stores.wording import wrapped
+from asymrl.runs.wording import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from asymrl.audit import Audit
-    from asymrl.solvers import Solution
-    from asymrl.solvers.deadline import Deadline
     from asymrl.theory import Analysis, ReadingWorth
+    from asymrl.theory.audit import Audit
+    from asymrl.theory.solvers import Solution
+    from asymrl.theory.solvers.deadline import Deadline
     from asymrl.worlds.pomdp import Pomdp
 
 Learner = Literal["a2c", "ppo", "dqn", "adqn", "adqn-vr", "adqn-state", "adqn-state-vr", "adqn-short", "adqn-short-vr"]
@@ -70,10 +70,10 @@ class Theory:
     json: AsJson = False
 
     def run(self) -> int:
-        from asymrl.solvers import examine, read_policy_name, references_for, solve
-        from asymrl.solvers.deadline import Deadline
-        from asymrl.solvers.references import Reference
         from asymrl.theory import TooLargeError, as_pomdp
+        from asymrl.theory.solvers import examine, read_policy_name, references_for, solve
+        from asymrl.theory.solvers.deadline import Deadline
+        from asymrl.theory.solvers.references import Reference
 
         if self.depth < 0:
             raise UsageError(f"--depth {self.depth}: expected 0 or more")
@@ -118,7 +118,7 @@ class Theory:
             print_json(verdict.to_json() | more | {"optimal_of_whole_episodes": asdict(optimum)})
             return 0
         if analysis.pomdp.name == "good-bad" and 0 < analysis.pomdp.discount < 1:
-            from asymrl.paper.good_bad import good_bad_steps
+            from asymrl.report.paper.good_bad import good_bad_steps
 
             print(*good_bad_steps(analysis.pomdp.discount), "", sep="\n")
         if analysis.horizon < horizon:
@@ -131,7 +131,7 @@ class Theory:
 
     def _without_analysis(self, pomdp: Pomdp, horizon: float, best: Solution, why: str, deadline: Deadline) -> int:
         """What is known where the policy cannot be analysed, and why it cannot."""
-        from asymrl.solvers import references_for
+        from asymrl.theory.solvers import references_for
 
         deadline.tell("comparing reference policies")
         returns = references_for(pomdp, horizon, best, deadline)
@@ -150,8 +150,8 @@ class Theory:
     def _q_learning(self) -> int:
         """The report on a method of the DQN family."""
         from asymrl.cli.commands.q_theory import lines
-        from asymrl.solvers import examine_q
         from asymrl.theory import as_pomdp
+        from asymrl.theory.solvers import examine_q
 
         options = {"--output": self.output is not None, "--report": self.report is not None}
         options["--policy run:FOLDER"] = self.policy.startswith("run:")
@@ -177,8 +177,8 @@ class Theory:
 
     def _analysis(self, pomdp: Pomdp, horizon: float, best: Solution, deadline: Deadline) -> tuple[Analysis, Solution]:
         """The analysis of the policy, for as many actions as fit if the user has not set their number."""
-        from asymrl.solvers import analyse_what_fits, policy_by_name
         from asymrl.theory import analyse
+        from asymrl.theory.solvers import analyse_what_fits, policy_by_name
 
         if self.horizon is None:
             return analyse_what_fits(pomdp, self.policy, horizon, deadline=deadline, whole=best)
@@ -186,7 +186,7 @@ class Theory:
         return analyse(pomdp, policy_by_name(pomdp, self.policy, best, horizon), horizon=horizon), best
 
     def _audit(self) -> Audit:
-        from asymrl.audit import TrainedActor, audit_critic
+        from asymrl.theory.audit import TrainedActor, audit_critic
         from asymrl.worlds.finite import FiniteWorld
 
         folder = self.policy.removeprefix("run:")
@@ -222,8 +222,8 @@ class Theory:
         return readings or (examine_reading(analysis, self.critic_sees),)  # which says why there is none
 
     def _save_page(self, path: Path, analysis: Analysis, lines: Sequence[str]) -> None:
-        from asymrl.pages.theory_map import theory_page
-        from asymrl.stores.files import write_whole
+        from asymrl.report.html.theory_map import theory_page
+        from asymrl.runs.files import write_whole
         from asymrl.worlds.finite import FiniteWorld
 
         world = world_named(self.world)
@@ -239,7 +239,7 @@ class Theory:
             raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
     def _figure(self, analysis: Analysis) -> Figure:
-        from asymrl.paper.fork_theory import draw_fork, has_fork
+        from asymrl.report.paper.fork_theory import draw_fork, has_fork
         from asymrl.report.theory_figures import picture
 
         more = [draw_fork] if has_fork(analysis.pomdp) else []

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from asymrl.stores.wording import wrapped
+from asymrl.runs.wording import wrapped
 
 if TYPE_CHECKING:
-    from asymrl.solvers import Solution, Verdict
-    from asymrl.solvers.verdict import StateCritic, WorstHistory
     from asymrl.theory import ReadingWorth
+    from asymrl.theory.solvers import Solution, Verdict
+    from asymrl.theory.solvers.verdict import StateCritic, WorstHistory
     from asymrl.worlds.pomdp import Pomdp
 
 WIDTH = 100

@@ -12,6 +12,7 @@ from asymrl.cli.parsing import NONE, parse
 from asymrl.cli.running import SEEDS
 from asymrl.cli.training_answer import Training
 from asymrl.cli.usage import EnvArgs, Flag, RunFolder, Trust, UsageError, WorldName, full_world, read_toml, user_errors
+from asymrl.runs.options import checked_values, method_of, resolve
 from asymrl.settings import (
     SETTINGS,
     A2CSettings,
@@ -24,7 +25,6 @@ from asymrl.settings import (
 )
 from asymrl.settings.hyperparameters import tuned
 from asymrl.settings.methods import method
-from asymrl.stores.options import checked_values, method_of, resolve
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class TrainOptions(Training):
 
     def run(self) -> int:
         from asymrl.api.run_folders import new_store
-        from asymrl.stores.runs import Run
+        from asymrl.runs.runs import Run
 
         seeds = self.chosen_seeds()
         options, trackers = self.options(), self.trackers()
@@ -201,7 +201,7 @@ class Resume(Training):
 
     def run(self) -> int:
         from asymrl.api.run_folders import take_store
-        from asymrl.paper.parts import probes_from_json
+        from asymrl.report.paper.parts import probes_from_json
 
         options, trackers = self.options(), self.trackers()
         with user_errors():

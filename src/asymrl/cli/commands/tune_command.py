@@ -18,9 +18,9 @@ from asymrl.cli.training_answer import Training
 from asymrl.cli.usage import EnvArgs, UsageError, WorldName, full_world, refuse_own_options, user_errors
 
 if TYPE_CHECKING:
-    from asymrl.engine.driver import Outcome
-    from asymrl.tuning import SettingsSearch
-    from asymrl.tuning.settings_search import Trial
+    from asymrl.runs import SettingsSearch
+    from asymrl.runs.driver import Outcome
+    from asymrl.runs.settings_search import Trial
 
 SHOWN = 10  # trials of the table
 
@@ -92,8 +92,8 @@ class Tune(Training):
 
     def _train(self, search: SettingsSearch, options: dict[str, Any], trackers: list[Any]) -> Outcome:
         from asymrl.api.searching import keeps_networks
-        from asymrl.engine.monitoring.display import display
-        from asymrl.engine.monitoring.listeners import ListenerGroup
+        from asymrl.runs.display import display
+        from asymrl.runs.listeners import ListenerGroup
 
         print(f"{search.folder}: {search.trials} trials of {', '.join(search.space)}")
         return search.run(
@@ -104,8 +104,8 @@ class Tune(Training):
 
     def _report(self, search: SettingsSearch, status: int) -> int:
         from asymrl.api.searching import tuning_of
-        from asymrl.stores.files import RunError
-        from asymrl.tuning.settings_file import best_of
+        from asymrl.runs.files import RunError
+        from asymrl.runs.settings_file import best_of
 
         trials = search.results()
         answer: dict[str, Any] = {"folder": str(search.folder), "exit_status": status, "world": search.base["world"]}

@@ -31,8 +31,8 @@ class Watch:
             raise UsageError(f"--port {self.port}: choose a number from 1 to 65535")
         open_runs(self.folder)
 
-        from asymrl.pages.live_page import LivePage
-        from asymrl.pages.page_server import PageServer
+        from asymrl.report.html.live_page import LivePage
+        from asymrl.report.html.page_server import PageServer
         from asymrl.studies.choosing import search_numbers
 
         live = LivePage(run_folder(self.folder), search=search_numbers)

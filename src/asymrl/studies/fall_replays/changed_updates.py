@@ -14,20 +14,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from asymrl.collection.episodes import RUN_AXIS, Episodes, TrainingBatch, training_batch
-from asymrl.collection.key_purposes import OTHER_RUNS
-from asymrl.collection.rollout import roll_out
-from asymrl.collection.signals import critic_signal
-from asymrl.learning.a2c import A2CState, critic_gradient, policy_gradient, values_and_estimates
-from asymrl.learning.curve import count
-from asymrl.learning.lengths import over_runs
-from asymrl.learning.numbers import Numbers, stack_numbers
-from asymrl.learning.optimiser import descend, norm_of
-from asymrl.learning.programs.compiled import CompiledProgram
-from asymrl.learning.programs.program import compiler_options, precision
-from asymrl.learning.state import keys_of
-from asymrl.learning.targets import update_target
-from asymrl.models.agent import Actor, Critic
+from asymrl.learners.a2c import A2CState, critic_gradient, policy_gradient, values_and_estimates
+from asymrl.learners.compiled import CompiledProgram
+from asymrl.learners.curve import count
+from asymrl.learners.episodes import RUN_AXIS, Episodes, TrainingBatch, training_batch
+from asymrl.learners.key_purposes import OTHER_RUNS
+from asymrl.learners.lengths import over_runs
+from asymrl.learners.numbers import Numbers, stack_numbers
+from asymrl.learners.optimiser import descend, norm_of
+from asymrl.learners.program import compiler_options, precision
+from asymrl.learners.rollout import roll_out
+from asymrl.learners.signals import critic_signal
+from asymrl.learners.state import keys_of
+from asymrl.learners.targets import update_target
+from asymrl.nn.agent import Actor, Critic
 from asymrl.settings import A2CSettings
 
 CHUNK = 50  # the most updates of one call; as many as 100 episodes

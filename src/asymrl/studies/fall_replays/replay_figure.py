@@ -7,7 +7,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asymrl.render import style
+from asymrl.draw import style
 
 AROUND = (-30, 80)  # updates
 LINES = {

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from asymrl.learning.a2c import A2CState
-from asymrl.learning.state import RECENT
+from asymrl.learners.a2c import A2CState
+from asymrl.learners.state import RECENT
 from asymrl.report.falls import LOST
 from asymrl.studies.fall_replays.changed_updates import CHUNK, Change, Replayer, with_key
 from asymrl.studies.fall_replays.variants import WINDOW, ReplayVariant

@@ -1,6 +1,0 @@
-"""Problems in files: `.pomdp`, the format of pomdp-solve."""
-
-from asymrl.adapters.pomdp_files.problem import Problem as Problem
-from asymrl.adapters.pomdp_files.reader import checksum as checksum, parse_text as parse_text, read_pomdp as read_pomdp
-from asymrl.adapters.pomdp_files.tokens import FileError as FileError, Limits as Limits
-from asymrl.adapters.pomdp_files.writer import to_text as to_text, write_pomdp as write_pomdp

@@ -1,0 +1,38 @@
+"""Other people's environments as worlds, and our worlds as other people's environments.
+
+`Environment` and `VectorEnvironment` are our worlds as Gymnasium environments. `from_gymnasium` and `from_gymnax` make
+worlds of other environments, `read_pomdp` and `write_pomdp` read and write `.pomdp` files, and `register` gives a world
+a name that `asymrl.make` knows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asymrl.lazy import exports
+
+if TYPE_CHECKING:
+    from asymrl.envs import pomdp_files as pomdp_files
+    from asymrl.envs.environment import Environment as Environment
+    from asymrl.envs.gymnasium_world import from_gymnasium as from_gymnasium
+    from asymrl.envs.gymnax_world import from_gymnax as from_gymnax
+    from asymrl.envs.pomdp_files.reader import read_pomdp as read_pomdp
+    from asymrl.envs.pomdp_files.tokens import FileError as FileError
+    from asymrl.envs.pomdp_files.writer import write_pomdp as write_pomdp
+    from asymrl.envs.sources import register as register
+    from asymrl.envs.vector_environment import VectorEnvironment as VectorEnvironment
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "asymrl.envs.environment": ["Environment"],
+        "asymrl.envs.gymnasium_world": ["from_gymnasium"],
+        "asymrl.envs.vector_environment": ["VectorEnvironment"],
+        "asymrl.envs.gymnax_world": ["from_gymnax"],
+        "asymrl.envs.pomdp_files.reader": ["read_pomdp"],
+        "asymrl.envs.pomdp_files.tokens": ["FileError"],
+        "asymrl.envs.pomdp_files.writer": ["write_pomdp"],
+        "asymrl.envs.sources": ["register"],
+    },
+    modules=["pomdp_files"],
+)

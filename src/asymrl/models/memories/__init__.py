@@ -1,1 +1,0 @@
-"""Memories phi(h): recurrent networks, attention, windows and stacks of them."""

@@ -1,0 +1,99 @@
+"""Where and how runs are trained. Results do not depend on it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from asymrl.settings import Settings
+
+if TYPE_CHECKING:
+    from asymrl.runs.scheduler import LanesOf
+
+LONGEST_CALL = 2.0  # seconds, of a training program
+SILENCE_SECONDS = 300.0  # of a pool that trains, after which its device seems to hang
+STEPPED_LANES = 8  # of a pool whose world runs in Python
+FEW_LANES, MOST_LANES = 24, 320  # of a pool on an accelerator: fewer leave it idle, more are hardly faster
+LANES_SHARE = 0.6  # of the runs may have a lane at once; the others get the lanes of runs that end
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where runs are trained. Results do not depend on it."""
+
+    engine: Literal["local", "ray"] = "local"
+    """Where to train: on the devices of this machine, or on a Ray cluster (pip install "asymrl[ray]")."""
+    ray_address: str | None = None
+    """Address of the Ray cluster. None: the one that this machine belongs to, or a new one."""
+    lanes: int | None = None
+    """Runs that a pool trains together. None: 1 on a core, as many as are worthwhile on an accelerator."""
+    workers: int | None = None
+    """Concurrent pools on each device. None: one per core of a CPU, 5 on an accelerator."""
+    processes: int | None = None
+    """Run each pool in its own process, this many at a time. On NVIDIA GPUs they share the device through MPS, which
+    makes many small pools faster. None: pools are threads of this process."""
+
+    def __post_init__(self) -> None:
+        for name in ("lanes", "workers", "processes"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} is {value}; at least 1 is needed")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often runs are shown and written down, and what is kept of them. Results do not depend on it."""
+
+    refresh_seconds: float = 1.5
+    """Seconds between two updates of the display and the tables."""
+    checkpoint_seconds: float | None = 60.0
+    """Seconds between two checkpoints. None: never."""
+    keep_states: bool = True
+    """Whether the networks of runs that are over are kept."""
+
+    def __post_init__(self) -> None:
+        if not self.refresh_seconds > 0:
+            raise ValueError(f"refresh_seconds is {self.refresh_seconds}; it must be a positive number")
+        if self.checkpoint_seconds is not None and not self.checkpoint_seconds >= 0:
+            raise ValueError(f"checkpoint_seconds is {self.checkpoint_seconds}; it cannot be negative")
+
+    @property
+    def call_seconds(self) -> float:
+        """How long a call of a training program should take. Ctrl-C waits for its end."""
+        return min(self.refresh_seconds, LONGEST_CALL)
+
+
+def lanes_for(platform: str, wanted: int | None, places: int) -> LanesOf:
+    """How many lanes a pool should have; `places`: pools that share the runs of one shape.
+
+    On a core, the weights of one run fill the cache. A world that runs in Python asks the policies of many runs in one
+    call. An accelerator needs many lanes, but also waiting runs to refill them, so that few run alone at the end.
+    """
+
+    def lanes_of(shape: Settings, waiting: int, of_all_shapes: int) -> int:
+        if wanted is not None:
+            return min(wanted, waiting)
+        if platform == "cpu":
+            return min(waiting, STEPPED_LANES) if is_stepped(shape) else 1
+        share = max(FEW_LANES, math.ceil(LANES_SHARE * of_all_shapes / places))
+        return min(waiting, share, MOST_LANES)
+
+    return lanes_of
+
+
+def is_stepped(shape: Settings) -> bool:
+    """Whether the world of a shape runs in Python."""
+    from asymrl.learners.state import training_world
+    from asymrl.worlds.stepped_world import SteppedWorld
+
+    return isinstance(training_world(shape), SteppedWorld)
+
+
+def may_hang(platform: str, shape: Settings) -> bool:
+    """Whether silence of a pool may mean that its device hangs: concurrent kernels have done that on a GPU.
+
+    A world that runs in Python may just be slow.
+    """
+    from asymrl.learners.program import runs_kernels_concurrently
+
+    return runs_kernels_concurrently(platform, shape) and not is_stepped(shape)

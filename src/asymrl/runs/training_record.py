@@ -1,0 +1,177 @@
+"""The record of a training: what its runs have reached so far, written into the store and shown to the listener."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from asymrl.runs.events import Advanced, Broken, Checkpointed, Failed, Noted, Opened, Retired, Stopped
+from asymrl.runs.listeners import Listener, StopRuns
+from asymrl.runs.placement import Pace
+from asymrl.runs.progress import BROKEN, Compilations, Progress, SpeedMeter
+from asymrl.runs.runs import full_label, labels
+from asymrl.runs.store import Store
+from asymrl.runs.tables import FAILED, STOPPED, RunResult
+from asymrl.runs.throttle import Throttle
+from asymrl.runs.wording import first_line
+
+if TYPE_CHECKING:
+    from asymrl.runs.listeners import Probe
+    from asymrl.runs.scheduler import PoolEvent, Scheduler
+
+WRITING_SHARE = 0.05  # of the time may be spent on writing tables
+
+
+class TrainingRecord:
+    """Collects the results of the runs of a store while they train, writes them and informs the listener."""
+
+    def __init__(self, store: Store, listener: Listener, pace: Pace, probes: Mapping[str, Probe]):
+        self.store, self.listener, self.pace, self.probes = store, listener, pace, probes
+        self.results: dict[int, RunResult] = dict(store.results())
+        self.steps_before: dict[int, int] = {}
+        self.training: dict[str, frozenset[int]] = {}  # the runs in the lanes of each pool
+        self.broken: dict[int, str] = {}
+        self.compilations = Compilations()
+        self.points_reported = {n: len(r.curve) for n, r in self.results.items() if r.curve is not None}
+        self.is_changed, self.writing = False, Throttle(pace.refresh_seconds, WRITING_SHARE)
+        self.speed_meter, self.shown_at = SpeedMeter(pace.call_seconds), -float("inf")
+        self.is_listener_broken = False
+        self.scheduler: Scheduler | None = None
+        """Stops runs when a listener asks for it; set once something is trained."""
+
+    @property
+    def over(self) -> int:
+        """How many runs are over."""
+        return sum(result.is_over for result in self.results.values())
+
+    def steps_since(self, numbers: Sequence[int]) -> int:
+        """Steps that these runs were trained since the training began."""
+        return sum(self.results[n].timesteps - self.steps_before.get(n, 0) for n in numbers if n in self.results)
+
+    def handle(self, pool_event: PoolEvent) -> None:
+        """Writes and shows what happened."""
+        match pool_event.event:
+            case Opened(shape, lanes):
+                self.compilations.begin(pool_event.pool, shape, time.monotonic())
+                self.listener.compiling(shape, lanes)
+                self.show(now=True)
+            case Advanced(results):
+                self.compilations.end(pool_event.pool)
+                self.training[pool_event.pool] = frozenset(results)
+                self._update_results(results)
+            case Retired(number, result, saved):
+                if saved is not None:
+                    self.store.save(saved, "over")
+                self._update_results({number: result})
+                if result.status == FAILED:
+                    self.listener.say(f"{self.labels([number])} stopped: {result.failure}")
+            case Stopped(numbers):
+                for number in numbers:
+                    self._update_results({number: self.results.get(number, RunResult())._replace(status=STOPPED)})
+            case Checkpointed(saved):
+                self.store.save(saved, pool_event.pool)
+            case Failed(number, reason, saved):
+                if saved is not None:
+                    self.store.save(saved, "failed")
+                self.break_runs([number], reason)
+                self.listener.say(f"{self.labels([number])} failed: {first_line(reason)}")
+            case Broken(numbers, reason):
+                self.compilations.end(pool_event.pool)
+                self._forget(pool_event.pool)
+                self.break_runs(numbers, reason)
+                self.listener.say(f"{self.labels(numbers)} failed: {first_line(reason)}")
+            case Noted(message):
+                self._forget(pool_event.pool)
+                self.listener.say(message)
+        self.show()
+
+    def _forget(self, pool: str) -> None:
+        """Drops a pool that has ended."""
+        self.training.pop(pool, None)
+        self.compilations.end(pool)
+
+    def _update_results(self, results: Mapping[int, RunResult]) -> None:
+        self.results.update(results)
+        for number, result in results.items():
+            count = 0 if result.curve is None else len(result.curve)
+            if count != self.points_reported.get(number, 0) or result.is_over:
+                self.is_changed = True
+
+    def break_runs(self, numbers: Sequence[int], reason: str) -> None:
+        for number in numbers:
+            self.broken[number] = reason
+            self.results[number] = self.results.get(number, RunResult())._replace(status=BROKEN, failure=reason)
+        self.is_changed = True
+
+    def write(self, *, now: bool = False) -> None:
+        """Writes the tables if something changed, at a limited rate, and passes new points to the listener."""
+        if not self.is_changed and not (now and not (self.store.path / "runs.parquet").exists()):
+            return
+        if not now and not self.writing.is_due():
+            return
+        columns = next((probe.columns for probe in self.probes.values()), ())
+        with self.writing.work():
+            self.store.write_tables(self.results, columns)
+        self.is_changed = False
+        self._notify_points()
+
+    def _notify_points(self) -> None:
+        """Passes on the points that the listener has not seen."""
+        from asymrl.runs.tables import metrics_table
+
+        for number, result in self.results.items():
+            reported = self.points_reported.get(number, 0)
+            if result.curve is not None and len(result.curve) > reported:
+                table = metrics_table({number: self.store.runs[number]}, {number: result.curve[reported:]}, ())
+                self._notify(lambda number=number, table=table: self.listener.points(number, table))
+                self.points_reported[number] = len(result.curve)
+
+    def _notify(self, call: Callable[[], None]) -> None:
+        """Calls a listener, which may stop runs.
+
+        One that fails, such as a tracker without a network, must not end the training; it is mentioned once.
+        """
+        try:
+            call()
+        except StopRuns as stop:
+            self._stop_runs(stop.numbers)
+        except Exception as error:
+            if not self.is_listener_broken:
+                self.listener.say(f"a listener failed ({type(error).__name__}: {error}); the training goes on")
+            self.is_listener_broken = True
+
+    def _stop_runs(self, numbers: frozenset[int]) -> None:
+        """Stops these runs, or all if there are no numbers."""
+        assert self.scheduler is not None
+        running = {n for n in range(len(self.store.runs)) if not self.results.get(n, RunResult()).is_over}
+        if unknown := sorted(numbers - set(range(len(self.store.runs)))):
+            self.listener.say(f"a listener wants to stop run {unknown[0]}, which is not there")
+        new = sorted((numbers & running if numbers else running) - self.scheduler.unwanted())
+        if new:
+            self.listener.say(f"{self.labels(new)} stopped by a listener")
+            self.scheduler.stop_runs(new)
+
+    def show(self, *, now: bool = False) -> None:
+        if not now and time.monotonic() - self.shown_at < min(self.pace.refresh_seconds, 1.0):
+            return
+        self.shown_at = time.monotonic()
+        training = frozenset().union(*self.training.values())
+        compilations = self.compilations.at(self.shown_at)
+        progress = Progress(self.store.runs, self.results, training, self.broken, None, compilations)
+        if training or self.speed_meter.samples:
+            self.speed_meter.add(self.shown_at, progress.trained)
+            progress = progress._replace(speed=self.speed_meter.steps_per_second())
+        if self.speed_meter.samples or progress.compilations:
+            self._notify(lambda: self.listener.progress(progress))
+
+    def labels(self, numbers: Sequence[int]) -> str:
+        """The first of these runs, and how many more."""
+        return labels(self.store.runs, numbers)
+
+    def failures(self) -> dict[str, str]:
+        return {
+            full_label(self.store.runs[number]): result.failure or "unknown"
+            for number, result in self.results.items()
+            if result.status in (FAILED, BROKEN)
+        }

@@ -1,0 +1,334 @@
+"""Where the worlds of a store come from, and what the store keeps so that it can be opened elsewhere.
+
+It keeps copies of `.pomdp` and Python files; the names and versions of modules and installed packages; and for worlds
+made in Python the name by which they can be made again, if they have one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.metadata
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from asymrl.envs.sources import code_sources, is_registered, pomdp_path, recipe_of, register
+from asymrl.envs.user_code import Location, locate, location_of, user_path
+from asymrl.reading import UnreadableError, read_regular
+from asymrl.runs.files import RunError, check_no_way_out
+from asymrl.runs.trusted_code import is_remembered, remember
+from asymrl.runs.wording import listed
+from asymrl.worlds.allowed_code import allow, is_allowed
+from asymrl.worlds.registry import make, runs_code, source_of, split_options
+
+FOLDER = "sources"  # of the copies
+LARGEST_COPY, LARGEST_SOURCE = 256 << 20, 1 << 30  # bytes
+
+_SAID: set[tuple[str, str]] = set()  # folders, and what was said about them
+
+KINDS = POMDP, FILE, MODULE, PACKAGE, OBJECT = "pomdp", "file", "module", "package", "object"
+
+
+class WorldSource(NamedTuple):
+    """A file, module, package or object that names of worlds refer to."""
+
+    kind: str
+    path: str | None = None
+    """Where it was when the runs began."""
+    sha256: str | None = None
+    copy: str | None = None
+    """The copy of a file, relative to the store."""
+    version: str | None = None
+    """Of a module or package, if it has one."""
+    recipe: str | None = None
+    """The name by which an object made in Python can be made again, if it has one."""
+
+    def to_json(self) -> dict[str, str]:
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+    @classmethod
+    def from_json(cls, data: Any) -> WorldSource:
+        """Raises ValueError, with a message that can follow the name of the source, if the data do not describe one."""
+        if not isinstance(data, dict):
+            raise ValueError(f"is {data!r:.40}, expected an object with a kind")
+        if unknown := sorted(set(data) - set(cls._fields)):
+            raise ValueError(f"has an unknown field {unknown[0]!r:.40}")
+        for name, value in data.items():
+            if not isinstance(value, str) or not is_path_text(value):
+                raise ValueError(f"has {name} {value!r:.60}, expected a text")
+        if data.get("kind") not in KINDS:
+            raise ValueError(f"has kind {data.get('kind')!r:.40}, expected {listed(KINDS, 'or')}")
+        source = cls(**data)
+        if source.kind in (FILE, POMDP) and not re.fullmatch("[0-9a-f]{64}", source.sha256 or ""):
+            raise ValueError(f"has the checksum sha256 {source.sha256!r:.70}, expected 64 hexadecimal digits")
+        if source.kind == FILE and source.path is None:
+            raise ValueError("has no path")
+        parts = Path(source.copy or FOLDER).parts
+        if parts[0] != FOLDER or ".." in parts:
+            raise ValueError(f"has the copy {source.copy!r:.60}, which is not in the folder {FOLDER} of the store")
+        return source
+
+
+def is_path_text(text: str) -> bool:
+    """Whether a text can name a file."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
+Sources = Mapping[str, WorldSource]
+
+
+def sources_of(worlds: Iterable[str]) -> tuple[dict[str, WorldSource], dict[str, bytes]]:
+    """The sources of worlds, by their text in world names, and the contents of the copies to keep.
+
+    Raises:
+        RunError: if a file cannot be read.
+    """
+    sources: dict[str, WorldSource] = {}
+    copies: dict[str, bytes] = {}
+    for world in dict.fromkeys(worlds):
+        base, _ = split_options(world)
+        if source_of(world) is None:
+            continue
+        if is_registered(base):
+            sources[base] = WorldSource(OBJECT, recipe=(recipe := recipe_of(base)))
+            if recipe is not None:
+                sources |= _of_code(recipe, copies)
+        elif (path := pomdp_path(world)) is not None:
+            sources[path] = _of_pomdp(path, copies)
+        elif base.startswith("gymnax:"):
+            sources["gymnax"] = WorldSource(PACKAGE, version=_version("gymnax"))
+        else:
+            sources |= _of_code(world, copies)
+    return sources, copies
+
+
+def _of_pomdp(path: str, copies: dict[str, bytes]) -> WorldSource:
+    from asymrl.envs.pomdp_files import FileError, checksum
+
+    there = location_of(path).path
+    try:
+        digest = checksum(there)
+        data = Path(there).read_bytes()
+    except (FileError, OSError) as error:
+        raise RunError(str(error)) from error
+    return WorldSource(POMDP, there, digest, _copied(there, digest, data, copies))
+
+
+def _of_code(world: str, copies: dict[str, bytes]) -> dict[str, WorldSource]:
+    sources = {}
+    for source in code_sources(world):
+        if not source.endswith(".py"):
+            sources[source] = WorldSource(MODULE, _origin(source), version=_version(source))
+            continue
+        path = location_of(source).path
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise RunError(f"{source}: cannot be read: {error.strerror}") from error
+        digest = hashlib.sha256(data).hexdigest()
+        sources[source] = WorldSource(FILE, path, digest, _copied(path, digest, data, copies))
+    if not sources:
+        sources[split_options(world)[0]] = WorldSource(PACKAGE, version=_version("gymnasium"))
+    return sources
+
+
+def _copied(path: str, digest: str, data: bytes, copies: dict[str, bytes]) -> str | None:
+    if len(data) > LARGEST_COPY:
+        return None
+    name = f"{FOLDER}/{digest[:16]}/{os.path.basename(path)}"
+    copies[name] = data
+    return name
+
+
+def _origin(module: str) -> str | None:
+    """Where the outermost package of a module would be imported from. Imports nothing."""
+    try:
+        with user_path(always=True):
+            spec = importlib.machinery.PathFinder.find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    return spec.origin or next(iter(spec.submodule_search_locations or ()), None)
+
+
+def _version(module: str) -> str | None:
+    name = module.partition(".")[0]
+    try:
+        return f"{name} {importlib.metadata.version(name)}"
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def remember_sources(worlds: Iterable[str], sources: Sources) -> None:
+    """Remembers that the user has trained in these worlds on this machine; only for worlds that the user has named."""
+    for world in dict.fromkeys(worlds):
+        if is_allowed(world) and runs_code(world):
+            remember(_code(world, sources))
+        elif is_registered(world) and (recipe := recipe_of(world)) is not None and runs_code(recipe):
+            remember(_code(recipe, sources))
+
+
+def _code(world: str, sources: Sources) -> dict[str, Any]:
+    """What identifies the code of a world on this machine."""
+    parts = {}
+    for source in code_sources(world):
+        record = sources.get(source, WorldSource(FILE))
+        parts[source] = [_origin(source)] if record.kind == MODULE else [record.path, record.sha256]
+    return {"world": world, "sources": parts}
+
+
+def current_files(sources: Sources, *, anywhere: bool) -> tuple[dict[str, WorldSource], dict[str, bytes]]:
+    """The sources whose files have changed, as they are now, and the contents of the copies to keep.
+
+    `anywhere`: whether a file that is not where it was is taken from where its name leads now.
+
+    Raises:
+        RunError: if a file cannot be read.
+    """
+    changed: dict[str, WorldSource] = {}
+    copies: dict[str, bytes] = {}
+    for source, record in sources.items():
+        if record.kind not in (FILE, POMDP):
+            continue
+        path = record.path
+        if path is None or (anywhere and not os.path.isfile(path)):
+            path = os.path.abspath(source)
+        if not os.path.isfile(path):
+            continue  # its copy is used, or the message says that it is missing
+        digest = _pomdp_digest(path) if record.kind == POMDP else _digest(path)
+        if digest != record.sha256:
+            copy = _copied(path, digest, Path(path).read_bytes(), copies)
+            changed[source] = record._replace(path=path, sha256=digest, copy=copy)
+    return changed, copies
+
+
+def make_ready(
+    folder: Path,
+    worlds: Iterable[str],
+    sources: Sources,
+    *,
+    trust: bool,
+    say: Callable[[str], None],
+    began: Sources | None = None,
+) -> None:
+    """Prepares the worlds of a store: finds their files, and checks whether their code may run.
+
+    Args:
+        folder: of the store.
+        worlds: their names.
+        sources: as the store has recorded them.
+        trust: whether the user trusts the code of this store.
+        say: called about copies in use.
+        began: the sources that the runs began with, if others are used now: a user who trained with those may go on.
+
+    Raises:
+        RunError: if something is missing, or the code of a world may not run.
+    """
+    for world in dict.fromkeys(worlds):
+        base, _ = split_options(world)
+        record = sources.get(base)
+        if source_of(world) is None and not (record is not None and record.kind == OBJECT):
+            continue  # a world of this package, or an unknown one, which fails when it is made
+        if record is None or record.kind != OBJECT:
+            _make_code_ready(folder, world, sources, trust, say, began)
+        elif not is_registered(base):
+            if record.recipe is None:
+                raise RunError(
+                    f"{folder}: {base} was made in Python, and cannot be made again from its name; make it, call "
+                    f"asymrl.register({base!r}, lambda time_limit: WORLD.with_time_limit(time_limit)), and load the "
+                    "runs again. A world that is trained by name, FILE.py:CLASS, needs none of that"
+                )
+            _make_code_ready(folder, record.recipe, sources, trust, say, began)
+            recipe = record.recipe
+            register(base, lambda time_limit=None, recipe=recipe: _remake(recipe, time_limit))
+
+
+def _remake(recipe: str, time_limit: int | None) -> Any:
+    limit: dict[str, Any] = {} if time_limit is None else {"time_limit": time_limit}
+    return make(recipe, trust=False, **limit)
+
+
+def _make_code_ready(
+    folder: Path, world: str, sources: Sources, trust: bool, say: Callable[[str], None], began: Sources | None
+) -> None:
+    files = [*code_sources(world), *([path] if (path := pomdp_path(world)) is not None else [])]
+    notes: list[str] = []
+    for source in files:
+        record = sources.get(source)
+        if record is not None and record.sha256 is not None and record.kind in (FILE, POMDP):
+            locate(source, _location(folder, source, record, notes.append))
+    if runs_code(world) and not is_allowed(world):
+        if not trust and not is_remembered(_code(world, began or sources)):
+            raise RunError(
+                f"{folder}: these runs were not trained here by you, and {world} would run {_described(world)}. If you "
+                "trust it, say so with --trust, or trust=True in Python"
+            )
+        allow(world)
+    for note in notes:
+        if (about := (os.path.abspath(folder), note)) not in _SAID:  # a command opens its store several times
+            _SAID.add(about)
+            say(note)
+
+
+def _described(world: str) -> str:
+    """The code of a world in words."""
+    parts = []
+    for source in code_sources(world):
+        if source.endswith(".py"):
+            location = location_of(source)
+            is_there = os.path.isfile(location.path) and location.sha256 in (None, _digest(location.path))
+            parts.append(
+                f"the file {location.path if is_there or location.copy is None else os.path.normpath(location.copy)}"
+            )
+        else:
+            origin = _origin(source)
+            parts.append(f"the module {source} ({origin or 'which is not installed here'})")
+    return " and ".join(parts) or "an installed environment with these arguments"
+
+
+def _location(folder: Path, source: str, record: WorldSource, say: Callable[[str], None]) -> Location:
+    """Where to read a file with the recorded contents: where it was, where its name leads now, or in the store."""
+    assert record.path is not None or record.kind == POMDP
+    digest_of = _pomdp_digest if record.kind == POMDP else _digest
+    copy = None if record.copy is None else folder / record.copy
+    if copy is not None:
+        inside = copy.relative_to(folder)
+        check_no_way_out(folder, [folder / part for part in (*reversed(inside.parents[:-1]), inside)])
+    is_copy_sound = copy is not None and copy.is_file() and digest_of(str(copy)) == record.sha256
+    path, sound_copy = record.path or os.path.abspath(source), str(copy.absolute()) if copy and is_copy_sound else None
+    if os.path.isfile(path) and digest_of(path) == record.sha256:
+        return Location(path, record.sha256, sound_copy)
+    here = os.path.abspath(source)
+    if here != path and os.path.isfile(here) and digest_of(here) == record.sha256:
+        return Location(here, record.sha256, sound_copy)
+    what = "has changed since the runs began" if os.path.isfile(path) else f"is no longer at {path}"
+    if sound_copy is None:
+        damaged = f"; its copy {copy} is damaged" if copy is not None and copy.exists() else ""
+        raise RunError(f"{folder}: {source} {what}{damaged}; bring back the file as it was then")
+    say(f"{folder}: {source} {what}; using the copy {copy}")
+    return Location(path, record.sha256, sound_copy)
+
+
+def _digest(path: str) -> str:
+    try:
+        return hashlib.sha256(read_regular(Path(path), LARGEST_SOURCE)).hexdigest()
+    except UnreadableError as error:
+        raise RunError(str(error)) from error
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _pomdp_digest(path: str) -> str:
+    from asymrl.envs.pomdp_files import FileError, checksum
+
+    try:
+        return checksum(path)
+    except FileError as error:
+        raise RunError(str(error)) from error

@@ -1,1 +1,0 @@
-"""Checkpoints: the states of runs on disk, and what makes them small, sound and ready to continue from."""

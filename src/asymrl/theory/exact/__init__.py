@@ -1,0 +1,1 @@
+"""Exact values, beliefs, gradients and fixed points of finite POMDPs."""

@@ -1,0 +1,12 @@
+"""The Gymnasium side is imported with its shapes checked, like the worlds."""
+
+from __future__ import annotations
+
+from jaxtyping import install_import_hook
+
+# Functions of this module are sent to other processes, and functions with checks cannot be.
+import asymrl.envs.gymnasium_spaces
+
+with install_import_hook("asymrl.envs", "beartype.beartype"):
+    import asymrl.envs.environment
+    import asymrl.envs.vector_environment  # noqa: F401
