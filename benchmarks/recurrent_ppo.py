@@ -1,8 +1,7 @@
 """RecurrentPPO of Stable-Baselines3 on CartPole with hidden velocities, and the same task in our settings.
 
-`ppo.py` compares the speed of both, `scripts/against_sb3.py` what they learn. The settings are those of RL Zoo for
-RecurrentPPO in this task, CartPoleNoVel-v1, apart from 10 epochs instead of 20, a constant clip range and smaller
-networks.
+`scripts/against_sb3.py` compares what both learn. The settings are those of RL Zoo for RecurrentPPO in this task,
+CartPoleNoVel-v1, apart from 10 epochs instead of 20, a constant clip range and smaller networks.
 
 Both have the same networks and take one gradient step per epoch from the whole rollout. RecurrentPPO's observation
 includes the previous action, which the memories here always read, and its layers are initialised as ours are. What

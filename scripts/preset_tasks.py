@@ -37,8 +37,6 @@ class Task:
     """About the most that can be reached."""
     asymmetric: bool = True
     """Whether it has a state to read."""
-    others_first: bool = False
-    """Whether RecurrentPPO takes so long here that it begins before everything else."""
     zoo: dict[str, Any] = field(default_factory=dict)
     """RL Zoo's settings for RecurrentPPO, if it has some."""
     rate_of_theirs: float | None = None
@@ -95,7 +93,7 @@ def _flat(name: str) -> Callable[[], gymnasium.Env]:
 TASKS = {
     "minigrid-memory": Task(
         "minigrid:MiniGrid-MemoryS7-v0", _of_minigrid, 500_000, "ppo-grid", "MiniGrid MemoryS7",
-        random=0.25, best=0.98, others_first=True,
+        random=0.25, best=0.98,
     ),
     "pixels": Task(
         **_example("pixels"), steps=30_000, preset="ppo-image", title="MiniGrid Empty-Random-5x5 in pixels",
@@ -129,11 +127,6 @@ TASKS = {
         },
     ),
 }  # fmt: skip
-
-
-def score(task: Task, reached: float) -> float:
-    """0 for random actions, 1 for the best."""
-    return (reached - task.random) / (task.best - task.random)
 
 
 def settings_of_theirs(task: Task, settings: Any) -> dict[str, Any]:

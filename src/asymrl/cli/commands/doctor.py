@@ -23,7 +23,7 @@ from asymrl.settings import A2CSettings
 if TYPE_CHECKING:
     from asymrl.runs.pool import Pool
 
-PACKAGES = ("asymrl", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
+PACKAGES = ("asymrl", "jax", "jaxlib", "equinox", "numpy", "gymnasium")
 # Extra -> the modules that it brings, and what they are for.
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "onnx": (("onnx", "onnxruntime"), "policies as .onnx files"),
