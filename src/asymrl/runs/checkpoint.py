@@ -20,6 +20,7 @@ import numpy as np
 
 from asymrl.reading import UnreadableError, read_json, read_regular
 from asymrl.runs import runs as run_lists
+from asymrl.runs.arrays import from_disk, to_disk
 from asymrl.runs.files import RunError, write_whole
 from asymrl.runs.replay_tails import with_tail, without_tail
 from asymrl.runs.rounded_networks import restored
@@ -54,7 +55,8 @@ class Checkpoints:
         """
         import safetensors.numpy
 
-        written = {name: np.ascontiguousarray(without_tail(name, array)) for name, array in saved.arrays.items()}
+        arrays = to_disk(saved.arrays)
+        written = {name: np.ascontiguousarray(without_tail(name, array)) for name, array in arrays.items()}
         data = safetensors.numpy.save(written)
         number = max((number for number, _ in manifests(self.folder)), default=0) + 1
         file = self.folder / f"{number:06d}.safetensors"
@@ -70,7 +72,7 @@ class Checkpoints:
             "file": file.name,
             "bytes": len(data),
             "sha256": hashlib.sha256(data).hexdigest(),
-            "arrays": {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in saved.arrays.items()},
+            "arrays": {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in arrays.items()},
         }
         manifest["digest"] = digest_of(manifest)
         write_whole(file, data)
@@ -116,7 +118,7 @@ class Checkpoints:
                 with contextlib.suppress(ValueError):  # whoever uses the networks says what is wrong with them
                     arrays = restored(arrays)
                 arrays = upgrade_arrays(arrays, manifest["format"], runs[0].settings)
-            saved = SavedRuns(runs, arrays, manifest["key_kind"], seconds).only(rows)
+            saved = SavedRuns(runs, from_disk(arrays), manifest["key_kind"], seconds).only(rows)
             yield saved._replace(runs=now, layout=DeviceLayout.from_json(manifest.get("layout")))
         if missing and damaged is not None and not self._holds_another(damaged):
             raise RunError(

@@ -12,6 +12,7 @@ import numpy as np
 
 from asymrl.learners.program import Program
 from asymrl.learners.state import RunState
+from asymrl.runs.arrays import ADDED
 from asymrl.runs.rounded_networks import restored
 from asymrl.runs.saved_runs import SavedRuns, filled_up
 
@@ -104,6 +105,12 @@ def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> di
         arrays = {**restored(arrays), **{name: expected[name] for name in training_names}}
     elif not to_train:
         arrays = _without_other_versions(arrays, expected, len(saved.runs))
+    added = {
+        name: np.full((len(saved.runs), *expected[name].shape), ADDED[name], expected[name].dtype)
+        for name in ADDED
+        if name in expected
+    }
+    arrays = {**added, **arrays}
     if odd := sorted(set(expected) ^ set(arrays)):
         what = "missing" if odd[0] in expected else "not one of these networks"
         raise ValueError(f"array {odd[0]} is {what}; {OTHER_VERSION}")

@@ -1,0 +1,52 @@
+"""Names of arrays on disk: they stay as they are when a field is renamed in code.
+
+In memory an array of a run is named by the fields that lead to it, such as `actor.history.memory.hidden_bias`. The
+names in checkpoints are those that the fields had when the format was fixed. Only this file knows the difference:
+
+* A field is renamed, or moves into another module: add `(path in code, path on disk)` to `RENAMED`. A path is one
+  name or several joined by dots, and is replaced wherever it occurs as a whole, so that one line holds for the actor,
+  the critic, the targets and the moments of their optimisers. With a leading dot it is replaced only at the beginning.
+  `("features", "phi_o")` writes `actor.history.features.table` as `actor.history.phi_o.table`, and
+  `(".rng", "key")` writes the field `rng` of the state as `key`. The lines are applied from the first to the last when
+  writing, and backwards when reading; no name that a line makes may be another field's own.
+* A field is gone: add its name on disk, or the beginning of it up to a dot, to `RETIRED`. It is skipped when reading.
+* A field is new, and runs that were saved before it existed have to go on: add its path in code to `ADDED`, with the
+  number that it begins with. Its shape and type are those of the state.
+
+`tests/runs/stores/test_arrays.py` opens folders of runs that were written before any of these lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from asymrl.runs.saved_runs import EXTRA
+
+T = TypeVar("T")
+
+RENAMED: tuple[tuple[str, str], ...] = ()
+RETIRED: tuple[str, ...] = ()
+ADDED: dict[str, float] = {}
+
+
+def to_disk(arrays: Mapping[str, T]) -> dict[str, T]:
+    """The arrays of runs, or what describes them, by their names on disk."""
+    return {_replaced(name, RENAMED): array for name, array in arrays.items()}
+
+
+def from_disk(arrays: Mapping[str, T]) -> dict[str, T]:
+    """The inverse of `to_disk`, without the arrays of fields that are gone."""
+    lines = [(f".{disk}", code[1:]) if code.startswith(".") else (disk, code) for code, disk in reversed(RENAMED)]
+    gone = tuple(f"{name}." for name in RETIRED)
+    return {_replaced(name, lines): array for name, array in arrays.items() if not f"{name}.".startswith(gone)}
+
+
+def _replaced(name: str, lines: Iterable[tuple[str, str]]) -> str:
+    """A name with the first path of each line replaced by the second. What follows a colon is not part of a path."""
+    path, colon, rest = name.partition(":")
+    for old, new in () if name.startswith(EXTRA) else lines:
+        beginning = "^" if old.startswith(".") else r"(?<![^.])"
+        path = re.sub(f"{beginning}{re.escape(old.lstrip('.'))}(?![^.])", new, path)
+    return f"{path}{colon}{rest}"
