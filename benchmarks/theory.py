@@ -18,8 +18,9 @@ import tyro
 
 import asymrl
 from asymrl import theory
+from asymrl.report import examine
 from asymrl.theory.audit import TrainedActor
-from asymrl.theory.solvers import examine, solve
+from asymrl.theory.solvers import solve
 from asymrl.worlds import FiniteWorld, make
 from asymrl.worlds.pomdp import Pomdp
 

@@ -77,18 +77,3 @@ def test_a_room_imports_only_what_is_below_it(room: str):
 def test_every_package_has_a_layer():
     there = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert there == {room for room in MAY_IMPORT if "/" not in room}
-
-
-def test_no_module_name_stands_twice():
-    stems = [path.stem for path in SOURCE.rglob("*.py") if path.stem not in ("__init__", "__main__")]
-    assert sorted({stem for stem in stems if stems.count(stem) > 1}) == []
-
-
-def test_no_class_name_stands_twice():
-    names = [
-        node.name
-        for path in SOURCE.rglob("*.py")
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.ClassDef)
-    ]
-    assert sorted({name for name in names if names.count(name) > 1}) == []

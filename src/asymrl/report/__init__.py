@@ -1,7 +1,8 @@
 """Reports on runs: statistics with intervals, learning curves, comparisons, summaries, films of episodes.
 
 Tables of learning curves and of runs go in, as `asymrl.load(folder).metrics` and `.table` give them; figures, numbers
-and sentences come out.
+and sentences come out. `examine(analysis, ...)` turns an analysis of `asymrl.theory` into a verdict: would a privileged
+critic help, and which?
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
         probability_of_improvement as probability_of_improvement,
         profile_band as profile_band,
     )
+    from asymrl.report.q_verdict import QVerdict as QVerdict, examine_q as examine_q
     from asymrl.report.summary import ranking_of as ranking_of
+    from asymrl.report.verdict import Verdict as Verdict, examine as examine
 
 __getattr__, __dir__ = exports(
     __name__,
@@ -40,6 +43,8 @@ __getattr__, __dir__ = exports(
             *("improvement_interval", "interquartile_mean", "normalised"),
             *("performance_profile", "probability_of_improvement", "profile_band"),
         ],
+        "asymrl.report.q_verdict": ["QVerdict", "examine_q"],
         "asymrl.report.summary": ["ranking_of"],
+        "asymrl.report.verdict": ["Verdict", "examine"],
     },
 )

@@ -12,7 +12,7 @@ from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.world import World
 
 if TYPE_CHECKING:
-    from asymrl.theory.solvers.verdict import Verdict
+    from asymrl.report.verdict import Verdict
 
 POLICY = "eps-optimal:0.5"
 # The most states for which seconds are enough for whole episodes, and for their first steps.
@@ -36,8 +36,8 @@ def reasons(env: World, sees: str = "state") -> Reasons:
         env: the world.
         sees: what its privileged critics see, such as "state", "belief" or "state+time".
     """
+    from asymrl.report.verdict import examine
     from asymrl.theory.solvers.policy_names import BEGINNING, analyse_what_fits
-    from asymrl.theory.solvers.verdict import examine
 
     if not isinstance(env, FiniteWorld):
         return Reasons("The theory does not apply here: it needs a world with finitely many states and observations.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from asymrl.report.q_verdict import QResult, QVerdict
 from asymrl.runs.wording import wrapped
 from asymrl.theory.exact.q_learning import Q_METHODS
-from asymrl.theory.solvers.q_verdict import QResult, QVerdict
 
 TARGET = "r + γ Q({}', a*)"
 SAME = "the same"

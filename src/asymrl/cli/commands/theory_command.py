@@ -70,8 +70,9 @@ class Theory:
     json: AsJson = False
 
     def run(self) -> int:
+        from asymrl.report.verdict import examine
         from asymrl.theory import TooLargeError, as_pomdp
-        from asymrl.theory.solvers import examine, read_policy_name, references_for, solve
+        from asymrl.theory.solvers import read_policy_name, references_for, solve
         from asymrl.theory.solvers.deadline import Deadline
         from asymrl.theory.solvers.references import Reference
 
@@ -150,8 +151,8 @@ class Theory:
     def _q_learning(self) -> int:
         """The report on a method of the DQN family."""
         from asymrl.cli.commands.q_theory import lines
+        from asymrl.report.q_verdict import examine_q
         from asymrl.theory import as_pomdp
-        from asymrl.theory.solvers import examine_q
 
         options = {"--output": self.output is not None, "--report": self.report is not None}
         options["--policy run:FOLDER"] = self.policy.startswith("run:")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from asymrl.runs.wording import wrapped
 
 if TYPE_CHECKING:
+    from asymrl.report.verdict import StateCritic, Verdict, WorstHistory
     from asymrl.theory import ReadingWorth
-    from asymrl.theory.solvers import Solution, Verdict
-    from asymrl.theory.solvers.verdict import StateCritic, WorstHistory
+    from asymrl.theory.solvers import Solution
     from asymrl.worlds.pomdp import Pomdp
 
 WIDTH = 100

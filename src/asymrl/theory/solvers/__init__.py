@@ -6,7 +6,6 @@
     >>> best.value, best.kind, best.policy()
 
 `reference_returns(world)` gives the returns of a random, an optimal, an uninformed and a memoryless policy together.
-`examine(analysis, ...)` turns an analysis of `asymrl.theory` into a verdict: would a privileged critic help, and which?
 """
 
 from asymrl.theory.solvers.bounds import Bound as Bound, blind as blind, fib as fib, qmdp as qmdp
@@ -18,7 +17,6 @@ from asymrl.theory.solvers.policy_names import (
     policy_by_name as policy_by_name,
     read_policy_name as read_policy_name,
 )
-from asymrl.theory.solvers.q_verdict import QVerdict as QVerdict, examine_q as examine_q
 from asymrl.theory.solvers.references import (
     known_returns as known_returns,
     reference_returns as reference_returns,
@@ -26,4 +24,3 @@ from asymrl.theory.solvers.references import (
 )
 from asymrl.theory.solvers.rock_tours import RockBounds as RockBounds, rock_bounds as rock_bounds
 from asymrl.theory.solvers.uninformed import best_open_loop as best_open_loop
-from asymrl.theory.solvers.verdict import Verdict as Verdict, examine as examine

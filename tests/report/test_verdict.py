@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from asymrl import theory
-from asymrl.theory.solvers.verdict import examine
+from asymrl.report.verdict import examine
 from tests.theory.exact.worlds import heard_the_priest, load_unload, problem
 
 
