@@ -1,1 +1,1 @@
-"""Kernels for NVIDIA GPUs. They work on arrays; models and collection attach them where a plain version exists too."""
+"""Fast paths, most of them kernels for NVIDIA GPUs. Each replaces a plain function elsewhere; see `attach`."""

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, Num
 
 from asymrl.kernels.episode_steps import RuleSteps, TableSteps
 from asymrl.kernels.network_kernels import triton_call
-from asymrl.worlds.deterministic import ScalarRules, TransitionTable
+from asymrl.kernels.world_rules import ScalarRules, TransitionTable
 
 WARPS = 8  # 4 take half as long again; 16 are about as fast, but leave no room for another program
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from asymrl.kernels.policy_products import Parts, PlainProducts, TensorProducts
 from asymrl.kernels.tensor_cores import use_tensor_cores
-from asymrl.worlds.deterministic import ScalarRules
+from asymrl.kernels.world_rules import ScalarRules
 
 NO_ACTION = -1  # before the first action; its features are zeros
 

@@ -20,11 +20,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from asymrl.learners.episodes import Episodes
-from asymrl.worlds.deterministic import is_unchanged
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record, Space
 from asymrl.worlds.stepped_world import SteppedWorld
-from asymrl.worlds.world import World
+from asymrl.worlds.world import World, is_unchanged
 
 
 class Replay(eqx.Module):

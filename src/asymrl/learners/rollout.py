@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,13 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.kernels.tensor_cores import in_tf32
+from asymrl.kernels.attach import replaceable
 from asymrl.learners.episodes import STEPS_PER_QUESTION, Episodes, RolloutStart, tape_length
-from asymrl.learners.kernel_rollout import kernel_world, roll_out_in_kernel, suits_kernel
 from asymrl.learners.key_purposes import ACTIONS, EPISODE_STARTS, WORLD_STEPS
 from asymrl.nn.agent import Actor, ReadyActor
 from asymrl.nn.distributions import Distribution, Greedy
-from asymrl.nn.recurrent import Gru
 from asymrl.worlds.world import World
 
 
@@ -72,33 +69,7 @@ def roll_out(
         raise ValueError(f"{env.name}: training needs a time limit; make the world with time_limit=100, for example")
     ready = eqx.filter_vmap(Actor.prepared)(actors)
     start = begin_rollout(env, actors.distribution, keys, episodes, horizon, epsilon)
-    world = kernel_world(env)
-    steps = partial(step_by_step, env, start=start, active=active, greedy=greedy)
-    read = with_product_precision(ready)
-    if world is not None and not greedy and suits_kernel(ready, episodes, world, start.episode.state):
-        on_gpu = lambda: roll_out_in_kernel(read, world, start, active)  # noqa: E731
-    elif read is ready:
-        return steps(ready)
-    else:
-        on_gpu = lambda: steps(read)  # noqa: E731
-    return jax.lax.platform_dependent(cuda=on_gpu, default=lambda: steps(ready))
-
-
-def with_product_precision(actors: ReadyActor) -> ReadyActor:
-    """The actors, with the matrices that each step reads in the precision of products.
-
-    A product in tf32 uses ten bits of each factor. A float16 has them in half the memory, and reading memory limits
-    acting.
-    """
-    if not in_tf32():
-        return actors
-
-    def matrices(actors: ReadyActor) -> list[Array]:
-        parts = jax.tree.leaves(actors.history.memory, is_leaf=lambda part: isinstance(part, Gru))
-        of_memory = [part.hidden_weight for part in parts if isinstance(part, Gru)]
-        return [*of_memory, *(layer.weight for layer in actors.head.layers[:-1])]
-
-    return eqx.tree_at(matrices, actors, [weight.astype(jnp.float16) for weight in matrices(actors)])
+    return step_by_step(env, ready, start, active, greedy=greedy)
 
 
 def begin_rollout(
@@ -130,6 +101,7 @@ def chance_of(
     return jax.vmap(lambda key, share: policy.chance(key, shape, share), out_axes=1)(keys, epsilon)
 
 
+@replaceable
 def step_by_step(
     env: World, actors: ReadyActor, start: RolloutStart, active: Bool[Array, "run"], *, greedy: bool = False
 ) -> Episodes:

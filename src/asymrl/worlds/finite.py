@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Float64, Int, PRNGKeyArray
 
-from asymrl.worlds.deterministic import DeterministicTable, TransitionTable, deterministic_table, is_unchanged
 from asymrl.worlds.pomdp import NOTHING, Pomdp, Rows
 from asymrl.worlds.probability_tables import ProbabilityTable, check_tables, stay_at_the_end, with_end_rows
 from asymrl.worlds.spaces import Discrete
@@ -222,26 +221,3 @@ class FiniteWorld(World):
 
     def from_latent(self, latent: Int[Array, ""]) -> Int[Array, ""]:
         return jnp.asarray(latent, jnp.int32)
-
-
-@deterministic_table.register
-def table_of_finite_world(world: FiniteWorld) -> DeterministicTable | None:
-    """The tables of a world in which nothing is random after the start, unless a subclass has its own steps."""
-    is_table = is_unchanged(world, FiniteWorld, "step", "observe", "advance", "_advance")
-    if not (is_table and world.sure):
-        return None
-    S, A = world.ends.shape
-    # With jnp, since a world may be an argument of a compiled function.
-    ends, next_state = jnp.asarray(world.ends), jnp.asarray(world.transitions.column).reshape(S, A)
-    observation_row = jnp.arange(A)[None] * (S + 1) + jnp.where(ends, S, next_state)
-    # After an end any of the observations will do: nobody acts on it.
-    entry = jnp.asarray(world.observations.first)[observation_row]
-    observation, rewards = jnp.asarray(world.observations.column)[entry], jnp.asarray(world.rewards, jnp.float32)
-    table = TransitionTable(next_state.ravel(), observation.ravel(), rewards.ravel(), ends.ravel().astype(jnp.int32))
-    return DeterministicTable(
-        table=lambda _: table,
-        sights=lambda _: jnp.arange(world.observation_space.n),
-        first=lambda state, observation: (state, observation),
-        at=lambda _, place: place,
-        shared=True,
-    )

@@ -196,3 +196,8 @@ class World(eqx.Module):
         t = episode.t + 1
         out_of_time = jnp.bool_(False) if self.time_limit is None else t >= self.time_limit
         return Episode(state, t), Transition(observation, reward, terminated, out_of_time & ~terminated)
+
+
+def is_unchanged(world: Any, base: type, *names: str) -> bool:
+    """Whether a world has these methods from `base`, and not from a subclass that does something else."""
+    return all(getattr(type(world), name) is getattr(base, name) for name in names)

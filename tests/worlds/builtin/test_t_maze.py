@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from asymrl.kernels.world_rules import deterministic_table
 from asymrl.runs.options import world_settings
 from asymrl.theory.solvers import best_memoryless, best_open_loop, solve
 from asymrl.worlds import TMaze, make
-from asymrl.worlds.deterministic import deterministic_table
 from tests.oracles import t_maze
 
 

@@ -14,16 +14,12 @@ from asymrl.worlds import (
     Box,
     Discrete,
     FiniteWorld,
-    HeavenHell,
-    MemoryFourRooms,
     Record,
     Signal,
     Tiger,
     World,
-    check,
     make,
 )
-from asymrl.worlds.deterministic import DeterministicTable, TransitionTable, deterministic_table
 from tests.worlds.line_world import Line, refused
 
 
@@ -252,87 +248,3 @@ def test_other_failures():
         Refuses()
     )
     assert "no reward today" in refused(FailsWhenItRuns())
-
-
-class OnATable(Line):
-    """The same walk, which also says that it is one on a table."""
-
-    wrong: str = eqx.field(static=True, default="")
-
-
-@deterministic_table.register
-def _(world: OnATable) -> DeterministicTable:
-    place = np.clip(np.arange(5)[:, None] + np.array([[-1, 1]]), 0, 4).ravel()
-    ended = (place == 4).astype(np.int32)
-    table = TransitionTable(place, place, np.full(10, -1.0, np.float32), ended)
-    if world.wrong in table._fields:
-        table = table._replace(**{world.wrong: np.roll(getattr(table, world.wrong), 1) - (world.wrong == "reward")})
-    dtype = jnp.int8 if world.wrong == "at" else jnp.int32
-    return DeterministicTable(
-        table=lambda start: table,
-        sights=lambda start: (jnp.arange(5) + start["place"]) % 5 if world.wrong == "shared" else jnp.arange(5),
-        first=lambda state, seen: (state["place"], 4 if world.wrong == "first" else seen),
-        at=lambda start, place: {"place": jnp.asarray(place, dtype)},
-        shared=True,
-    )
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ("place", "says another latent than step and observe in the state with latent"),
-        ("reward", "says another reward than step and observe in the state with latent"),
-        ("ended", "says another terminated than step and observe in the state with latent"),
-        ("sight", "says another observation than step and observe in the state with latent"),
-        ("first", "says another first observation than first_observation in the state with latent"),
-        ("shared", "says another first observation than first_observation in the state with latent"),
-        ("at", "returns a different kind of state than reset: ['place'] is int8[], expected int32[]"),
-    ],
-)
-def test_a_table_must_say_what_the_steps_do(wrong: str, message: str):
-    assert message in refused(OnATable(wrong=wrong))
-
-
-def test_worlds_with_and_without_a_table_pass():
-    assert "its table says what its steps do" in check(OnATable(), episodes=8, steps=16).passed
-    assert not any("table" in rule for rule in check(Line(), episodes=8, steps=16).passed)
-
-
-class Foggy(MemoryFourRooms):
-    """Rooms in which nothing is seen but the first time."""
-
-    def __init__(self):
-        super().__init__(7)
-
-    def observe(self, key, state, action, next_state):
-        return jax.tree.map(jnp.zeros_like, super().observe(key, state, action, next_state))
-
-
-class Patient(HeavenHell):
-    """A corridor without an end."""
-
-    def __init__(self):
-        super().__init__(1)
-
-    def step(self, key, state, action):
-        return super().step(key, state, action)._replace(terminated=jnp.bool_(False))
-
-
-def test_chance_at_the_start_and_after_the_end_is_no_hindrance():
-    """Two rooms that look different, of which only one is left: the next episode may begin in either."""
-    T = np.zeros((2, 2, 2))
-    T[0, :, 0], T[1, 0, 0], T[1, 1, 1] = 1.0, 1.0, 1.0
-    D = np.array([[True, False], [False, False]])
-    O, R = np.tile(np.eye(2), (2, 1, 1)), np.where(D, 1.0, -0.1)
-    T[D] = 0.5
-    world = FiniteWorld.from_tables("two-rooms", T, O, R, np.full(2, 0.5), D, first_O=np.eye(2))
-    assert "its table says what its steps do" in check(world, episodes=8, steps=16).passed
-    noisy = FiniteWorld.from_tables("foggy-rooms", T, 0.9 * O + 0.05, R, np.full(2, 0.5), D, first_O=np.eye(2))
-    assert deterministic_table(noisy) is None
-
-
-def test_a_subclass_that_changes_the_steps_has_no_table():
-    assert deterministic_table(MemoryFourRooms(7)) is not None
-    assert deterministic_table(Foggy()) is None
-    assert deterministic_table(HeavenHell(1)) is not None
-    assert deterministic_table(Patient()) is None

@@ -5,10 +5,8 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from asymrl.worlds.deterministic import ScalarRules, Scalars, is_unchanged, scalar_rules
 from asymrl.worlds.spaces import Box
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, Signal, Step, World
 
@@ -62,12 +60,12 @@ class CarFlag(World):
 
     def step(self, key: PRNGKeyArray, state: Float[Array, "3"], action: Action) -> Step:
         position, velocity, side = state
-        numbers, reward, terminated = _drive((), (position, velocity, side), action)
+        numbers, reward, terminated = drive(position, velocity, side, action)
         return Step(jnp.stack(numbers), reward, terminated)
 
     def first_observation(self, key: PRNGKeyArray, state: Float[Array, "3"]) -> Float[Array, "3"]:
         position, velocity, side = state
-        return jnp.stack([position, velocity, _shown_side(position, side)])
+        return jnp.stack([position, velocity, shown_side(position, side)])
 
     def observe(
         self, key: PRNGKeyArray, state: Float[Array, "3"], action: Action, next_state: Float[Array, "3"]
@@ -87,9 +85,10 @@ class CarFlag(World):
         return None if side in (-1.0, 1.0) else f"has {side:g} as the side of the good flag, expected -1 or 1"
 
 
-def _drive(tables: tuple[()], numbers: Scalars, action: Action) -> tuple[Scalars, Array, Array]:
+def drive(
+    position: Array, velocity: Array, side: Array, action: Action
+) -> tuple[tuple[Array, Array, Array], Array, Array]:
     """Position, velocity and side after an action, the reward, and whether a flag was reached."""
-    position, velocity, side = numbers
     force = jnp.asarray(action, jnp.float32) / 3 - 1
     velocity = jnp.clip(velocity + POWER * force, -MAX_SPEED, MAX_SPEED)
     position = jnp.clip(position + velocity, -MAX_POSITION, MAX_POSITION)
@@ -99,25 +98,6 @@ def _drive(tables: tuple[()], numbers: Scalars, action: Action) -> tuple[Scalars
     return (position, velocity, side), reward, terminated
 
 
-def _shown_side(position: Array, side: Array) -> Array:
+def shown_side(position: Array, side: Array) -> Array:
+    """The side of the good flag near the info flag, elsewhere 0."""
     return jnp.where((position >= INFO_FROM) & (position <= INFO_TO), side, 0.0)
-
-
-@scalar_rules.register
-def rules_of_car_flag(world: CarFlag) -> ScalarRules | None:
-    """Position, velocity and side make up the state, and the observation has an entry for each."""
-    if not is_unchanged(world, CarFlag, "step", "observe", "first_observation"):
-        return None
-
-    def sight(tables: tuple[()], numbers: Scalars) -> list[tuple[int, Array]]:
-        position, velocity, side = numbers
-        return [(0, position), (1, velocity), (2, _shown_side(position, side))]
-
-    return ScalarRules(
-        tables=(),
-        numbers=lambda state: (state[0], state[1], state[2]),
-        state=lambda numbers: jnp.stack(numbers),
-        step=_drive,
-        sight=sight,
-        basis=np.eye(3, dtype=np.float32),
-    )

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.worlds.builtin.mazes import PAPER_MAZE, START, parse_maze, random_maze
-from asymrl.worlds.deterministic import ScalarRules, Scalars, is_unchanged, scalar_rules
 from asymrl.worlds.spaces import Box
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, Step, World
 
@@ -154,76 +152,3 @@ class Cleaner(World):
             if places.sum() != 1 or self.walls[places].any():
                 return f"must place robot {robot - ROBOT_0} on exactly one floor cell"
         return None
-
-
-BITS = 32  # floor cells that one number holds
-FLOOR, DUST, NO_FLOOR, OTHER, ITSELF = range(5)  # what may be in a cell of a view
-COLOURS = np.array([[1, 1, 1], [0, 1, 0], [0, 0, 0], [0, 0, 1], [1, 0, 0]], np.float32)
-
-
-@scalar_rules.register
-def rules_of_cleaner(world: Cleaner) -> ScalarRules | None:
-    """A few numbers hold a bit for each floor cell, 1 if it is dirty; two more are the cells of the robots."""
-    if not is_unchanged(world, Cleaner, "step", "observe", "first_observation", "_view") or world.end_when_clean:
-        return None
-    if not isinstance(world.walls, np.ndarray):
-        return None  # the world is an argument of a compiled function, as in playback, so its maze is not known
-    walls, W = np.asarray(world.walls).ravel(), world.walls.shape[1]
-    cells = np.flatnonzero(~walls)
-    floor = np.full(walls.size, -1, np.int32)
-    floor[cells] = np.arange(cells.size)
-    offsets = MOVES @ np.array([W, 1])
-    after = np.arange(walls.size)[:, None] + np.where(walls[:, None], 0, offsets)
-    after = np.where(walls[np.clip(after, 0, walls.size - 1)], np.arange(walls.size)[:, None], after)
-    count = -(-cells.size // BITS)
-
-    def bit(words: Scalars, index: Any) -> Any:
-        """The bit of a floor cell; arbitrary for a wall."""
-        word = words[0]
-        for i in range(1, count):
-            word = jnp.where(index >> 5 == i, words[i], word)
-        return (word >> (index & 31)) & 1
-
-    def cleaned(words: Scalars, index: Any) -> Scalars:
-        mask = ~(jnp.int32(1) << (index & 31))
-        return tuple(jnp.where(index >> 5 == i, word & mask, word) for i, word in enumerate(words))
-
-    def step(tables: tuple[Any, ...], numbers: Scalars, action: Any) -> tuple[Scalars, Any, Any]:
-        floor, after = tables
-        *words, first, second = numbers
-        first, second = after[first * 4 + (action >> 2)], after[second * 4 + (action & 3)]
-        of_first = bit(tuple(words), floor[first])
-        words = cleaned(tuple(words), floor[first])
-        of_second = bit(words, floor[second])
-        reward = (of_first + of_second).astype(jnp.float32)
-        return (*cleaned(words, floor[second]), first, second), reward, first < 0
-
-    def sight(tables: tuple[Any, ...], numbers: Scalars) -> list[tuple[Any, float]]:
-        floor, _ = tables
-        *words, first, second = numbers
-        rows = []
-        for robot, (own, other) in enumerate([(first, second), (second, first)]):
-            for place, offset in enumerate(AROUND @ np.array([W, 1])):
-                cell = own + int(offset)
-                index = floor[cell]
-                # The bit is FLOOR or DUST.
-                kind = jnp.where(index < 0, NO_FLOOR, bit(tuple(words), index))
-                kind = jnp.where(cell == other, OTHER, kind) if place != 4 else ITSELF
-                rows.append(((robot * 9 + place) * len(COLOURS) + kind, 1.0))
-        return rows
-
-    def numbers(state: CleanerState) -> Scalars:
-        dirty = jnp.pad(state.dirty[cells], (0, count * BITS - cells.size)).astype(jnp.uint32).reshape(count, BITS)
-        words = jnp.sum(dirty << jnp.arange(BITS, dtype=jnp.uint32)[None], axis=1, dtype=jnp.uint32)
-        words = jax.lax.bitcast_convert_type(words, jnp.int32)
-        return (*(words[i] for i in range(count)), state.robots[0], state.robots[1])
-
-    def state(numbers: Scalars) -> CleanerState:
-        *words, first, second = numbers
-        dirty = jnp.stack([(word >> jnp.arange(BITS)) & 1 for word in words]).reshape(-1)[floor] > 0
-        return CleanerState(dirty & ~jnp.asarray(walls), jnp.stack([first, second]))
-
-    basis = np.zeros((2 * 9, len(COLOURS), 2 * 9, 3), np.float32)
-    for place in range(2 * 9):
-        basis[place, :, place] = COLOURS
-    return ScalarRules((floor, after.astype(np.int32).ravel()), numbers, state, step, sight, basis.reshape(-1, 54))

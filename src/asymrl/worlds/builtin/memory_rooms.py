@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
-from asymrl.worlds.deterministic import DeterministicTable, TransitionTable, deterministic_table, is_unchanged
 from asymrl.worlds.spaces import Box, Discrete, Indices, Place, Record
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, Signal, Step, World
 
@@ -217,40 +216,6 @@ class MemoryFourRooms(World):
         if (np.asarray(latent["agent_id_grid"]) != here).any():
             return "'agent_id_grid' does not mark the agent's cell and only that one"
         return None
-
-
-@deterministic_table.register
-def table_of_rooms(world: MemoryFourRooms) -> DeterministicTable | None:
-    """Within an episode only the agent moves: a place is its cell and heading, which determine what it sees."""
-    names = ("step", "observe", "first_observation", "advance", "_advance")
-    if not is_unchanged(world, MemoryFourRooms, *names):
-        return None
-    W, places = world.width, jnp.arange(world.height * world.width * 4)
-
-    def at(start: RoomsState, place: Int[Array, ""]) -> RoomsState:
-        cell = place // 4
-        return start._replace(position=jnp.stack([cell // W, cell % W]), heading=place % 4)
-
-    def place_of(state: RoomsState) -> Int[Array, ""]:
-        return (state.position[0] * W + state.position[1]) * 4 + state.heading
-
-    def table(start: RoomsState) -> TransitionTable:
-        def row(place: Int[Array, ""], action: Int[Array, ""]) -> TransitionTable:
-            after = world.step(no_chance, at(start, place), action)
-            place = place_of(after.state)
-            return TransitionTable(place, place, after.reward, after.terminated.astype(jnp.int32))
-
-        rows = jax.vmap(jax.vmap(row, (None, 0)), (0, None))(places, jnp.arange(world.actions))
-        return TransitionTable(*(entries.ravel() for entries in rows))
-
-    no_chance = jax.random.key(0)
-    return DeterministicTable(
-        table=table,
-        sights=lambda start: jax.vmap(lambda place: world.first_observation(no_chance, at(start, place)))(places),
-        first=lambda state, _: (place_of(state), place_of(state)),
-        at=at,
-        shared=False,
-    )
 
 
 def _walls(H: int, W: int) -> np.ndarray:

@@ -20,7 +20,6 @@ from asymrl.worlds.checking.sampling import (
     sample_world,
     to_numpy,
     trace_functions,
-    walk_on_table,
 )
 from asymrl.worlds.checking.value_problems import (
     at_index,
@@ -32,7 +31,6 @@ from asymrl.worlds.checking.value_problems import (
     state_problem,
     value_text,
 )
-from asymrl.worlds.deterministic import deterministic_table
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import (
     Discrete,
@@ -99,8 +97,6 @@ def check(env: World, *, episodes: int = 16, steps: int = 48, seed: int = 0) -> 
         "many worlds at once behave as each alone",
         "the latent determines the future",
     ]
-    if checker.check_table(samples, steps, seed):
-        passed.append("its table says what its steps do")
     states = len(set(samples.same_latent.tolist()))
     rewards = samples.outcomes.reward
     span = float(rewards.min()), float(rewards.max())
@@ -245,32 +241,6 @@ class _Checker:
                 "the latent does not determine the future: the state made by from_latent has a different reward, "
                 f"end, observation or next latent in {place}{advice}"
             )
-
-    def check_table(self, samples: Samples, steps: int, seed: int) -> bool:
-        """Whether there is a table; it must agree with the world."""
-        table = self._call("deterministic_table", deterministic_table, self.env)
-        if table is None:
-            return False
-        start = jax.eval_shape(lambda starts: at_index(starts, 0), samples.starts)
-        if problem := state_problem(
-            start, self._call("deterministic_table", jax.eval_shape, table.at, start, np.int32(0))
-        ):
-            self.fail(f"the function at of deterministic_table returns a different kind of state than reset: {problem}")
-        walked = self._call("deterministic_table", walk_on_table, self.env, table, samples, steps, seed)
-        if where := first_difference(walked.first_by_table, walked.first_by_world, axes=1):
-            place = self.describe(samples.start_latents, *where)
-            self.fail(f"deterministic_table says another first observation than first_observation in {place}")
-        for name in ("latent", "reward", "terminated", "observation"):
-            # The observation after an end belongs to the next episode, and may be random.
-            matters = walked.valid & ~walked.by_world.terminated if name == "observation" else walked.valid
-            tabled, world = (
-                at_index(getattr(results, name), matters) for results in (walked.by_table, walked.by_world)
-            )
-            if where := first_difference(tabled, world, axes=1):
-                (i,) = where
-                place = self.describe(at_index(walked.latents, matters), i, int(walked.actions[matters][i]))
-                self.fail(f"deterministic_table says another {name} than step and observe in {place}")
-        return True
 
     def describe(self, latents: Any, i: int, action: int | None = None) -> str:
         env, latent = self.env, at_index(latents, i)

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asymrl.worlds.deterministic import DeterministicTable
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import Box, Discrete, MultiDiscrete, Record, Space
 from asymrl.worlds.world import State, Step, World
@@ -46,27 +45,6 @@ class ActionOutcome(NamedTuple):
     terminated: Any
     observation: Any
     latent: Any
-
-
-class StepResult(NamedTuple):
-    """The result of one step."""
-
-    latent: Any
-    reward: Any
-    terminated: Any
-    observation: Any
-
-
-class TableComparison(NamedTuple):
-    """Steps `[step, episode, ...]` in the world, and what its table says about them."""
-
-    latents: Any  # before the step
-    actions: np.ndarray  # [step, episode]
-    valid: np.ndarray  # [step, episode], whether the episode had not ended before
-    by_world: StepResult
-    by_table: StepResult
-    first_by_world: Any  # observations [episode, ...]
-    first_by_table: Any
 
 
 class Samples(NamedTuple):
@@ -166,35 +144,6 @@ def sample_world(env: World, episodes: int, steps: int, seed: int) -> Samples:
         batches=batches,
         batch_keys=batch_keys,
     )
-
-
-def walk_on_table(env: World, table: DeterministicTable, samples: Samples, steps: int, seed: int) -> TableComparison:
-    """Takes random actions from the starts of the samples, in the world and on its table."""
-    one_for_all = jax.tree.map(lambda leaf: leaf[0], samples.starts)
-
-    def episode(key: Any, start: State, first: Any, actions: Any) -> Any:
-        whose = one_for_all if table.shared else start
-        columns, sights = tuple(jnp.asarray(column) for column in table.table(whose)), table.sights(whose)
-
-        def seen(sight: Any) -> Any:
-            return jax.tree.map(lambda leaf: leaf[sight], sights)
-
-        def step(now: Any, action: Any) -> Any:
-            state, place, alive = now
-            after = act(env, key, state, action)
-            place, sight, reward, ended = (column[place * len(env.action_names) + action] for column in columns)
-            by_table = StepResult(env.latent(table.at(start, place)), reward, ended > 0, seen(sight))
-            by_world = StepResult(after.latent, after.reward, after.terminated, after.observation)
-            return (after.state, place, alive & ~after.terminated), (env.latent(state), alive, by_world, by_table)
-
-        place, sight = table.first(start, first)
-        return jax.lax.scan(step, (start, jnp.asarray(place, jnp.int32), True), actions)[1], seen(sight)
-
-    actions = np.random.default_rng(seed).integers(len(env.action_names), size=(steps, len(samples.start_keys)))
-    inputs = (samples.start_keys, samples.starts, samples.first_observations, jnp.asarray(actions, jnp.int32))
-    walk, first = to_numpy(quick_jit(jax.vmap(episode, (0, 0, 0, 1), (1, 0)))(*inputs))
-    latents, valid, by_world, by_table = walk
-    return TableComparison(latents, actions, valid, by_world, by_table, samples.first_observations, first)
 
 
 def action_count(env: World) -> int:

@@ -10,17 +10,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from asymrl.kernels.attach import plain
 from asymrl.kernels.episode_steps import TableSteps
+from asymrl.kernels.kernel_rollout import (
+    NEVER,
+    kernel_world,
+    roll_out_in_kernel,
+    suits_kernel,
+    with_product_precision,
+)
+from asymrl.kernels.world_rules import TransitionTable, deterministic_table
 from asymrl.learners.compiled import CompiledProgram
 from asymrl.learners.episodes import Episodes
-from asymrl.learners.kernel_rollout import NEVER, kernel_world, roll_out_in_kernel, suits_kernel
-from asymrl.learners.rollout import begin_rollout, step_by_step, with_product_precision
+from asymrl.learners.rollout import begin_rollout, step_by_step
 from asymrl.learners.state import training_world
 from asymrl.nn.agent import Actor, ReadyActor
 from asymrl.nn.compound import Window
 from asymrl.settings import A2CSettings, DQNSettings, Settings
 from asymrl.worlds import World, make
-from asymrl.worlds.deterministic import TransitionTable, deterministic_table
 from tests.learners.small import start, tiny
 
 EPISODES = 2
@@ -65,7 +72,7 @@ def both(
     def play(actors: Actor) -> tuple[Episodes, Episodes]:
         begun = begin_rollout(env, actors.distribution, runs.key, episodes, given.horizon, epsilon)
         at_once = roll_out_in_kernel(with_product_precision(ready(actors)), world, begun, ACTIVE, interpret=interpret)
-        return step_by_step(env, ready(actors), begun, ACTIVE), at_once
+        return plain(step_by_step)(env, ready(actors), begun, ACTIVE), at_once
 
     return jax.device_get(play(actors))
 

@@ -1,7 +1,4 @@
-"""Episodes that a kernel plays whole, in worlds that are a table or arithmetic on a few numbers.
-
-See `kernels.episode_kernel`.
-"""
+"""The fast path of acting: episodes that a kernel plays whole, in worlds that are a table or a little arithmetic."""
 
 from __future__ import annotations
 
@@ -17,6 +14,8 @@ from jaxtyping import Array, Bool
 from asymrl.kernels.episode_kernel import EpisodeTape, PolicyArrays, episode_kernel
 from asymrl.kernels.network_kernels import suits_recurrence
 from asymrl.kernels.policy_products import power_of_two
+from asymrl.kernels.tensor_cores import in_tf32
+from asymrl.kernels.world_rules import DeterministicTable, ScalarRules, deterministic_table, scalar_rules
 from asymrl.learners.episodes import RUN_AXIS, Episodes, RolloutStart, tape_length
 from asymrl.nn.agent import ReadyActor
 from asymrl.nn.compound import Window
@@ -25,13 +24,49 @@ from asymrl.nn.features import Flat
 from asymrl.nn.layers import Product
 from asymrl.nn.memory import Memory
 from asymrl.nn.recurrent import Gru
-from asymrl.worlds.deterministic import DeterministicTable, ScalarRules, deterministic_table, scalar_rules
 from asymrl.worlds.world import World
 
 LONGEST_WINDOW = 8  # its memories are carried from step to step; longer windows were not tried on a GPU
 MOST_SIGHTS = 1024  # the policy's features of each are computed before the first step
 WIDTHS = (32, 64, 128, 256, 512)  # of hidden layers
 NEVER = -1e30  # logit of the actions that only pad to a power of two
+
+
+def play_episodes(
+    plain: Callable[..., Episodes],
+    env: World,
+    actors: ReadyActor,
+    start: RolloutStart,
+    active: Bool[Array, "run"],
+    *,
+    greedy: bool = False,
+) -> Episodes:
+    """The fast path of `rollout.step_by_step`, on NVIDIA GPUs."""
+    read, world = with_product_precision(actors), kernel_world(env)
+    if world is not None and not greedy and suits_kernel(actors, start.chance.shape[2], world, start.episode.state):
+        on_gpu = lambda: roll_out_in_kernel(read, world, start, active)  # noqa: E731
+    elif read is actors:
+        return plain(env, actors, start, active, greedy=greedy)
+    else:
+        on_gpu = lambda: plain(env, read, start, active, greedy=greedy)  # noqa: E731
+    return jax.lax.platform_dependent(cuda=on_gpu, default=lambda: plain(env, actors, start, active, greedy=greedy))
+
+
+def with_product_precision(actors: ReadyActor) -> ReadyActor:
+    """The actors, with the matrices that each step reads in the precision of products.
+
+    A product in tf32 uses ten bits of each factor. A float16 has them in half the memory, and reading memory limits
+    acting.
+    """
+    if not in_tf32():
+        return actors
+
+    def matrices(actors: ReadyActor) -> list[Array]:
+        parts = jax.tree.leaves(actors.history.memory, is_leaf=lambda part: isinstance(part, Gru))
+        of_memory = [part.hidden_weight for part in parts if isinstance(part, Gru)]
+        return [*of_memory, *(layer.weight for layer in actors.head.layers[:-1])]
+
+    return eqx.tree_at(matrices, actors, [weight.astype(jnp.float16) for weight in matrices(actors)])
 
 
 def kernel_world(env: World) -> DeterministicTable | ScalarRules | None:
