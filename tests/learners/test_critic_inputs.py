@@ -90,15 +90,13 @@ def whole_episodes(given: Stream) -> Episodes:
 
 
 @pytest.mark.parametrize("bootstrap", [False, True])
-@pytest.mark.parametrize("draws", ["shared", "independent"])
-def test_bootstraps_read_draws_of_their_own_if_they_should(draws: str, bootstrap: bool):
-    """Q = r + gamma V(s'~): with shared draws s'~ is what the next value reads, otherwise another state."""
+def test_a_bootstrap_reads_the_state_that_is_drawn_for_the_next_value(bootstrap: bool):
+    """Q = r + gamma V(s'~), where V reads the same s'~ at the next step."""
     env, given = make("tiger", time_limit=T - 1), stream(make("tiger"))
     settings = tiny(
         world="tiger",
         method="a2c-asym-s",
         critic_sees="sampled-state",
-        draws=draws,
         bootstrap_truncated=bootstrap,
         time_limit=T - 1,
     )
@@ -106,26 +104,21 @@ def test_bootstraps_read_draws_of_their_own_if_they_should(draws: str, bootstrap
     run = member(start(env, settings, [0]), 0)
     data = training_batch(env, settings, whole_episodes(given), T - 1, jax.random.key(5))
     V, q = values_and_estimates(run.critic, data, settings, numbers_of(settings))
-    told = data.signal if draws == "shared" else data.bootstrap_signal
-    ahead, here = (np.asarray(run.critic(data.before, data.observations, each)) for each in (told, data.signal))
+    here = ahead = np.asarray(run.critic(data.before, data.observations, data.signal))
     if not bootstrap:
         ahead = np.concatenate([ahead, np.zeros((1, E))])
     np.testing.assert_allclose(V, here[: T - 1], atol=1e-6)
     np.testing.assert_allclose(q, data.rewards + settings.discount * ahead[1:], atol=1e-5)
-    if draws == "shared":
-        assert data.bootstrap_signal is None
-    else:
-        assert 0.2 < np.mean(np.asarray(data.signal) != data.bootstrap_signal) < 0.6
 
 
 @pytest.mark.slow
 def test_what_is_drawn_does_not_depend_on_the_runs_in_other_lanes():
-    """All readings at once, with two draws a step: finite, and the same alone and beside another run, but for rounding.
+    """All readings at once: finite, and the same alone and beside another run, but for rounding.
 
     One run and two are compiled to other vector instructions, on some processors. Another draw would change much more.
     """
     env = make("tiger", time_limit=8)
-    settings = tiny(world="tiger", critic_sees="belief+sampled-state+time", draws="independent")
+    settings = tiny(world="tiger", critic_sees="belief+sampled-state+time")
     program = CompiledProgram(settings, env)
     both, alone = (
         program.train(start(env, settings, seeds), numbers(settings, len(seeds)), 3) for seeds in ([4, 7], [7])

@@ -27,23 +27,21 @@ def a_piece(valid: list[bool]) -> Piece:
 
 
 @pytest.mark.parametrize(
-    ("bootstrap", "is_same_draw", "expected"),
+    ("bootstrap", "expected"),
     [
-        (True, True, [0, 20, 4, 40]),  # where an episode was cut off or the piece ends, the value after the action
-        (False, True, [0, 0, 4, 40]),
-        (True, False, [0, 20, 30, 40]),  # another draw than the one that the next row reads
-        (False, False, [0, 0, 30, 40]),
+        (True, [0, 20, 4, 40]),  # where an episode was cut off or the piece ends, the value after the action
+        (False, [0, 0, 4, 40]),
     ],
 )
-def test_steps_bootstrap_from_what_follows_in_their_episode(bootstrap: bool, is_same_draw: bool, expected: list[int]):
-    ahead = values_ahead(VALUES, NEXT_VALUES, a_piece([True] * 4), bootstrap, is_same_draw)
+def test_steps_bootstrap_from_what_follows_in_their_episode(bootstrap: bool, expected: list[int]):
+    ahead = values_ahead(VALUES, NEXT_VALUES, a_piece([True] * 4), bootstrap)
     np.testing.assert_array_equal(ahead[:, 0], expected)
 
 
 def test_nothing_is_read_after_the_end_of_a_whole_episode():
     """Not even numbers that are none: what a world says there has no meaning."""
     piece, unknown = a_piece([True, True, False, False]), NEXT_VALUES.at[2:].set(jnp.nan)
-    ahead = values_ahead(VALUES, unknown, piece, True, True)
+    ahead = values_ahead(VALUES, unknown, piece, True)
     np.testing.assert_array_equal(ahead[:, 0], [0, 20, 0, 0])
 
 

@@ -149,7 +149,7 @@ KINDS = {
     "shared": {"shared_memory": True},
     "no memory": {"actor_memory": "none", "critic_memory": "gru"},
     "belief": {"critic_sees": "belief"},
-    "sampled states": {"critic_sees": "sampled-state+time", "draws": "independent", "method": "ppo-asym-s"},
+    "sampled states": {"critic_sees": "sampled-state+time", "method": "ppo-asym-s"},
     "window": {"method": "ppo-react-2"},
     "attention": {"memory": "attention", "method": "ppo-asym-s"},
     "whole episodes": {"whole_episodes": 4, "method": "ppo-asym-s"},

@@ -100,7 +100,7 @@ def training_batch(given: list[Episode], *, last: bool) -> TrainingBatch:
         "lengths": lengths,
         "truncated": np.array([episode.truncated for episode in given]),
     }
-    return TrainingBatch(bootstrap_signal=None, **{name: jnp.asarray(part) for name, part in parts.items()})
+    return TrainingBatch(**{name: jnp.asarray(part) for name, part in parts.items()})
 
 
 @functools.cache
@@ -200,18 +200,13 @@ def test_targets_of_three_numbers():
     def of(variant: Variant, privileged: Any) -> list[Any]:
         return [
             None if y is None else y[:, 0].tolist()
-            for y in estimates(variant, rewards, of_history, privileged, privileged, goes_on, 0.5)
+            for y in estimates(variant, rewards, of_history, privileged, goes_on, 0.5)
         ]
 
     assert of(Variant(), None) == [[1.5, 0.25], None]
     assert of(Variant(), of_privileged) == [[10.5, 0.25], [10.5, 0.25]]
     assert of(Variant(reduced=True), of_privileged) == [[[3.0, 4.0], [10.0, 20.0]], [10.5, 0.25]]
     assert of(Variant(short=True), of_privileged) == [[10.5, 0.25], [1.5, 0.25]]
-    # Another draw of the state where its value is a bootstrap, but not where it is regressed on.
-    other = estimates(Variant(reduced=True), rewards, of_history, of_privileged, 2 * of_privileged, goes_on, 0.5)
-    np.testing.assert_array_equal(other.history, of_privileged)
-    assert other.privileged is not None
-    assert other.privileged[:, 0].tolist() == [20.5, 0.25]
     assert of(Variant(short=True, reduced=True), of_privileged) == [[[3.0, 4.0], [10.0, 20.0]], [1.5, 0.25]]
 
 

@@ -30,7 +30,6 @@ def ended_and_truncated_episodes(bootstrap: bool) -> tuple[Any, TrainingBatch]:
         before=jnp.zeros((seen, 3), jnp.int32),
         observations=jnp.zeros((seen, 3), jnp.int32),
         signal=jnp.zeros((seen, 3), jnp.int32),
-        bootstrap_signal=None,
         actions=jnp.zeros((TIME, 3), jnp.int32),
         rewards=jnp.asarray(np.where(valid, rng.normal(size=(TIME, 3)), 0.0), jnp.float32),
         features=jnp.zeros((TIME, 3, 0)),

@@ -149,7 +149,6 @@ def test_a_replay_that_changes_nothing_repeats_the_run_up_to_the_new_random_numb
     ("setting", "value", "message"),
     [
         ("critic_first", 100, "critic_first is 100, which replays ignore; leave it at 0$"),
-        ("update_steps", 50, "update_steps is 50, .* leave it at None$"),
         ("normalise_observations", True, "normalise_observations is True"),
         ("normalise_rewards", True, "normalise_rewards is True"),
         ("evaluation_episodes", 3, "evaluation_episodes is 3"),

@@ -17,7 +17,7 @@ NAME_WIDTH = 28  # columns of an option's name; longer ones have a line of their
 HELP = Option("help", ("-h", "--help"), "", "", "Show this help.", is_needed=False)
 
 RUN = ("world", "method", "preset", "start_from", "steps", "stop_return", "discount", "time_limit")
-NETWORK = ("actor_sees", "critic_sees", "draws", "observation_features", "state_features",
+NETWORK = ("actor_sees", "critic_sees", "observation_features", "state_features",
            "memory", "actor_memory", "critic_memory", "memory_size", "window", "attention_heads",
            "hidden", "shared_memory", "precision")  # fmt: skip
 OUTPUT = ("out", "report", "quiet", "json", *(each.name for each in fields(NetworkOptions)), "log_points",

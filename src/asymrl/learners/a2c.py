@@ -22,11 +22,9 @@ from asymrl.learners.numbers import Numbers
 from asymrl.learners.optimiser import AdamState, descend, new_adam
 from asymrl.learners.returns import add_bootstrap, estimate
 from asymrl.learners.rollout import roll_out
-from asymrl.learners.rounds import Rounds, collect_rounds, fold_rounds, over_rounds, roll_out_rounds, round_keys
 from asymrl.learners.running_statistics import (
     Statistics,
     new_statistics,
-    scaled_by,
     scaled_episodes,
     with_episodes,
     with_input_statistics,
@@ -72,10 +70,7 @@ def new_run(env: World, settings: A2CSettings, seed: Int[Array, ""] | int) -> A2
 def update(env: World, settings: A2CSettings, numbers: Numbers, runs: A2CState) -> A2CState:
     """One update of each run that is still active; the others stay exactly as they are."""
     active, keys = is_active(runs, numbers), keys_of(runs)
-    if settings.update_steps is None:
-        episodes = roll_out(env, runs.actor, keys, active, episodes=settings.episodes)
-    else:
-        episodes = roll_out_rounds(env, settings, runs.actor, keys, active)
+    episodes = roll_out(env, runs.actor, keys, active, episodes=settings.episodes)
     evaluated = evaluate_if_due(env, settings, runs, keys, is_due(runs, numbers))
     return update_from(env, settings, numbers, runs, episodes, evaluated)
 
@@ -88,11 +83,9 @@ def collect(
     keys: PRNGKeyArray,
     active: Bool[np.ndarray, "run"],
     steps: int | None = None,
-) -> Episodes | Rounds:
+) -> Episodes:
     """The episodes of an update in a world that runs in Python, or only their first `steps` steps."""
     del numbers
-    if settings.update_steps is not None:
-        return collect_rounds(collector, settings, runs.actor, keys, active, steps)
     return collector.collect(runs.actor, keys, active, episodes=settings.episodes, steps=steps)
 
 
@@ -101,7 +94,7 @@ def update_from(
     settings: A2CSettings,
     numbers: Numbers,
     runs: A2CState,
-    episodes: Episodes | Rounds,
+    episodes: Episodes,
     evaluated: Float[Array, "run 2"],
 ) -> A2CState:
     """What an update does with its episodes: learn from them, and write a point of the curve if one is due."""
@@ -117,20 +110,18 @@ def learn(
     settings: A2CSettings,
     numbers: Numbers,
     runs: A2CState,
-    episodes: Episodes | Rounds,
+    episodes: Episodes,
     active: Bool[Array, "run"],
 ) -> tuple[A2CState, Losses]:
     """Counts the episodes, moves the target, then the critic, then, with the new critic's advantages, the actor."""
-    runs = follow_critic(counted(runs, episodes, active), settings, numbers, active)
+    runs = follow_critic(count(runs, episodes, active), settings, numbers, active)
     weights = jax.vmap(lambda t, n: negentropy_weight(t, settings, n))(runs.timesteps, numbers)
     keys = signal_keys(keys_of(runs))
     if runs.statistics is not None:
-        statistics, episodes = with_scaled_rewards(runs.statistics, episodes, active, numbers.discount)
+        statistics, episodes = scaled_episodes(runs.statistics, episodes, active, numbers.discount)
         runs = eqx.tree_at(lambda r: r.statistics, runs, statistics)
 
     def mean_over(one: Any, models: tuple[Any, ...], *others: Any) -> Any:
-        if isinstance(episodes, Rounds):
-            return over_rounds(one, settings.horizon, episodes, models, others, keys)
         return over_runs(one, settings.horizon, episodes, active, models, (*others, keys))
 
     def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers, key: Any) -> Any:
@@ -163,48 +154,18 @@ def learn(
     return runs, Losses(critic_losses, policy_losses, negentropy, weights, critic_norm, actor_norm)
 
 
-def counted(runs: A2CState, episodes: Episodes | Rounds, active: Bool[Array, "run"]) -> A2CState:
-    """The runs with these episodes in their counters."""
-    if isinstance(episodes, Rounds):
-        return fold_rounds(lambda runs, played, run_mask, _: count(runs, played, run_mask), episodes, runs)
-    return count(runs, episodes, active)
-
-
-def with_scaled_rewards(
-    statistics: Statistics, episodes: Episodes | Rounds, active: Bool[Array, "run"], discounts: Float[Array, "run"]
-) -> tuple[Statistics, Episodes | Rounds]:
-    """The statistics with the returns of the episodes, and the episodes with rewards that are scaled by them."""
-    if not isinstance(episodes, Rounds):
-        return scaled_episodes(statistics, episodes, active, discounts)
-    statistics = fold_rounds(
-        lambda held, played, run_mask, _: scaled_episodes(held, played, run_mask, discounts)[0], episodes, statistics
-    )
-    # [round, time, run, episode]
-    rewards = scaled_by(statistics, episodes.episodes.rewards, run_axis=2)
-    return statistics, episodes._replace(episodes=episodes.episodes._replace(rewards=rewards))
-
-
 def with_statistics(
     env: World,
     settings: A2CSettings,
     runs: A2CState,
-    episodes: Episodes | Rounds,
+    episodes: Episodes,
     active: Bool[Array, "run"],
     keys: PRNGKeyArray,
 ) -> A2CState:
     """The runs, whose networks normalise with statistics that include these episodes."""
     assert runs.statistics is not None
     read = runs.actor, runs.critic
-    if isinstance(episodes, Rounds):
-        statistics = fold_rounds(
-            lambda held, played, run_mask, r: with_episodes(
-                env, settings, held, *read, played, run_mask, round_keys(keys, r)
-            ),
-            episodes,
-            runs.statistics,
-        )
-    else:
-        statistics = with_episodes(env, settings, runs.statistics, *read, episodes, active, keys)
+    statistics = with_episodes(env, settings, runs.statistics, *read, episodes, active, keys)
     networks = [with_input_statistics(network, statistics) for network in (runs.actor, runs.critic, runs.target)]
     return eqx.tree_at(lambda r: (r.statistics, r.actor, r.critic, r.target), runs, (statistics, *networks))
 
@@ -257,31 +218,15 @@ def values_and_estimates(
     critic: Critic, data: TrainingBatch, settings: A2CSettings, numbers: Numbers
 ) -> tuple[Float[Array, "time episode"], Float[Array, "time episode"]]:
     """V and the estimate of Q, both zero after the end. With V(h), V(s) or V(h, s), Q - V is the paper's delta."""
-    values, ahead = values_and_bootstraps(critic, data)
+    values = critic(data.before, data.observations, data.signal, data.longest())
     rewards, length = data.rewards, data.actions.shape[0]
     if settings.bootstrap_truncated:
-        final = jnp.take_along_axis(ahead, data.lengths[None], axis=0)[0]
+        final = jnp.take_along_axis(values, data.lengths[None], axis=0)[0]
         last = jnp.arange(length)[:, None] == data.lengths[None] - 1
         rewards = add_bootstrap(rewards, final, last, data.truncated, numbers.discount)
-    values, ahead = (jnp.where(data.valid, each[:length], 0.0) for each in (values, ahead))
-    q = estimate(settings.estimator, rewards, ahead, numbers.discount, n=settings.td_n, lambda_=numbers.td_lambda)
+    values = jnp.where(data.valid, values[:length], 0.0)
+    q = estimate(settings.estimator, rewards, values, numbers.discount, n=settings.td_n, lambda_=numbers.td_lambda)
     return values, q
-
-
-def values_and_bootstraps(
-    critic: Critic, data: TrainingBatch
-) -> tuple[Float[Array, "time episode"], Float[Array, "time episode"]]:
-    """V at each step as the value there, and as a bootstrap for earlier steps; only independent draws differ."""
-    if data.bootstrap_signal is None:
-        values = critic(data.before, data.observations, data.signal, data.longest())
-        return values, values
-    history = critic.history
-    features = None if history is None else history.sequence(data.before, data.observations, data.longest())
-    values, ahead = (
-        critic.read(features, signal, data.before.shape[:2], whole_episodes=True)
-        for signal in (data.signal, data.bootstrap_signal)
-    )
-    return values, ahead
 
 
 def follow_critic(runs: A2CState, settings: A2CSettings, numbers: Numbers, active: Bool[Array, "run"]) -> A2CState:

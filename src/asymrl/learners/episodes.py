@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
 from asymrl.learners.key_purposes import EPISODE_STARTS
-from asymrl.learners.signals import critic_signal, follow_twice
+from asymrl.learners.signals import critic_signal
 from asymrl.nn.distributions import Distribution, distribution_over
 from asymrl.worlds.world import World
 
@@ -79,7 +79,6 @@ class TrainingBatch(NamedTuple):
     before: Num[Array, "time episode *action"]
     observations: Any
     signal: Any  # the critic's signal, or None if it reads the history alone
-    bootstrap_signal: Any  # its signal where its value is a bootstrap; None: the same
     actions: Num[Array, "time episode *action"]
     rewards: Float[Array, "time episode"]
     features: Float[Array, "time episode size"]
@@ -118,18 +117,17 @@ def training_batch(
     rows = length + 1 if settings.bootstrap_truncated else length
     previous_actions = episodes.before(distribution_over(env.action_space))[:rows]
     observations, states = jax.tree.map(lambda leaf: leaf[:rows], (episodes.observations, episodes.states))
-    signal = bootstrap_signal = None
+    signal = None
     if "s" in settings.how.reads:
         times = jnp.broadcast_to(jnp.arange(rows)[:, None], (rows, episodes.lengths.shape[0]))
         last = episodes.lengths - (0 if settings.bootstrap_truncated else 1)
         whole = times == 0, previous_actions, observations, frozen_after_end(states, times, last), times
         source = critic_signal(env, settings)
-        _, signal, bootstrap_signal = follow_twice(source, settings, key, source.initial(times.shape[1]), *whole)
+        _, signal = source.follow(key, source.initial(times.shape[1]), *whole)
     return TrainingBatch(
         before=previous_actions,
         observations=observations,
         signal=signal,
-        bootstrap_signal=bootstrap_signal,
         actions=episodes.actions[:length],
         rewards=episodes.rewards[:length],
         features=episodes.features[:length],

@@ -22,10 +22,6 @@ MINIBATCHES = 13
 EVALUATION = 1_000_000
 SIGNALS = 1_000_001
 REPLAY_DRAWS = 2_000_000
-ROUNDS = 3_000_000
 
 # Added to a number and folded into the key of a run, where the numbers of updates are folded, too.
 OTHER_RUNS = 5_000_000
-
-# Folded into the key of a signal, where the times of an episode are folded, too: larger than any of these.
-INDEPENDENT_STATES = 1 << 30

@@ -70,8 +70,7 @@ def prepare(
     critic_carry, features, next_features = remembered_along(networks, start, piece)
     values = jnp.where(piece.valid, critic.read(features, signals, batch), 0.0)
     next_values = critic.read(next_features, next_signals, batch)
-    is_same_draw = settings.draws == "shared" or not signal.random
-    ahead = values_ahead(values, next_values, piece, settings.bootstrap_truncated, is_same_draw)
+    ahead = values_ahead(values, next_values, piece, settings.bootstrap_truncated)
     advantages = gae(piece.rewards, values, ahead, piece.ended, numbers.discount, numbers.gae_lambda)
     data = Data(piece, signals, values, jnp.where(piece.valid, advantages, 0.0))
     return start._replace(critic=critic_carry, signal=signal_carry), data
@@ -98,15 +97,13 @@ def values_ahead(
     next_values: Float[Array, "time stream"],
     piece: Piece,
     bootstrap_truncated: bool,
-    is_same_draw: bool,
 ) -> Float[Array, "time stream"]:
     """What each step bootstraps from: the value after its action, 0 where the episode is over.
 
-    With `is_same_draw` the next value inside an episode is the one in the next row, read from the same sampled state.
+    Inside an episode this is the value in the next row, which read the same sampled state.
     """
     cut = piece.truncated & bootstrap_truncated
-    if is_same_draw:
-        next_values = jnp.where(cut, next_values, jnp.concatenate([values[1:], next_values[-1:]]))
+    next_values = jnp.where(cut, next_values, jnp.concatenate([values[1:], next_values[-1:]]))
     over = ~piece.valid | piece.terminated | (piece.truncated & ~cut)
     return jnp.where(over, 0.0, next_values)
 

@@ -44,7 +44,6 @@ def estimates(
     rewards: Float[Array, "time episode"],
     of_history: Float[Array, "times episode action"],
     of_privileged: Float[Array, "times episode action"] | None,
-    ahead: Float[Array, "times episode action"] | None,
     goes_on: Bool[Array, "time episode"],
     discount: Scalar,
 ) -> Estimates:
@@ -55,7 +54,6 @@ def estimates(
         rewards: of each step.
         of_history: Q'(h_t, a).
         of_privileged: Q'(h_t, s_t, a) or Q'(s_t, a); None for plain DQN.
-        ahead: the same for bootstraps; it differs only for sampled states with independent draws.
         goes_on: whether the step is followed by another whose value counts. If values have one more time than rewards,
             this may hold for the last step of an episode that was cut off.
         discount: gamma.
@@ -63,9 +61,9 @@ def estimates(
     time = rewards.shape[0]
     greedy = jnp.argmax(of_history, axis=-1)
     from_history = rewards + discount * _next_value(of_history, greedy, goes_on)
-    if of_privileged is None or ahead is None:
+    if of_privileged is None:
         return Estimates(from_history, None)
-    from_privileged = rewards + discount * _next_value(ahead, greedy, goes_on)
+    from_privileged = rewards + discount * _next_value(of_privileged, greedy, goes_on)
     return Estimates(
         history=of_privileged[:time] if variant.reduced else from_privileged,
         privileged=from_history if variant.short else from_privileged,

@@ -143,9 +143,4 @@ def q_targets(
     of_history, of_privileged = target.values(
         data.before, data.observations, data.signal, data.longest(), together=together
     )
-    ahead = of_privileged
-    if data.bootstrap_signal is not None:
-        _, ahead = target.values(
-            data.before, data.observations, data.bootstrap_signal, data.longest(), together=together
-        )
-    return estimates(variant, data.rewards, of_history, of_privileged, ahead, goes_on, discount)
+    return estimates(variant, data.rewards, of_history, of_privileged, goes_on, discount)

@@ -87,14 +87,6 @@ def scaled_episodes(
     return where_active(active, new, statistics), episodes._replace(rewards=rewards)
 
 
-def scaled_by(statistics: Statistics, rewards: Float[Array, "..."], *, run_axis: int) -> Float[Array, "..."]:
-    """The rewards of several runs along `run_axis`, divided by the spread of their discounted returns."""
-    if statistics.returns is None:
-        return rewards
-    shape = [-1 if axis == run_axis else 1 for axis in range(rewards.ndim)]
-    return jnp.clip(rewards * statistics.returns.scale[:, 0].reshape(shape), -LARGEST, LARGEST)
-
-
 def with_readings(
     statistics: Statistics,
     actor: Actor,

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
-from asymrl.learners.key_purposes import INDEPENDENT_STATES, SIGNALS
+from asymrl.learners.key_purposes import SIGNALS
 from asymrl.worlds.belief_filter import BeliefFilter
 from asymrl.worlds.critic_inputs import (
     BELIEF,
@@ -240,20 +240,6 @@ def needs_state(env: World, settings: Settings) -> bool:
 def signal_keys(keys: PRNGKeyArray) -> PRNGKeyArray:
     """Keys of signals, `[run]`, from those of an update."""
     return jax.vmap(lambda key: jax.random.fold_in(key, SIGNALS))(keys)
-
-
-def follow_twice(
-    signal: CriticSignal, settings: Settings, key: PRNGKeyArray | None, carry: Any, *steps: Any
-) -> tuple[Any, Any, Any]:
-    """`follow`, with the signal of V and that of its bootstraps.
-
-    The latter is None if it is the same; it differs for sampled states with independent draws.
-    """
-    after, values = signal.follow(key, carry, *steps)
-    if not signal.random or settings.draws == "shared":
-        return after, values, None
-    assert key is not None
-    return after, values, signal.follow(jax.random.fold_in(key, INDEPENDENT_STATES), carry, *steps)[1]
 
 
 def _signal_named(env: World, settings: Settings, name: str) -> CriticSignal:

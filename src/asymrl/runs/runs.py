@@ -13,6 +13,7 @@ from asymrl.runs.files import RunError
 from asymrl.runs.options import checked_values, preset_settings
 from asymrl.runs.wording import listed, thousands
 from asymrl.settings import SETTINGS, A2CSettings, DQNSettings, Settings, names_of, new_settings, own_values
+from asymrl.settings.retired import without_retired
 
 SEEDS = 2**32  # seeds are 0 to this, exclusive
 MOST_KINDS = 100_000  # different settings in one store; reading each takes a fraction of a millisecond
@@ -216,7 +217,9 @@ def from_json(data: Mapping[str, Any], where: str) -> tuple[Run, ...]:
     settings_by_key: dict[str, Settings] = {}
     try:
         _check_kinds(len(kinds))
+        shared = without_retired(shared)
         for key, own in kinds.items():
+            own = without_retired(own)
             named = own.get("method", shared.get("method"))
             method = named if isinstance(named, str) else None  # anything else is refused with the other values
             if method not in checked:

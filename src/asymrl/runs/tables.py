@@ -217,7 +217,7 @@ def _column(name: str, values: list[Any]) -> pl.Series:
     if name == "hidden":
         values = [None if value is None else ":".join(map(str, value)) for value in values]
         return pl.Series(values, dtype=pl.String)
-    if name in ("window", "update_steps") or (isinstance(default, int) and not isinstance(default, bool)):
+    if name == "window" or (isinstance(default, int) and not isinstance(default, bool)):
         return pl.Series(values, dtype=pl.Int64)
     if isinstance(default, bool):
         return pl.Series(values, dtype=pl.Boolean)

@@ -43,9 +43,6 @@ class A2CSettings(Settings, learner="a2c"):
 
     episodes: int = 2
     """Episodes E per gradient step."""
-    update_steps: int | None = None
-    """Play further rounds of E episodes until an update has at least this many steps, at most 16 rounds. None: one
-    round."""
     estimator: Literal["td0", "td-n", "td-lambda", "mc"] = "td0"
     """How Q is estimated, for both critic targets and advantages."""
     td_n: int = 3
@@ -65,9 +62,6 @@ class A2CSettings(Settings, learner="a2c"):
         super().__post_init__()
         self.check_positive("actor_rate", "critic_rate", "entropy_steps", "episodes", "td_n", "target_period")
         self.check_sizes("episodes", "td_n")
-        if self.update_steps is not None:
-            self.check_positive("update_steps")
-            self.check_sizes("update_steps")
         self.check_counts("target_period", "critic_first")
         self.check_share("td_lambda", "polyak")
         self.check_not_negative("entropy_weight", "entropy_end", "critic_first")

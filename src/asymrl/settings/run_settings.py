@@ -76,8 +76,6 @@ class Settings:
     critic_sees: str = "state"
     """What a critic may read besides the history: state, a part of it that the world names, such as heaven-side, a
     part of the observation, belief, sampled-state, time, or several joined by + or commas, such as state+time."""
-    draws: Literal["shared", "independent"] = "shared"
-    """Whether the value and the bootstrap at a step read the same sampled state, or a separate draw each."""
     observation_features: str | None = None
     """Your own class, FILE.py:CLASS, that computes features of observations. None: chosen by their space."""
     state_features: str | None = None

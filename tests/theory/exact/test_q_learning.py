@@ -204,7 +204,6 @@ def test_the_losses_of_the_learner_have_no_gradient_there(method: str) -> None:
         jnp.asarray(rewards),
         jnp.asarray(values["history"]),
         of_privileged,
-        of_privileged,
         jnp.asarray(time < lengths - 1),
         pomdp.discount,
     )

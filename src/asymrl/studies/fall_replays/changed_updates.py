@@ -37,7 +37,6 @@ IGNORED = (
     "start_from",
     "stop_return",
     "critic_first",
-    "update_steps",
     "evaluation_episodes",
     "normalise_observations",
     "normalise_rewards",
