@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import threading
 import time
@@ -15,7 +14,7 @@ import pytest
 
 from asymrl.api.run_folders import take_store
 from asymrl.learners.factory import program
-from asymrl.runs import driver as driver_module, scheduler as scheduler_module, serving
+from asymrl.runs import scheduler as scheduler_module, serving
 from asymrl.runs.driver import Outcome, train_store
 from asymrl.runs.files import StorageError
 from asymrl.runs.lanes import Assignment
@@ -59,8 +58,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Narrow:
     """A machine on which pools of more than one lane do not fit, and one world cannot be compiled."""
 
-    def __init__(self, shape: Settings, *, concurrent: bool):
-        self._program = program(shape, concurrent=concurrent)
+    def __init__(self, shape: Settings):
+        self._program = program(shape)
 
     def open(self, lanes: int, device: Any) -> Any:
         if lanes > 1:
@@ -196,32 +195,6 @@ def test_a_device_that_is_gone_breaks_what_it_would_have_trained(tmp_path: Path,
     assert len(outcome.failures) == 5
     assert all("CUDA_ERROR_LAUNCH_FAILED" in reason for reason in outcome.failures.values())
     assert Store.open(tmp_path).unfinished() == [0, 1, 2, 3, 4]
-
-
-def test_a_thread_that_seems_to_hang_is_mentioned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """As on a GPU where concurrent kernels wait for each other; a thread cannot be ended from outside."""
-    advance, calls = Pool.advance, itertools.count()
-
-    def stuck_twice(self: Pool) -> float:
-        if next(calls) in (1, 2):
-            time.sleep(1.5)
-        return advance(self)
-
-    monkeypatch.setattr(Pool, "advance", stuck_twice)
-    monkeypatch.setattr(driver_module, "SILENCE_SECONDS", 0.3)
-    monkeypatch.setattr(driver_module, "CONFIRM_SECONDS", 0.5)
-    recorder = Recorder()
-    assert train(tmp_path / "cpu", RUNS[:1], recorder).is_complete
-    assert next(calls) > 3
-    assert recorder.said == []  # on a CPU no kernels run concurrently
-    calls = itertools.count()
-    monkeypatch.setenv("XLA_FLAGS", "--my_own")
-    monkeypatch.setattr(driver_module, "may_hang", lambda platform, shape: True)
-    assert train(tmp_path / "gpu", RUNS[:1], recorder).is_complete
-    (said,) = recorder.said
-    assert "core 0 with tiger:episodic=true a2c-asym-s has made no step for 0 s" in said
-    flags = "'--my_own --xla_gpu_command_buffer_scheduling_mode=LHS'"
-    assert said.endswith(f"XLA_FLAGS={flags} asymrl resume {tmp_path / 'gpu'}")
 
 
 def test_what_cannot_be_written_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -75,19 +75,6 @@ def test_runs_beyond_the_lanes_of_open_pools_get_another_pool():
         assert len(scheduler.take(pool, order.lanes)) == lanes
 
 
-def test_a_pool_that_fell_silent_ends_concurrent_kernels_for_its_shape():
-    """Whichever pool goes on with its runs, and only for this shape."""
-    scheduler = Scheduler(assignments(3, *SHAPES), lambda *_: 2, one_pool_per_shape=False)
-    first = scheduler.pick("a", "a")
-    assert first is not None
-    assert first.concurrent
-    scheduler.take("a", 2)
-    assert scheduler.lose("a", "no word", fell_silent=True)
-    orders = [order for pool in "bcde" if (order := scheduler.pick(pool, pool))]
-    assert {order.shape for order in orders} == {shape.shape() for shape in SHAPES}
-    assert all(order.concurrent == (order.shape != first.shape) for order in orders)
-
-
 def test_a_pool_that_does_not_fit_is_halved():
     scheduler = Scheduler(assignments(5, SHAPES[0]), lambda _, waiting, of_all: waiting, one_pool_per_shape=True)
     for lanes in (5, 2, 1):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -165,76 +163,6 @@ def test_nobody_waits_forever_for_a_process_with_priority(monkeypatch: pytest.Mo
     finally:
         workers.end()
     assert {pool for pool, _ in reported} == {"process 1"}
-
-
-def fall_silent_if_concurrent(connection: Any, pace: Pace, placement: ProcessPlacement) -> None:
-    """As on a GPU where concurrent kernels wait for each other: really stopped, after the first checkpoint."""
-    pick, report, orders = RemoteClient.pick, RemoteClient.report, []
-
-    def remembered(self: RemoteClient) -> Any:
-        orders.append(pick(self))
-        return orders[-1]
-
-    def report_and_stop(self: RemoteClient, event: Any) -> None:
-        report(self, event)
-        if isinstance(event, Checkpointed) and orders[-1].concurrent:
-            os.kill(os.getpid(), signal.SIGSTOP)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RemoteClient, "pick", remembered)
-        patch.setattr(RemoteClient, "report", report_and_stop)
-        serve_remotely(connection, pace, placement)
-
-
-@pytest.mark.parametrize("processes", [1, 3])
-def test_a_process_that_falls_silent_costs_its_time_only(
-    processes: int, expected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Its runs go on without concurrent kernels, also in processes that were waiting for something to do."""
-    monkeypatch.setattr(supervisor_module, "serve_remotely", fall_silent_if_concurrent)
-    monkeypatch.setattr(supervisor_module, "SILENCE_SECONDS", 4.0)
-    monkeypatch.setattr(supervisor_module, "RECOVERY_SECONDS", 0.0)
-    monkeypatch.setattr(supervisor_module, "may_hang", lambda platform, shape: True)
-    recorder = Recorder()
-    outcome = train(tmp_path, RUNS, recorder, placement=Placement(processes=processes))
-    assert outcome.is_complete
-    assert outcome.failures == {}
-    assert 1 <= len(recorder.said) <= min(processes, 2)  # both runs may have been in lanes
-    for said in recorder.said:
-        assert said.endswith("was lost (no word for 4 s; from now on its kernels run one by one); trying again")
-    assert outcome.steps == pytest.approx(4000, abs=16)
-    assert_same_result(tmp_path, expected)
-    assert not multiprocessing.active_children()
-
-
-SUSPENDED = """
-import multiprocessing, threading, time
-from asymrl.runs import supervisor
-
-supervisor.SLICE_SECONDS = 0.1
-here, there = multiprocessing.Pipe()
-
-def work():
-    for _ in range(15):
-        time.sleep(0.1)
-    there.send("done")
-
-threading.Thread(target=work).start()
-print("working", flush=True)
-print(supervisor.is_silent(here, 3.0))
-print(supervisor.is_silent(here, 0.3) if here.recv() else None)
-"""
-
-
-def test_the_time_in_which_a_training_was_suspended_is_no_silence(environment: dict[str, str]):
-    """As by Ctrl-Z, or by a batch system that suspends jobs."""
-    process = subprocess.Popen([sys.executable, "-c", SUSPENDED], env=environment, text=True, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "working\n"
-    os.kill(process.pid, signal.SIGSTOP)
-    time.sleep(4)
-    os.kill(process.pid, signal.SIGCONT)
-    assert process.communicate(timeout=60)[0].split() == ["False", "True"]
 
 
 def lose_device_once(connection: Any, pace: Pace, placement: Any) -> None:

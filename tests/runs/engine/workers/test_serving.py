@@ -47,7 +47,7 @@ def test_a_pool_that_needs_more_than_there_is_is_not_begun(monkeypatch: pytest.M
 
     closed: list[int] = []
     monkeypatch.setattr(serving, "Pool", FakePool)
-    monkeypatch.setattr(serving, "program", lambda shape, concurrent: None)
+    monkeypatch.setattr(serving, "program", lambda shape: None)
     order = Order(SHAPES[0].shape(), 8)
     assert open_pool(order, Device(), Pace()).lanes == 8  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(OutOfMemoryError, match=r"9 lanes need 9.66 GB of 10.7 GB"):
