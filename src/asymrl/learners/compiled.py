@@ -27,10 +27,8 @@ from asymrl.worlds.world import World
 class CompiledProgram(ProgramBase):
     """Training for all runs whose settings have one shape, in a world that is compiled."""
 
-    def __init__(self, settings: Settings, world: World | None = None, *, concurrent: bool = True):
-        """`concurrent`: whether a GPU may run independent kernels at the same time."""
+    def __init__(self, settings: Settings, world: World | None = None):
         super().__init__(settings, world)
-        self._concurrent = concurrent
 
     def open(self, lanes: int, device: Any) -> CompiledTrainer:
         """A trainer of `lanes` lanes on a device. Trainers with equally many lanes there share the compiled code."""
@@ -44,7 +42,7 @@ class CompiledProgram(ProgramBase):
         train = jax.jit(self.train_lanes, donate_argnums=0)
         arrays, numbers, updates = self.shapes, jax.eval_shape(lambda: numbers_of(self.settings)), jnp.int32(0)
         lowered = train.lower(*placed((arrays, numbers), lanes, device), updates)
-        return compile_lowered(lowered, compiler_options(device.platform, self.settings, concurrent=self._concurrent))
+        return compile_lowered(lowered, compiler_options(device.platform, self.settings))
 
     def train_lanes(self, arrays: RunState, numbers: Numbers, updates: Int[Array, ""]) -> RunState:
         """`Trainer.train` as it is compiled, for the arrays of the runs alone."""

@@ -17,19 +17,16 @@ from asymrl.worlds.stepped_world import SteppedWorld
 _lock = threading.Lock()
 
 
-def program(settings: Settings, *, concurrent: bool = True) -> Program:
-    """The program for these settings, one per shape and version of the code that they name.
-
-    `concurrent`: whether a GPU may run independent kernels at the same time; it does where that is faster.
-    """
+def program(settings: Settings) -> Program:
+    """The program for these settings, one per shape and version of the code that they name."""
     with _lock:
-        return _program(settings.shape(), tuple(map(version_of, settings.code_names)), concurrent)
+        return _program(settings.shape(), tuple(map(version_of, settings.code_names)))
 
 
 @functools.lru_cache(maxsize=16)
-def _program(shape: Settings, version: Hashable, concurrent: bool) -> Program:
+def _program(shape: Settings, version: Hashable) -> Program:
     del version  # part of the key
     world = named_world(shape)
     if isinstance(world, SteppedWorld):
         return SteppedProgram(shape, world)
-    return CompiledProgram(shape, world, concurrent=concurrent)
+    return CompiledProgram(shape, world)

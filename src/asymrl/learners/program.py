@@ -22,7 +22,6 @@ from asymrl.worlds.world import World
 T = TypeVar("T")
 
 SCHEDULING = "xla_gpu_command_buffer_scheduling_mode"  # left as it is if XLA_FLAGS names it
-ONE_AFTER_ANOTHER = f"--{SCHEDULING}=LHS"  # the flag that keeps XLA's default
 
 
 class Program(Protocol):
@@ -142,25 +141,22 @@ def bytes_of(executable: Any) -> int | None:
     return int(own + analysis.temp_size_in_bytes)
 
 
-def compiler_options(platform: str, settings: Settings | None = None, *, concurrent: bool = True) -> dict[str, Any]:
-    """Options of the compiler for training on a platform; with the settings of a program, those of its learner too.
-
-    `concurrent`: whether a GPU may run independent kernels at the same time.
-    """
+def compiler_options(platform: str, settings: Settings | None = None) -> dict[str, Any]:
+    """Options of the compiler for training on a platform; with the settings of a program, those of its learner too."""
     if platform == "cpu":
         # The products are too small to share among threads; several lanes or pools use the cores better.
         return {"xla_cpu_multi_thread_eigen": False}
     if platform in ("gpu", "cuda"):
         # Searching for the best Triton product of every shape makes compilation ten times longer, training no faster.
         options: dict[str, Any] = {"xla_gpu_enable_triton_gemm": False}
-        if concurrent and settings is not None and runs_kernels_concurrently(platform, settings):
+        if settings is not None and _runs_concurrently(platform, settings):
             options[SCHEDULING] = "CONCURRENT"
         return options
     return {}
 
 
-def runs_kernels_concurrently(platform: str, settings: Settings) -> bool:
-    """Whether independent kernels of a compiled program run at the same time, where nothing speaks against it."""
+def _runs_concurrently(platform: str, settings: Settings) -> bool:
+    """Whether independent kernels of a compiled program run at the same time."""
     # An update of 20 runs takes 0.89 of the time or less. Tried on 1 G steps of A2C in the memory rooms; of V(h, s)
     # only briefly since its head has inputs that are zero. A trial of DQN, and one of V(h, s) with a `lax.cond` inside
     # that for the length of episodes, stopped in their first updates for unknown reasons.

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import queue
-import shlex
 import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asymrl.runs.cache import use_compilation_cache
 from asymrl.runs.files import StorageError
 from asymrl.runs.interrupts import StopRequests
 from asymrl.runs.listeners import Listener
-from asymrl.runs.placement import SILENCE_SECONDS, Pace, Placement, lanes_for, may_hang
+from asymrl.runs.placement import Pace, Placement, lanes_for
 from asymrl.runs.sessions import Session, add_session
 from asymrl.runs.store import Store
 from asymrl.runs.training_record import TrainingRecord
@@ -27,11 +25,9 @@ if TYPE_CHECKING:
     from asymrl.runs.listeners import Probe
     from asymrl.runs.scheduler import Scheduler
     from asymrl.runs.thread_workers import Workers
-    from asymrl.settings import Settings
 
 POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 5.0  # until the user is told what a stopping training is waiting for
-CONFIRM_SECONDS = 30.0  # a silent pool must stay silent; after this process was suspended, all of them seem to be
 PARTING_SECONDS = 120.0  # time pools have to hand over their states when a training is stopped
 
 
@@ -116,8 +112,6 @@ class _Driver:
         self.pace = Pace(pace.refresh_seconds, pace.checkpoint_seconds, pace.keep_states and store.keeps_networks)
         self.begin, self.end_at = begin, None if minutes is None else begin + 60 * minutes
         self.record = TrainingRecord(store, listener, self.pace, probes)
-        self._silent_since: dict[str, float] = {}  # pools that seem to hang, and when that was noticed
-        self._mentioned: set[str] = set()  # those that the user was told of
 
     def run(self, only: Sequence[int] | None) -> Outcome:
         numbers = self.store.unfinished()
@@ -203,25 +197,10 @@ class _Driver:
                 pool_event = scheduler.events.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 self.record.show()
-                self._say_what_is_silent(scheduler, workers)
             else:
                 self.record.handle(pool_event)
                 scheduler.handled(pool_event)
             self.record.write()
-
-    def _say_what_is_silent(self, scheduler: Scheduler, workers: Workers) -> None:
-        """Says once of each pool that it seems to hang. A thread cannot be ended; processes have supervisors."""
-        if self.placement.processes is not None or self.placement.engine != "local":
-            return
-        silent, now = scheduler.silent_pools(SILENCE_SECONDS), time.monotonic()
-        self._silent_since = {pool: self._silent_since.get(pool, now) for pool in silent}
-        for pool, since in self._silent_since.items():
-            if pool in self._mentioned or now - since < CONFIRM_SECONDS:
-                continue
-            self._silent_since[pool] = now  # to be looked at again after as long
-            if may_hang(workers.platform, silent[pool]):
-                self._mentioned.add(pool)
-                self.listener.say(_seems_to_hang(pool, silent[pool], self.store.path))
 
     def _drain(self, scheduler: Scheduler) -> None:
         while not scheduler.events.empty():
@@ -253,16 +232,6 @@ def _waiting(runs: int) -> str:
     return (
         f"still waiting for {plural('run', runs)} to come to the end of an update, for at most {PARTING_SECONDS:.0f} "
         "seconds; Ctrl-C once more to stop without"
-    )
-
-
-def _seems_to_hang(pool: str, shape: Settings, folder: Path) -> str:
-    from asymrl.learners.program import ONE_AFTER_ANOTHER
-
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {ONE_AFTER_ANOTHER}".strip()
-    return (
-        f"{pool} with {shape.world} {shape.method} has made no step for {SILENCE_SECONDS:.0f} s. If that lasts, end "
-        f"the training and try: XLA_FLAGS={shlex.quote(flags)} asymrl resume {shlex.quote(str(folder))}"
     )
 
 

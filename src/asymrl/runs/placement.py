@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from asymrl.runs.scheduler import LanesOf
 
 LONGEST_CALL = 2.0  # seconds, of a training program
-SILENCE_SECONDS = 300.0  # of a pool that trains, after which its device seems to hang
 STEPPED_LANES = 8  # of a pool whose world runs in Python
 FEW_LANES, MOST_LANES = 24, 320  # of a pool on an accelerator: fewer leave it idle, more are hardly faster
 LANES_SHARE = 0.6  # of the runs may have a lane at once; the others get the lanes of runs that end
@@ -87,13 +86,3 @@ def is_stepped(shape: Settings) -> bool:
     from asymrl.worlds.stepped_world import SteppedWorld
 
     return isinstance(training_world(shape), SteppedWorld)
-
-
-def may_hang(platform: str, shape: Settings) -> bool:
-    """Whether silence of a pool may mean that its device hangs: concurrent kernels have done that on a GPU.
-
-    A world that runs in Python may just be slow.
-    """
-    from asymrl.learners.program import runs_kernels_concurrently
-
-    return runs_kernels_concurrently(platform, shape) and not is_stepped(shape)

@@ -6,7 +6,6 @@ import collections
 import functools
 import queue
 import threading
-import time
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -34,8 +33,6 @@ class Order(NamedTuple):
     lanes: int
     surroundings: Surroundings | None = None
     """What another process needs to make the world. None: the pool is in this process."""
-    concurrent: bool = True
-    """Whether a GPU may run independent kernels of the program at the same time."""
 
 
 class PoolEvent(NamedTuple):
@@ -54,8 +51,6 @@ class _Holding:
     is_opening: bool = False
     """Whether it still compiles, so that its first runs wait in the queue."""
     runs: dict[int, Assignment] = field(default_factory=dict)
-    heard_at: float = 0.0
-    """When it last took runs or reported something."""
 
 
 class Scheduler:
@@ -81,7 +76,6 @@ class Scheduler:
         for each in sorted(assignments, key=_longest_first):
             self._waiting.setdefault(each.run.settings.shape(), collections.deque()).append(each)
         self._most_lanes: dict[Settings, int] = {}
-        self._fell_silent: set[Settings] = set()  # shapes of pools that did
         self._holdings: dict[str, _Holding] = collections.defaultdict(_Holding)
         self._unwritten: collections.Counter[str] = collections.Counter()  # states that pools have handed over
         self._losses: collections.Counter[int | Settings] = collections.Counter()  # of runs and of shapes
@@ -129,16 +123,6 @@ class Scheduler:
     def holds_runs(self) -> bool:
         return self.held_runs() > 0
 
-    def silent_pools(self, seconds: float) -> dict[str, Settings]:
-        """The pools that hold runs and have not been heard of for so long, and their shapes."""
-        with self._changed:
-            since = time.monotonic() - seconds
-            return {
-                pool: each.order.shape
-                for pool, each in self._holdings.items()
-                if each.order is not None and each.runs and each.heard_at < since
-            }
-
     def pick(self, pool: str, place: Hashable) -> Order | None:
         """What the pool should serve next, at this place; None if there is nothing left to do.
 
@@ -154,8 +138,7 @@ class Scheduler:
                         lanes = self._lanes_of(shape, count, sum(map(len, self._waiting.values())))
                         lanes = self._fitting(shape, place, max(1, min(lanes, self._most_lanes.get(shape, lanes))))
                         if lanes:
-                            concurrent = shape not in self._fell_silent
-                            holding.order = Order(shape, lanes, self._surroundings, concurrent)
+                            holding.order = Order(shape, lanes, self._surroundings)
                             holding.is_opening = True
                             return holding.order
                 is_over = not any(self._waiting.values()) and not any(each.runs for each in self._holdings.values())
@@ -192,7 +175,7 @@ class Scheduler:
         with self._changed:
             holding = self._holdings[pool]
             assert holding.order is not None
-            holding.is_opening, holding.heard_at = False, time.monotonic()
+            holding.is_opening = False
             waiting = self._waiting[holding.order.shape]
             if self._is_tail(holding.order.shape):  # the longest first, so that all are over together
                 waiting = self._waiting[holding.order.shape] = collections.deque(
@@ -247,7 +230,6 @@ class Scheduler:
                     self._changed.wait(timeout=1.0)
                 self._unwritten[pool] += 1
             runs = self._holdings[pool].runs
-            self._holdings[pool].heard_at = time.monotonic()
             if isinstance(event, Retired | Failed):
                 runs.pop(event.number, None)
             elif isinstance(event, Stopped):
@@ -296,10 +278,8 @@ class Scheduler:
             else:
                 self.events.put(PoolEvent(pool, Broken(tuple(each.number for each in runs), reason)))
 
-    def lose(self, pool: str, reason: str, *, fell_silent: bool = False) -> bool:
+    def lose(self, pool: str, reason: str) -> bool:
         """The pool is gone, with its process or its machine. Its runs go on elsewhere from where they were saved.
-
-        `fell_silent`: it seemed to hang, so pools of its shape no longer run kernels concurrently.
 
         Returns whether it had something to do. If not, its place is at fault rather than a run or a shape.
         """
@@ -309,8 +289,6 @@ class Scheduler:
             self.close(pool)
             if order is None:
                 return False
-            if fell_silent:
-                self._fell_silent.add(order.shape)
             if not runs:  # lost while it was compiled
                 self._losses[order.shape] += 1
                 if self._losses[order.shape] > MOST_LOSSES:

@@ -95,7 +95,7 @@ def open_pool(order: Order, device: Any, pace: Pace) -> Pool:
     if order.lanes > 1 and (fit := plan.lanes(order.shape)) is not None and fit < order.lanes:
         raise OutOfMemoryError(f"{order.lanes} lanes need {size_text(order.lanes * plan.bytes_of(order.shape))}")
     plan.check(order.shape)
-    pool = Pool(program(order.shape, concurrent=order.concurrent), order.lanes, device, pace.call_seconds)
+    pool = Pool(program(order.shape), order.lanes, device, pace.call_seconds)
     needed, there = pool.bytes_needed(), memory_of(device)
     if needed is not None and there is not None and needed > MEMORY_SHARE * there:
         pool.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import threading
 import time
@@ -11,27 +10,18 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from asymrl.envs.child_processes import start_child
-from asymrl.runs.placement import SILENCE_SECONDS, Pace, may_hang
+from asymrl.runs.placement import Pace
 from asymrl.runs.pool_process import ProcessPlacement, serve_remotely
-from asymrl.runs.scheduler import MOST_LOSSES, Order
+from asymrl.runs.scheduler import MOST_LOSSES
 from asymrl.runs.serving import LocalClient, reason_of
 
 HEAD_START_SECONDS = 60.0  # for the processes of first priority to choose what they train
 RECOVERY_SECONDS = 10.0  # before a lost device is tried again; MPS needs a moment when all its clients have failed
 PARTING_SECONDS = 30.0  # for a process to end; one that waits for a broken device may take forever
-SLICE_SECONDS = 1.0  # of waiting, which count; time in which this process was suspended does not
-
-
-class SilenceError(Exception):
-    """A process that was training has not been heard of for too long."""
 
 
 class Supervisor(threading.Thread):
-    """Starts the process of one pool, again if it is lost, until nothing is left to train.
-
-    A process that falls silent while its kernels run concurrently is killed: a GPU has stopped like that, for reasons
-    unknown. Pools of its shape then run their kernels one after the other.
-    """
+    """Starts the process of one pool, again if it is lost, until nothing is left to train."""
 
     def __init__(
         self, client: LocalClient, pace: Pace, placement: ProcessPlacement, before: Sequence[threading.Event] = ()
@@ -55,12 +45,7 @@ class Supervisor(threading.Thread):
             if self._is_killed:
                 process.kill()
             there.close()
-            fell_silent = False
-            try:
-                reason = self._answer(here)
-            except SilenceError as silence:
-                process.kill()
-                reason, fell_silent = str(silence), True
+            reason = self._answer(here)
             here.close()
             process.join(PARTING_SECONDS)
             if process.exitcode is None:
@@ -69,22 +54,15 @@ class Supervisor(threading.Thread):
             if process.exitcode == 0 and reason is None:
                 return
             why = reason or f"exit code {process.exitcode}"
-            was_busy = self.client.scheduler.lose(self.client.pool, why, fell_silent=fell_silent)
+            was_busy = self.client.scheduler.lose(self.client.pool, why)
             idle_losses = 0 if was_busy else idle_losses + 1
             if self.client.is_stopped():
                 return
             placement = self.placement._replace(pause=RECOVERY_SECONDS if reason is not None else 0.0)
 
     def _answer(self, connection: Connection) -> str | None:
-        """Answers the questions of the process until it ends. Returns why its device was lost, if it was.
-
-        Raises:
-            SilenceError: if it asks nothing for too long while it trains.
-        """
-        watched = is_training = False  # while it compiles, it may take its time
+        """Answers the questions of the process until it ends. Returns why its device was lost, if it was."""
         while True:
-            if watched and is_training and is_silent(connection, SILENCE_SECONDS):
-                raise SilenceError(f"no word for {SILENCE_SECONDS:.0f} s; from now on its kernels run one by one")
             try:
                 question, arguments = connection.recv()
                 if question == "lost":
@@ -93,10 +71,6 @@ class Supervisor(threading.Thread):
                 if question == "pick":
                     self._let_others_choose()
                 answer = getattr(self.client, question)(*arguments)
-                if question == "pick":
-                    watched, is_training = self._is_watched(answer), False
-                elif question == "take":
-                    is_training = True
                 connection.send(answer)
                 self.has_chosen.set()
             except (EOFError, OSError):
@@ -104,10 +78,6 @@ class Supervisor(threading.Thread):
             except Exception as error:  # nobody else would learn what happened to its runs
                 self._process.kill()
                 return reason_of(error)
-
-    def _is_watched(self, order: Order | None) -> bool:
-        """Whether silence means that the pool of this order hangs."""
-        return order is not None and order.concurrent and may_hang(self.placement.platform or "cpu", order.shape)
 
     def _let_others_choose(self) -> None:
         end = time.monotonic() + HEAD_START_SECONDS
@@ -121,8 +91,3 @@ class Supervisor(threading.Thread):
         if self._process is not None and self.is_alive():
             self._process.kill()
         self.join()
-
-
-def is_silent(connection: Connection, seconds: float) -> bool:
-    """Whether nothing comes for so long. Time in which both ends were suspended does not count."""
-    return not any(connection.poll(SLICE_SECONDS) for _ in range(math.ceil(seconds / SLICE_SECONDS)))

@@ -131,7 +131,6 @@ def test_only_kernels_of_a_learner_that_was_trained_like_that_run_concurrently(m
         return [compiler_options("gpu", new_settings(world="tiger", method=name)).get(SCHEDULING) for name in methods]
 
     assert modes() == ["CONCURRENT", "CONCURRENT", None, None]
-    assert SCHEDULING not in compiler_options("gpu", new_settings(world="tiger", method="a2c"), concurrent=False)
     for options in (compiler_options("gpu"), compiler_options("gpu", SETTINGS)):
         jax.jit(lambda x: x).lower(np.float32(0)).compile(compiler_options=options)  # all are known to this version
     monkeypatch.setenv("XLA_FLAGS", f"--{SCHEDULING}=LHS")
