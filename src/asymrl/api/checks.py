@@ -49,14 +49,14 @@ def check_memory(shapes: Collection[Settings]) -> None:
     """Raises ValueError if a run of one of these shapes does not fit into the memory of this machine's devices."""
     import jax
 
-    from asymrl.runs.memory_plan import MemoryPlan, is_large, memory_of
+    from asymrl.runs.devices import MemoryBudget
+    from asymrl.settings import DQNSettings
 
-    if not any(map(is_large, shapes)):
+    if not any(isinstance(shape, DQNSettings) for shape in shapes):
         return
-
-    device = jax.local_devices()[0]
+    memory = MemoryBudget.of(jax.local_devices()[0])
     for shape in shapes:
-        MemoryPlan(device.platform, memory_of(device), is_shared=True).check(shape)
+        memory.check(shape)
 
 
 def check_saved(store: Store, runs: Mapping[int, Run]) -> None:

@@ -14,7 +14,7 @@ from asymrl.runs.cache import use_compilation_cache
 from asymrl.runs.files import StorageError
 from asymrl.runs.interrupts import StopRequests
 from asymrl.runs.listeners import Listener
-from asymrl.runs.placement import Pace, Placement, lanes_for
+from asymrl.runs.placement import Pace, Placement
 from asymrl.runs.sessions import Session, add_session
 from asymrl.runs.store import Store
 from asymrl.runs.training_record import TrainingRecord
@@ -23,8 +23,8 @@ from asymrl.runs.wording import plural
 if TYPE_CHECKING:
     from asymrl.envs.surroundings import Surroundings
     from asymrl.runs.listeners import Probe
-    from asymrl.runs.scheduler import Scheduler
-    from asymrl.runs.thread_workers import Workers
+    from asymrl.runs.run_queue import RunQueue
+    from asymrl.runs.threads import Workers
 
 POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 5.0  # until the user is told what a stopping training is waiting for
@@ -121,9 +121,9 @@ class _Driver:
         self.store.make_ready(numbers, self.listener.say)
         stop = StopRequests(lambda which: self.listener.say(_stopping(which)))
         if numbers:
-            scheduler, workers = self._plan(numbers)  # nothing is trained yet: Ctrl-C ends it like any other program
+            runs, workers = self._plan(numbers)  # nothing is trained yet: Ctrl-C ends it like any other program
             with stop:
-                self._train(scheduler, workers, stop)
+                self._train(runs, workers, stop)
         over = self.record.over
         seconds = time.monotonic() - self.begin
         steps = self.record.steps_since(numbers)
@@ -142,82 +142,81 @@ class _Driver:
             steps=steps,
         )
 
-    def _plan(self, numbers: Sequence[int]) -> tuple[Scheduler, Workers]:
+    def _plan(self, numbers: Sequence[int]) -> tuple[RunQueue, Workers]:
         """The queue of the runs that can be trained, and who will train them."""
-        from asymrl.runs.preparation import assignments_of, possible_runs, say_what_fits
-        from asymrl.runs.scheduler import Scheduler
+        from asymrl.runs.devices import lanes_for
+        from asymrl.runs.preparation import assignments_of, possible_runs
+        from asymrl.runs.run_queue import RunQueue
 
         workers = self._workers()
         self.store.checkpoints.layout = workers.layout
-        possible = possible_runs(self.record, numbers, workers.plan)
+        possible = possible_runs(self.record, numbers, workers.memory)
         self.record.compilations.expected = len({self.store.runs[number].settings.shape() for number in possible})
-        assignments = assignments_of(self.record, possible)
-        lanes_of = lanes_for(workers.platform, self.placement.lanes, workers.places)
-        say_what_fits(self.record, possible, workers.plan, lanes_of)
-        is_cpu = workers.platform == "cpu"
-        scheduler = Scheduler(
-            assignments,
-            lanes_of,
-            one_pool_per_shape=not is_cpu,
-            plan=workers.plan,
+        runs = RunQueue(
+            assignments_of(self.record, possible),
+            lanes_for(workers.platform, self.placement.lanes, workers.places),
+            one_pool_per_shape=workers.platform != "cpu",
+            saves=self.pace.checkpoint_seconds is not None,
+            memory=workers.memory,
             surroundings=self._surroundings(possible),
         )
-        self.record.scheduler = scheduler
-        return scheduler, workers
+        self.record.queue = runs
+        return runs, workers
 
-    def _train(self, scheduler: Scheduler, workers: Workers, stop: StopRequests) -> None:
+    def _train(self, runs: RunQueue, workers: Workers, stop: StopRequests) -> None:
         try:
-            if scheduler.is_waiting():
-                workers.start(scheduler)
-                self._listen(scheduler, workers, stop)
-                if not scheduler.is_stopped():
-                    scheduler.give_up()
+            if runs.is_waiting():
+                workers.start(runs)
+                self._listen(runs, workers, stop)
+                if not runs.is_stopped():
+                    runs.give_up()
         finally:
-            scheduler.stop()
+            runs.stop()
             workers.end()
-        self._drain(scheduler)
+        while not runs.events.empty():
+            self.record.handle(runs.events.get())
         self.record.show(now=True)
         # The tables say which runs are over, so they are written after the states.
         self.record.write(now=True)
 
-    def _listen(self, scheduler: Scheduler, workers: Workers, stop: StopRequests) -> None:
-        """Writes and shows what the pools report, until nothing is left to do or the user stops it."""
+    def _listen(self, runs: RunQueue, workers: Workers, stop: StopRequests) -> None:
+        """Writes and shows what the workers report, until nothing is left to do or the user stops it."""
         stopped_at, is_said = None, False
         while workers.is_alive():
             if stop.received is not None or self._is_out_of_time():
-                scheduler.stop()
+                runs.stop()
                 stopped_at = stopped_at or time.monotonic()
                 waited = time.monotonic() - stopped_at
-                if not scheduler.holds_runs() or waited > PARTING_SECONDS:
+                if not (held := runs.held_runs()) or waited > PARTING_SECONDS:
                     return
                 if waited > PATIENCE_SECONDS and not is_said:
-                    self.listener.say(_waiting(scheduler.held_runs()))
+                    self.listener.say(_waiting(held))
                     is_said = True
             try:
-                pool_event = scheduler.events.get(timeout=POLL_SECONDS)
+                event = runs.events.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 self.record.show()
             else:
-                self.record.handle(pool_event)
-                scheduler.handled(pool_event)
+                self.record.handle(event)
+                runs.written(event)
             self.record.write()
 
-    def _drain(self, scheduler: Scheduler) -> None:
-        while not scheduler.events.empty():
-            self.record.handle(scheduler.events.get())
-
     def _workers(self) -> Workers:
-        how = self.placement
-        if how.engine == "ray":
+        where = self.placement
+        if where.engine == "ray":
             from asymrl.runs.ray_workers import RayWorkers
 
-            return RayWorkers(address=how.ray_address, workers=how.workers, pace=self.pace)
-        from asymrl.runs.thread_workers import local_workers
+            return RayWorkers(self.pace, address=where.ray_address, workers=where.workers)
+        if where.processes is not None:
+            from asymrl.runs.process_workers import process_workers
 
-        return local_workers(self.pace, workers=how.workers, processes=how.processes)
+            return process_workers(self.pace, where.processes)
+        from asymrl.runs.threads import thread_workers
+
+        return thread_workers(self.pace, where.workers)
 
     def _surroundings(self, numbers: Sequence[int]) -> Surroundings | None:
-        """What pool processes need to make the worlds of these runs. None: pools are in this process."""
+        """What other processes need to make the worlds of these runs. None: workers are in this process."""
         if self.placement.engine == "local" and self.placement.processes is None:
             return None
         from asymrl.envs.surroundings import surroundings_of

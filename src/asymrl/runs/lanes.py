@@ -34,6 +34,23 @@ class Assignment(NamedTuple):
     """Arrays to begin with, by their names in the state of a run. None: all of them are new."""
 
 
+class Retired(NamedTuple):
+    """A run is over and has left its lane."""
+
+    number: int
+    result: RunResult
+    saved: SavedRuns | None
+
+
+class Failed(NamedTuple):
+    """A run could not go on, and has left its lane; it can be tried again from where it was."""
+
+    number: int
+    reason: str
+    """A line, and under it the traceback of the user's code if that is at fault."""
+    saved: SavedRuns | None
+
+
 class Snapshot(NamedTuple):
     """The small part of the states that the host looks at, `[lane, ...]`."""
 

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
-from asymrl.settings import Settings
-
-if TYPE_CHECKING:
-    from asymrl.runs.scheduler import LanesOf
+from typing import Literal
 
 LONGEST_CALL = 2.0  # seconds, of a training program
-STEPPED_LANES = 8  # of a pool whose world runs in Python
-FEW_LANES, MOST_LANES = 24, 320  # of a pool on an accelerator: fewer leave it idle, more are hardly faster
-LANES_SHARE = 0.6  # of the runs may have a lane at once; the others get the lanes of runs that end
 
 
 @dataclass(frozen=True)
@@ -60,29 +51,3 @@ class Pace:
     def call_seconds(self) -> float:
         """How long a call of a training program should take. Ctrl-C waits for its end."""
         return min(self.refresh_seconds, LONGEST_CALL)
-
-
-def lanes_for(platform: str, wanted: int | None, places: int) -> LanesOf:
-    """How many lanes a pool should have; `places`: pools that share the runs of one shape.
-
-    On a core, the weights of one run fill the cache. A world that runs in Python asks the policies of many runs in one
-    call. An accelerator needs many lanes, but also waiting runs to refill them, so that few run alone at the end.
-    """
-
-    def lanes_of(shape: Settings, waiting: int, of_all_shapes: int) -> int:
-        if wanted is not None:
-            return min(wanted, waiting)
-        if platform == "cpu":
-            return min(waiting, STEPPED_LANES) if is_stepped(shape) else 1
-        share = max(FEW_LANES, math.ceil(LANES_SHARE * of_all_shapes / places))
-        return min(waiting, share, MOST_LANES)
-
-    return lanes_of
-
-
-def is_stepped(shape: Settings) -> bool:
-    """Whether the world of a shape runs in Python."""
-    from asymrl.learners.state import training_world
-    from asymrl.worlds.stepped_world import SteppedWorld
-
-    return isinstance(training_world(shape), SteppedWorld)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,19 +12,18 @@ from asymrl.runs.lanes import Assignment
 from asymrl.runs.starting import starting_networks
 from asymrl.runs.tables import RunResult
 from asymrl.runs.training_record import TrainingRecord
-from asymrl.runs.wording import listed, plural, size_text
+from asymrl.runs.wording import listed
 from asymrl.settings import Settings
 from asymrl.worlds.stepped_world import UserCodeError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from asymrl.runs.memory_plan import MemoryPlan
+    from asymrl.runs.devices import MemoryBudget
     from asymrl.runs.saved_runs import DeviceLayout
-    from asymrl.runs.scheduler import LanesOf
 
 
-def possible_runs(record: TrainingRecord, numbers: Sequence[int], plan: MemoryPlan | None) -> list[int]:
+def possible_runs(record: TrainingRecord, numbers: Sequence[int], memory: MemoryBudget | None) -> list[int]:
     """The runs whose worlds and signals exist and that fit into memory; the others are recorded as broken."""
     reasons: dict[Settings, str | None] = {}
     possible = []
@@ -34,8 +32,8 @@ def possible_runs(record: TrainingRecord, numbers: Sequence[int], plan: MemoryPl
         if shape not in reasons:
             try:
                 training_world(shape)
-                if plan is not None:
-                    plan.check(shape)
+                if memory is not None:
+                    memory.check(shape)
                 reasons[shape] = None
             except ValueError as error:
                 reasons[shape] = error.report if isinstance(error, UserCodeError) else str(error)
@@ -91,18 +89,6 @@ def _networks_to_begin_with(record: TrainingRecord, numbers: Sequence[int]) -> d
         said = f"{record.labels(members)} begin{'s' * (len(members) == 1)} with the networks of {networks.described}"
         record.listener.say(said + (f", except {listed(networks.new)}" if networks.new else ""))
     return found
-
-
-def say_what_fits(record: TrainingRecord, numbers: Sequence[int], plan: MemoryPlan | None, lanes_of: LanesOf) -> None:
-    """Says how many runs fit at a time, where memory limits them."""
-    shapes = collections.Counter(record.store.runs[number].settings.shape() for number in numbers)
-    for shape, count in shapes.items():
-        if plan is None or (fit := plan.lanes(shape)) is None:
-            continue
-        if fit < min(count, plan.pools * lanes_of(shape, count, len(numbers))):
-            what = f"{plural('run', count)} of {shape.world} {shape.method}"
-            each = size_text(plan.bytes_of(shape))
-            record.listener.say(f"{what}: {each} of memory each, so {max(fit, 1)} at a time")
 
 
 def _say_what_differs(record: TrainingRecord, layouts: Sequence[DeviceLayout | None]) -> None:

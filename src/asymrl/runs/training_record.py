@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from asymrl.runs.events import Advanced, Broken, Checkpointed, Failed, Noted, Opened, Retired, Stopped
 from asymrl.runs.listeners import Listener, StopRuns
 from asymrl.runs.placement import Pace
 from asymrl.runs.progress import BROKEN, Compilations, Progress, SpeedMeter
@@ -18,7 +17,8 @@ from asymrl.runs.wording import first_line
 
 if TYPE_CHECKING:
     from asymrl.runs.listeners import Probe
-    from asymrl.runs.scheduler import PoolEvent, Scheduler
+    from asymrl.runs.run_queue import Event, RunQueue
+    from asymrl.runs.worker import Report
 
 WRITING_SHARE = 0.05  # of the time may be spent on writing tables
 
@@ -37,7 +37,7 @@ class TrainingRecord:
         self.is_changed, self.writing = False, Throttle(pace.refresh_seconds, WRITING_SHARE)
         self.speed_meter, self.shown_at = SpeedMeter(pace.call_seconds), -float("inf")
         self.is_listener_broken = False
-        self.scheduler: Scheduler | None = None
+        self.queue: RunQueue | None = None
         """Stops runs when a listener asks for it; set once something is trained."""
 
     @property
@@ -49,42 +49,48 @@ class TrainingRecord:
         """Steps that these runs were trained since the training began."""
         return sum(self.results[n].timesteps - self.steps_before.get(n, 0) for n in numbers if n in self.results)
 
-    def handle(self, pool_event: PoolEvent) -> None:
+    def handle(self, event: Event) -> None:
         """Writes and shows what happened."""
-        match pool_event.event:
-            case Opened(shape, lanes):
-                self.compilations.begin(pool_event.pool, shape, time.monotonic())
+        from asymrl.runs.run_queue import Broken, Noted, Stopped
+        from asymrl.runs.worker import Order
+
+        worker, what = event
+        match what:
+            case Order(shape, lanes):
+                self.compilations.begin(worker, shape, time.monotonic())
                 self.listener.compiling(shape, lanes)
                 self.show(now=True)
-            case Advanced(results):
-                self.compilations.end(pool_event.pool)
-                self.training[pool_event.pool] = frozenset(results)
-                self._update_results(results)
-            case Retired(number, result, saved):
-                if saved is not None:
-                    self.store.save(saved, "over")
-                self._update_results({number: result})
-                if result.status == FAILED:
-                    self.listener.say(f"{self.labels([number])} stopped: {result.failure}")
             case Stopped(numbers):
                 for number in numbers:
                     self._update_results({number: self.results.get(number, RunResult())._replace(status=STOPPED)})
-            case Checkpointed(saved):
-                self.store.save(saved, pool_event.pool)
-            case Failed(number, reason, saved):
-                if saved is not None:
-                    self.store.save(saved, "failed")
-                self.break_runs([number], reason)
-                self.listener.say(f"{self.labels([number])} failed: {first_line(reason)}")
             case Broken(numbers, reason):
-                self.compilations.end(pool_event.pool)
-                self._forget(pool_event.pool)
+                self._forget(worker)
                 self.break_runs(numbers, reason)
                 self.listener.say(f"{self.labels(numbers)} failed: {first_line(reason)}")
             case Noted(message):
-                self._forget(pool_event.pool)
+                self._forget(worker)
                 self.listener.say(message)
+            case _:
+                self._handle_report(worker, what)
         self.show()
+
+    def _handle_report(self, worker: str, report: Report) -> None:
+        self.compilations.end(worker)
+        self.training[worker] = frozenset(report.results)
+        for failed in report.failed:
+            if failed.saved is not None:
+                self.store.save(failed.saved, "failed")
+            self.break_runs([failed.number], failed.reason)
+            self.listener.say(f"{self.labels([failed.number])} failed: {first_line(failed.reason)}")
+        self._update_results(report.results)
+        for number, result, saved in report.retired:
+            if saved is not None:
+                self.store.save(saved, "over")
+            self._update_results({number: result})
+            if result.status == FAILED:
+                self.listener.say(f"{self.labels([number])} stopped: {result.failure}")
+        if report.saved is not None:
+            self.store.save(report.saved, worker)
 
     def _forget(self, pool: str) -> None:
         """Drops a pool that has ended."""
@@ -143,14 +149,14 @@ class TrainingRecord:
 
     def _stop_runs(self, numbers: frozenset[int]) -> None:
         """Stops these runs, or all if there are no numbers."""
-        assert self.scheduler is not None
+        assert self.queue is not None
         running = {n for n in range(len(self.store.runs)) if not self.results.get(n, RunResult()).is_over}
         if unknown := sorted(numbers - set(range(len(self.store.runs)))):
             self.listener.say(f"a listener wants to stop run {unknown[0]}, which is not there")
-        new = sorted((numbers & running if numbers else running) - self.scheduler.unwanted())
+        new = sorted((numbers & running if numbers else running) - self.queue.unwanted())
         if new:
             self.listener.say(f"{self.labels(new)} stopped by a listener")
-            self.scheduler.stop_runs(new)
+            self.queue.stop_runs(new)
 
     def show(self, *, now: bool = False) -> None:
         if not now and time.monotonic() - self.shown_at < min(self.pace.refresh_seconds, 1.0):

@@ -1,15 +1,17 @@
-"""Runs in a queue, and what pools report of them."""
+"""Runs in a queue, and what workers report of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from asymrl.runs.events import Event, Retired
-from asymrl.runs.lanes import Assignment
+from asymrl.runs.lanes import Assignment, Retired
+from asymrl.runs.run_queue import Broken, Noted, RunQueue, Stopped
 from asymrl.runs.runs import Run
 from asymrl.runs.saved_runs import SavedRuns
-from asymrl.runs.scheduler import Scheduler
 from asymrl.runs.tables import COMPLETE, RunResult
+from asymrl.runs.worker import Order, Report, Seat
 from asymrl.settings import Settings
 from tests.runs.engine.conftest import tiny
 
@@ -22,18 +24,40 @@ def assignments(count: int, *shapes: Settings) -> list[Assignment]:
     return [Assignment(number, run) for number, run in enumerate(runs)]
 
 
-def saved(runs: list[Run], version: int) -> SavedRuns:
+def saved(runs: Sequence[Run], version: int) -> SavedRuns:
     numbers = {"updates": np.full(len(runs), version)}
     return SavedRuns(tuple(runs), numbers, "threefry2x32", (0.0,) * len(runs))
 
 
-def retired(number: int) -> Retired:
-    return Retired(number, RunResult(COMPLETE), None)
+def retired(*numbers: int, free: int = 0) -> Report:
+    return Report(retired=tuple(Retired(number, RunResult(COMPLETE), None) for number in numbers), free=free)
 
 
-def events(scheduler: Scheduler) -> list[Event]:
-    """What has been reported since the last time."""
-    reported = []
-    while not scheduler.events.empty():
-        reported.append(scheduler.events.get().event)
-    return reported
+def opened(queue: RunQueue, name: str, place: object = None, memory: object = None) -> Order:
+    """What this worker opens a pool for; it still compiles."""
+    request = queue.next(Seat(name, place, memory))  # pyright: ignore[reportArgumentType]
+    assert request is not None
+    assert request.order is not None
+    return request.order
+
+
+def admitted(queue: RunQueue, name: str, lanes: int) -> list[int]:
+    """The runs that it then gets."""
+    queue.report(name, Report(free=lanes))
+    request = queue.next(Seat(name))
+    assert request is not None
+    return [each.number for each in request.admit]
+
+
+def events(queue: RunQueue) -> list[Order | Report | Stopped | Broken | Noted]:
+    """What has happened since the last time, now written."""
+    happened = []
+    while not queue.events.empty():
+        event = queue.events.get()
+        queue.written(event)
+        happened.append(event.what)
+    return happened
+
+
+def messages(queue: RunQueue) -> list[Noted | Broken]:
+    return [event for event in events(queue) if isinstance(event, Noted | Broken)]

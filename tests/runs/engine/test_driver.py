@@ -14,7 +14,7 @@ import pytest
 
 from asymrl.api.run_folders import take_store
 from asymrl.learners.factory import program
-from asymrl.runs import scheduler as scheduler_module, serving
+from asymrl.runs import run_queue as queue_module, worker as worker_module
 from asymrl.runs.driver import Outcome, train_store
 from asymrl.runs.files import StorageError
 from asymrl.runs.lanes import Assignment
@@ -26,6 +26,7 @@ from asymrl.runs.runs import Run
 from asymrl.runs.sessions import sessions
 from asymrl.runs.store import Store
 from asymrl.runs.training_record import TrainingRecord
+from asymrl.runs.worker import Report
 from asymrl.settings import A2CSettings, Settings
 from tests.runs.engine.conftest import Recorder, assert_same_curves, assert_same_result, curves, random_saved, tiny
 
@@ -76,7 +77,7 @@ def test_a_pool_that_does_not_fit_is_halved_and_a_broken_shape_is_recorded(
     undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with monkeypatch.context() as patch:
-        patch.setattr(serving, "program", Narrow)
+        patch.setattr(worker_module, "program", Narrow)
         recorder = Recorder()
         outcome = train(tmp_path, [BROKEN, *RUNS], recorder, placement=Placement(lanes=3, workers=1))
     assert (outcome.over, outcome.runs, outcome.is_out_of_time, outcome.is_complete) == (4, 5, False, False)
@@ -189,7 +190,7 @@ def test_a_device_that_is_gone_breaks_what_it_would_have_trained(tmp_path: Path,
     def fault(*_: Any) -> None:
         raise RuntimeError("INTERNAL: CUDA error: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure")
 
-    monkeypatch.setattr(serving, "open_pool", fault)
+    monkeypatch.setattr(worker_module, "open_pool", fault)
     outcome = train(tmp_path, [*RUNS, BROKEN])
     assert (outcome.over, outcome.is_out_of_time) == (0, False)
     assert len(outcome.failures) == 5
@@ -227,27 +228,17 @@ def test_runs_that_step_aside_for_longer_ones_end_the_same(
     undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """With as few runs as cores left, the longest has a core at any time, and the others take turns."""
-    requeue, turns = scheduler_module.Scheduler.requeue, []
-    monkeypatch.setattr(scheduler_module, "TURN_SECONDS", -1e9)  # after every call
-    monkeypatch.setattr(scheduler_module.Scheduler, "requeue", lambda *given: turns.append(given[1]) or requeue(*given))
+    report, turns = queue_module.RunQueue.report, []
+
+    def counted(self: queue_module.RunQueue, name: str, answer: Report) -> None:
+        turns.extend([name] if self._holdings[name].request.hand_back else [])
+        report(self, name, answer)
+
+    monkeypatch.setattr(queue_module, "TURN_SECONDS", -1e9)  # after every call
+    monkeypatch.setattr(queue_module.RunQueue, "report", counted)
     assert train(tmp_path, RUNS, placement=Placement(workers=2)).is_complete
     assert len(turns) > 3
     assert_same_result(tmp_path, undisturbed)
-
-
-def test_the_longest_run_goes_first_once_few_are_left():
-    runs = [
-        Assignment(number, Run(replace(SHORT, steps=steps), number)) for number, steps in enumerate((900, 500, 700))
-    ]
-    scheduler = scheduler_module.Scheduler(runs, lambda *_: 1, one_pool_per_shape=False)
-    for core in ("a", "b"):
-        assert scheduler.pick(core, 0) is not None
-        scheduler.take(core, 1)  # the longest two, 900 and 700; 500 waits
-    assert not scheduler.should_yield("a", seconds_left=9.0, seconds_per_step=0.01)  # the other needs 5
-    assert scheduler.should_yield("b", seconds_left=2.5, seconds_per_step=0.01)
-    assert not scheduler.should_yield("b", seconds_left=4.0, seconds_per_step=0.01)  # not worth a turn
-    scheduler.requeue("b")
-    assert [each.number for each in scheduler.take("b", 1)] == [1]
 
 
 class Stopper(Recorder):

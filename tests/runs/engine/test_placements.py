@@ -40,12 +40,12 @@ from tests.runs.engine.test_placements import GUESS, SMALL
 
 assert jax.local_device_count() == 2
 devices = set()
-from asymrl.runs import serving
-make = serving.Pool
+from asymrl.runs import worker
+make = worker.Pool
 def watched(program, lanes, device, *more):
     devices.add(device.id)
     return make(program, lanes, device, *more)
-serving.Pool = watched
+worker.Pool = watched
 asymrl.train(tiny(), seeds=2, out=sys.argv[1], listener=Silent())
 assert devices == {0, 1}, devices
 devices.clear()

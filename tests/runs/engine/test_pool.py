@@ -13,16 +13,15 @@ from hypothesis import given, strategies as st
 
 from asymrl.learners.factory import program
 from asymrl.learners.state import METRICS
-from asymrl.runs import loop, pool as pool_module
-from asymrl.runs.events import Advanced, Checkpointed, Event, Failed, Retired
-from asymrl.runs.lanes import Assignment
-from asymrl.runs.loop import train_pool
+from asymrl.runs import pool as pool_module, worker as worker_module
+from asymrl.runs.lanes import Assignment, Retired
 from asymrl.runs.narrowing import narrower_width
 from asymrl.runs.placement import Pace
 from asymrl.runs.pool import Pool
 from asymrl.runs.runs import Run
-from asymrl.runs.saved_runs import joined
+from asymrl.runs.saved_runs import SavedRuns, joined
 from asymrl.runs.tables import COMPLETE, FAILED, SOLVED
+from asymrl.runs.worker import LocalWorker, Order, Report, Request
 from tests.runs.engine.conftest import tiny
 
 SHORT = tiny(steps=2000, log_points=10)
@@ -38,50 +37,47 @@ def of_length(steps: int, seed: int) -> Run:
 RUNS = [of_length(steps, seed) for seed, steps in enumerate((700, 2000, 450, 900, 1500, 450, 1100))]
 
 
-class Taken(NamedTuple):
-    """A pool had so many free lanes and got these runs."""
+class Call(NamedTuple):
+    """A worker had so many free lanes and got these runs, and reported."""
 
     free: int
     numbers: set[int]
+    report: Report
 
 
-class Queue:
-    """Feeds a pool, and remembers what it tells."""
-
-    def __init__(self, assignments: Sequence[Assignment], most_calls: int = 10**9):
-        self.waiting, self.most_calls = list(assignments), most_calls
-        self.events: list[Event | Taken] = []
-
-    def take(self, count: int) -> list[Assignment]:
-        taken, self.waiting = self.waiting[:count], self.waiting[count:]
-        self.events.append(Taken(count, {each.number for each in taken}))
-        return taken
-
-    def report(self, event: Event) -> None:
-        self.events.append(event)
-
-    def is_stopped(self) -> bool:
-        return len(self.of(Advanced)) >= self.most_calls
-
-    def unwanted(self) -> frozenset[int]:
-        return frozenset()
-
-    def of(self, kind: type) -> list[Any]:
-        return [event for event in self.events if isinstance(event, kind)]
+class Trained(list[Call]):
+    """All calls of a training."""
 
     def retired(self) -> dict[int, Retired]:
-        return {event.number: event for event in self.of(Retired)}
+        return {each.number: each for call in self for each in call.report.retired}
+
+    def saved(self) -> list[SavedRuns]:
+        return [call.report.saved for call in self if call.report.saved is not None]
 
 
 def assignments(runs: Sequence[Run], **more: Any) -> list[Assignment]:
     return [Assignment(number, run, **more) for number, run in enumerate(runs)]
 
 
-def train(lanes: int, given: Sequence[Assignment], pace: Pace = OFTEN, most_calls: int = 10**9) -> Queue:
-    pool, queue = open_pool(lanes, pace), Queue(given, most_calls)
-    train_pool(pool, queue, pace)
-    pool.close()
-    return queue
+def train(lanes: int, given: Sequence[Assignment], pace: Pace = OFTEN, most_calls: int = 10**9) -> Trained:
+    """Trains all of these runs, or hands back what is in lanes after so many calls."""
+    worker = LocalWorker(jax.local_devices()[0], pace)
+    opened = worker.call(Request(Order(SHORT.shape(), lanes)))
+    return train_further(worker, opened, given, most_calls, pace.checkpoint_seconds is not None)
+
+
+def train_further(
+    worker: LocalWorker, last: Report, given: Sequence[Assignment], most_calls: int = 10**9, saves: bool = False
+) -> Trained:
+    calls, waiting = Trained(), list(given)
+    while len(calls) < most_calls:
+        admitted, waiting = waiting[: last.free], waiting[last.free :]
+        free, last = last.free, worker.call(Request(admit=tuple(admitted)))
+        calls.append(Call(free, {each.number for each in admitted}, last))
+        if not last.results and not waiting:
+            break
+    calls.append(Call(0, set(), worker.call(Request(hand_back=saves, end=True))))
+    return calls
 
 
 def open_pool(lanes: int, pace: Pace = OFTEN) -> Pool:
@@ -115,24 +111,22 @@ def no_narrowing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def refilled() -> Queue:
+def refilled() -> Trained:
     """Seven runs of different lengths through three lanes."""
     return train(3, assignments(RUNS), Pace(refresh_seconds=0.002, checkpoint_seconds=None))
 
 
-def test_a_run_leaves_its_lane_when_it_is_over_and_the_next_takes_it(refilled: Queue):
+def test_a_run_leaves_its_lane_when_it_is_over_and_the_next_takes_it(refilled: Trained):
     lanes: set[int] = set()
     waiting = set(range(7))
-    for event in refilled.events:
-        if isinstance(event, Taken):
-            assert event.free == 3 - len(lanes)  # every lane that is free is offered, and none twice
-            assert len(event.numbers) == min(event.free, len(waiting))
-            lanes, waiting = lanes | event.numbers, waiting - event.numbers
-        elif isinstance(event, Advanced):
-            assert set(event.results) <= lanes
-            lanes = set(event.results)
-        elif isinstance(event, Retired):
-            assert event.number not in lanes
+    for free, numbers, report in refilled[:-1]:
+        assert free == 3 - len(lanes)  # every lane that is free is offered, and none twice
+        assert len(numbers) == min(free, len(waiting))
+        lanes, waiting = lanes | numbers, waiting - numbers
+        over = {each.number for each in report.retired}
+        assert lanes == set(report.results) | over
+        assert not set(report.results) & over
+        lanes -= over
     assert sorted(refilled.retired()) == list(range(7))
     # The run of 450 steps beside that of 2000 made room for another long before the longest was over.
     order = list(refilled.retired())
@@ -144,7 +138,7 @@ def test_a_run_leaves_its_lane_when_it_is_over_and_the_next_takes_it(refilled: Q
         assert event.result.updates > 50
 
 
-def test_a_run_depends_on_its_own_seed_and_settings_only(refilled: Queue):
+def test_a_run_depends_on_its_own_seed_and_settings_only(refilled: Trained):
     """Other neighbours, another order, lanes that are empty: with as many lanes it is the same bit for bit."""
     order = [4, 1, 6]
     again = train(3, [Assignment(number, RUNS[number]) for number in order], Pace(0.1, None)).retired()
@@ -154,41 +148,41 @@ def test_a_run_depends_on_its_own_seed_and_settings_only(refilled: Queue):
     assert_same(alone[0], refilled.retired()[0])
 
 
-def test_with_another_number_of_lanes_a_run_is_the_same_up_to_rounding(refilled: Queue):
+def test_with_another_number_of_lanes_a_run_is_the_same_up_to_rounding(refilled: Trained):
     """Compilers add up in another order, so the last digits may differ; what was done does not."""
     for number, event in train(1, assignments(RUNS[:4])).retired().items():
         assert_same_up_to_rounding(event, refilled.retired()[number])
 
 
-def test_an_interrupted_pool_goes_on_where_it_was(refilled: Queue):
+def test_an_interrupted_pool_goes_on_where_it_was(refilled: Trained):
     """The states of all lanes come back; they go on in other lanes, beside others."""
     pace = Pace(refresh_seconds=0.02, checkpoint_seconds=1000)
     stopped = train(3, assignments(RUNS[:3]), pace, most_calls=2)
-    (kept,) = stopped.of(Checkpointed)
-    assert kept.saved.runs == tuple(RUNS[:3])
-    assert 0 < kept.saved.arrays["updates"].max() < 50
-    assert all(seconds > 0 for seconds in kept.saved.seconds)
-    rest = [Assignment(number, RUNS[number], kept.saved.only([number])) for number in (2, 1)]
-    again = train(3, [Assignment(9, RUNS[6]), *rest, Assignment(0, RUNS[0], kept.saved.only([0]))]).retired()
+    (kept,) = stopped.saved()
+    assert kept.runs == tuple(RUNS[:3])
+    assert 0 < kept.arrays["updates"].max() < 50
+    assert all(seconds > 0 for seconds in kept.seconds)
+    rest = [Assignment(number, RUNS[number], kept.only([number])) for number in (2, 1)]
+    again = train(3, [Assignment(9, RUNS[6]), *rest, Assignment(0, RUNS[0], kept.only([0]))]).retired()
     for number in range(3):
         assert_same(again[number], refilled.retired()[number])
-        assert again[number].result.seconds > kept.saved.seconds[number]
+        assert again[number].result.seconds > kept.seconds[number]
     assert_same(again[9], refilled.retired()[6])
 
 
 def test_checkpoints_come_as_often_as_wanted(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loop, "CHECKPOINTS_SHARE", np.inf)  # whatever they cost
-    queue = train(3, assignments(RUNS[:3]), Pace(refresh_seconds=0.02, checkpoint_seconds=0))
-    kept = queue.of(Checkpointed)
-    assert len(kept) == sum(bool(event.results) for event in queue.of(Advanced)) > 1
-    steps = [event.saved.arrays["timesteps"][event.saved.runs.index(RUNS[1])] for event in kept]
+    monkeypatch.setattr(worker_module, "CHECKPOINTS_SHARE", np.inf)  # whatever they cost
+    calls = train(3, assignments(RUNS[:3]), Pace(refresh_seconds=0.02, checkpoint_seconds=0))
+    kept = calls.saved()
+    assert len(kept) == sum(bool(call.report.results) for call in calls) > 1
+    steps = [saved.arrays["timesteps"][saved.runs.index(RUNS[1])] for saved in kept]
     assert steps == sorted(set(steps))
 
 
 def test_states_are_kept_only_if_wanted():
     queue = train(3, assignments(RUNS[:1]), Pace(0.02, None, keep_states=False))
     assert queue.retired()[0].saved is None
-    assert not queue.of(Checkpointed)
+    assert not queue.saved()
 
 
 def test_how_runs_end():
@@ -211,7 +205,7 @@ def test_how_runs_end():
     assert (ended[0].failure, ended[2].failure) == (None, None)
 
 
-def test_a_run_that_is_over_already_leaves_at_once(refilled: Queue):
+def test_a_run_that_is_over_already_leaves_at_once(refilled: Trained):
     """As after an interruption between its last state and the tables."""
     whole = refilled.retired()[0]
     queue = train(3, [Assignment(0, RUNS[0], whole.saved)])
@@ -229,13 +223,13 @@ class Steps:
         return np.stack([np.asarray(states.timesteps), np.asarray(states.updates)], axis=1)
 
 
-def test_a_probe_measures_every_so_many_steps_also_after_an_interruption(refilled: Queue):
+def test_a_probe_measures_every_so_many_steps_also_after_an_interruption(refilled: Trained):
     pace = Pace(refresh_seconds=0.02, checkpoint_seconds=1000)
     given = assignments(RUNS[:4], probe=Steps())
     stopped = train(3, given, pace, most_calls=5)
-    (kept,) = stopped.of(Checkpointed)
+    (kept,) = stopped.saved()
     before = stopped.retired()
-    held = {kept.saved.runs[row]: kept.saved.only([row]) for row in range(len(kept.saved.runs))}
+    held = {run: kept.only([row]) for row, run in enumerate(kept.runs)}
     rest = [each._replace(saved=held.get(each.run)) for each in given if each.number not in before]
     assert rest
     for number, event in {**before, **train(3, rest, pace).retired()}.items():
@@ -263,24 +257,23 @@ def test_a_quarter_of_the_lanes_goes_as_often_as_the_runs_fit(width: int, active
     assert narrower in widths  # few widths, so that few programs are compiled
 
 
-def test_a_pool_narrows_when_no_run_waits(refilled: Queue, monkeypatch: pytest.MonkeyPatch):
+def test_a_pool_narrows_when_no_run_waits(refilled: Trained, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pool_module, "WORTH_SECONDS", 0.0)
-    pool, widths = open_pool(3), []
+    worker, narrow, widths = LocalWorker(jax.local_devices()[0], OFTEN), Pool.narrow, []
 
-    class Watched(Queue):
-        def report(self, event: Event) -> None:
-            widths.append(len(pool.lanes))
-            super().report(event)
-            if pool._narrower is not None:
-                pool._narrower._thread.join()  # compiled, so that the move happens now
+    def at_once(self: Pool, took: float) -> None:
+        narrow(self, took)
+        widths.append(len(self.lanes))
+        if self._narrower is not None:
+            self._narrower._thread.join()  # compiled, so that the move happens with the next call
 
+    monkeypatch.setattr(Pool, "narrow", at_once)
     # Two of the three are over at once, and the third goes on alone.
     over = [Assignment(number, RUNS[number], refilled.retired()[number].saved) for number in (0, 2)]
-    queue = Watched([*over, Assignment(1, RUNS[1])])
-    train_pool(pool, queue, OFTEN)
-    pool.close()
+    opened = worker.call(Request(Order(SHORT.shape(), 3)))
+    calls = train_further(worker, opened, [*over, Assignment(1, RUNS[1])])
     assert (widths[0], widths[-1], set(widths)) == (3, 1, {3, 1})
-    assert_same_up_to_rounding(queue.retired()[1], refilled.retired()[1])
+    assert_same_up_to_rounding(calls.retired()[1], refilled.retired()[1])
 
 
 def test_a_pool_narrows_only_if_that_saves_time(monkeypatch: pytest.MonkeyPatch):
@@ -300,7 +293,7 @@ def test_a_pool_narrows_only_if_that_saves_time(monkeypatch: pytest.MonkeyPatch)
     pool.close()
 
 
-def test_the_memory_that_a_pool_needs(refilled: Queue):
+def test_the_memory_that_a_pool_needs(refilled: Trained):
     """Counted by the compiler: at least the networks, their targets and both moments of both optimisers."""
     saved = joined([event.saved for event in refilled.retired().values() if event.saved is not None][:3])
     needed = open_pool(3).bytes_needed()
@@ -310,20 +303,22 @@ def test_the_memory_that_a_pool_needs(refilled: Queue):
 
 def test_a_run_that_ends_early_does_not_make_the_next_calls_longer():
     """A call of thirty seconds is asked for; runs of milliseconds must not be taken for a reason to ask for years."""
-    pool = open_pool(1, Pace(refresh_seconds=30.0))
-    train_pool(pool, Queue([Assignment(i, run) for i, run in enumerate(RUNS)]), Pace(refresh_seconds=30.0))
+    worker = LocalWorker(jax.local_devices()[0], Pace(refresh_seconds=30.0))
+    opened = worker.call(Request(Order(SHORT.shape(), 1)))
+    pool = worker._pool
+    assert pool is not None
+    train_further(worker, opened, assignments(RUNS))
     most = max(run.settings.steps for run in RUNS)  # an update has at least one step
     assert pool._updates <= 16 * most
-    pool.close()
 
 
 def test_a_damaged_state_breaks_its_own_run_only():
     whole = train(2, assignments(RUNS[:1]), Pace(refresh_seconds=0.02, checkpoint_seconds=0), most_calls=2)
-    saved = whole.of(Checkpointed)[-1].saved
+    saved = whole.saved()[-1]
     arrays = {**saved.arrays, "logged": saved.arrays["logged"].astype(np.int64)}
     damaged = Assignment(5, RUNS[0], saved._replace(arrays=arrays))
     queue = train(2, [damaged, Assignment(0, RUNS[0], saved)])
-    (failed,) = queue.of(Failed)
+    (failed,) = (each for call in queue for each in call.report.failed)
     assert (failed.number, failed.saved) == (5, None)
     assert failed.reason.startswith("its saved state does not fit its settings: array logged is int64[1], expected")
     assert set(queue.retired()) == {0}

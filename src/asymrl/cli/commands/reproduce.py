@@ -27,7 +27,7 @@ def speed_here() -> tuple[str, float]:
     """What trains here, in words, and a rough number of steps per second."""
     import jax
 
-    from asymrl.runs.thread_workers import cores
+    from asymrl.runs.devices import cores
 
     if jax.default_backend() != "cpu":
         devices = len(jax.local_devices())

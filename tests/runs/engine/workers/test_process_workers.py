@@ -13,20 +13,26 @@ from typing import Any
 
 import pytest
 
-from asymrl.runs import driver as driver_module, process_workers as workers_module, supervisor as supervisor_module
+from asymrl.runs import driver as driver_module, process_workers as workers_module, threads as threads_module
 from asymrl.runs.driver import Outcome, train_store
-from asymrl.runs.events import Checkpointed, Retired
 from asymrl.runs.files import StorageError
 from asymrl.runs.interrupts import POOL_THREAD
-from asymrl.runs.lanes import Assignment
+from asymrl.runs.lanes import Assignment, Retired
 from asymrl.runs.placement import Pace, Placement
-from asymrl.runs.pool_process import ProcessPlacement, RemoteClient, serve_remotely
-from asymrl.runs.process_workers import ProcessWorkers, shared_device
+from asymrl.runs.process_workers import (
+    READY,
+    ProcessPlacement,
+    ProcessWorkers,
+    process_workers,
+    serve_requests,
+    shared_device,
+)
+from asymrl.runs.run_queue import RunQueue
 from asymrl.runs.runs import Run
-from asymrl.runs.scheduler import Scheduler
 from asymrl.runs.store import Store
 from asymrl.runs.tables import COMPLETE, RunResult
-from asymrl.runs.thread_workers import local_workers
+from asymrl.runs.threads import thread_workers
+from asymrl.runs.worker import Report
 from asymrl.settings import A2CSettings
 from tests.runs.engine.conftest import Recorder, assert_same_result, tiny
 
@@ -53,16 +59,16 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_killed_process_loses_and_doubles_nothing(expected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A real kill, once there is a checkpoint; the runs go on from there in another process."""
-    report, killed = Scheduler.report, []
+    report, killed = RunQueue.report, []
 
-    def report_and_kill(self: Scheduler, pool: str, event: Any) -> None:
-        report(self, pool, event)
-        if isinstance(event, Checkpointed) and not killed:
-            killed.append(int(event.saved.arrays["timesteps"][0]))
+    def report_and_kill(self: RunQueue, name: str, answer: Report) -> None:
+        report(self, name, answer)
+        if answer.saved is not None and not killed:
+            killed.append(int(answer.saved.arrays["timesteps"][0]))
             for child in multiprocessing.active_children():
                 child.kill()
 
-    monkeypatch.setattr(Scheduler, "report", report_and_kill)
+    monkeypatch.setattr(RunQueue, "report", report_and_kill)
     recorder = Recorder()
     outcome = train(tmp_path, RUNS, recorder)
     assert outcome.is_complete
@@ -97,16 +103,16 @@ def test_stopped_processes_hand_over_what_they_hold(expected: Path, tmp_path: Pa
 
 
 def die_with_a_run(connection: Any, pace: Pace, placement: Any) -> None:
-    client = RemoteClient(connection)
-    if client.pick() is None:
-        return
-    client.take(1)
+    connection.send(READY)
+    connection.recv()  # to open a pool
+    connection.send(Report(free=1))
+    connection.recv()  # to admit a run
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_runs_that_always_lose_their_process_are_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(supervisor_module, "serve_remotely", die_with_a_run)
-    monkeypatch.setattr("asymrl.runs.scheduler.MOST_LOSSES", 1)
+    monkeypatch.setattr(workers_module, "serve_requests", die_with_a_run)
+    monkeypatch.setattr("asymrl.runs.run_queue.MOST_LOSSES", 1)
     outcome = train(tmp_path, RUNS[:1])
     assert list(outcome.failures.values()) == ["lost 2 times, the last time: exit code -9"]
     assert not outcome.is_out_of_time
@@ -115,7 +121,7 @@ def test_runs_that_always_lose_their_process_are_broken(tmp_path: Path, monkeypa
 
 def test_a_process_does_not_train_on_another_kind_of_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A CPU would train for days; and nobody waits for a GPU for ever."""
-    monkeypatch.setattr(supervisor_module, "MOST_LOSSES", 0)
+    monkeypatch.setattr(threads_module, "MOST_IDLE_LOSSES", 0)
     gpu = ProcessWorkers(1, pace=OFTEN, platform="gpu")
     monkeypatch.setattr(driver_module._Driver, "_workers", lambda self: gpu)
     outcome = train(tmp_path, RUNS)
@@ -126,19 +132,20 @@ def test_a_process_does_not_train_on_another_kind_of_device(tmp_path: Path, monk
 def begin_late_with_priority(connection: Any, pace: Pace, placement: ProcessPlacement) -> None:
     if placement.environment[workers_module.MPS_PRIORITY] == workers_module.FIRST:
         time.sleep(2)
-    serve_remotely(connection, pace, placement)
+    serve_requests(connection, pace, placement)
 
 
 def test_processes_with_priority_choose_first_even_if_they_begin_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pick, chosen = Scheduler.pick, []
+    ask, chosen = RunQueue.next, []
 
-    def recorded(self: Scheduler, pool: str, place: Any) -> Any:
-        order = pick(self, pool, place)
-        chosen.append((pool, order and order.shape.method))
-        return order
+    def recorded(self: RunQueue, seat: Any) -> Any:
+        request = ask(self, seat)
+        if request is not None and request.order is not None:
+            chosen.append((seat.name, request.order.shape.method))
+        return request
 
-    monkeypatch.setattr(Scheduler, "pick", recorded)
-    monkeypatch.setattr(supervisor_module, "serve_remotely", begin_late_with_priority)
+    monkeypatch.setattr(RunQueue, "next", recorded)
+    monkeypatch.setattr(workers_module, "serve_requests", begin_late_with_priority)
     runs = [Run(tiny(steps=100), 0), Run(tiny(method="a2c", steps=200), 0)]
     assert train(tmp_path, runs, placement=Placement(processes=2)).is_complete
     assert chosen[:2] == [("process 0", "a2c"), ("process 1", "a2c-asym-s")]
@@ -147,29 +154,31 @@ def test_processes_with_priority_choose_first_even_if_they_begin_late(tmp_path: 
 def never_begin_with_priority(connection: Any, pace: Pace, placement: ProcessPlacement) -> None:
     if placement.environment[workers_module.MPS_PRIORITY] == workers_module.FIRST:
         time.sleep(600)
-    serve_remotely(connection, pace, placement)
+    serve_requests(connection, pace, placement)
 
 
 def test_nobody_waits_forever_for_a_process_with_priority(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(supervisor_module, "serve_remotely", never_begin_with_priority)
-    monkeypatch.setattr(supervisor_module, "HEAD_START_SECONDS", 0.5)
-    scheduler = Scheduler([Assignment(0, RUNS[0], None)], lambda *_: 1, one_pool_per_shape=False)
+    monkeypatch.setattr(workers_module, "serve_requests", never_begin_with_priority)
+    monkeypatch.setattr(workers_module, "HEAD_START_SECONDS", 0.5)
+    queue = RunQueue([Assignment(0, RUNS[0], None)], lambda *_: 1)
     workers = ProcessWorkers(2, pace=Pace(), platform="cpu")
+    retired: tuple[Retired, ...] = ()
     try:
-        workers.start(scheduler)
-        reported = [scheduler.events.get(timeout=120)]
-        while not isinstance(reported[-1].event, Retired):
-            reported.append(scheduler.events.get(timeout=120))
+        workers.start(queue)
+        while not retired:
+            name, what = queue.events.get(timeout=120)
+            assert name == "process 1"
+            retired = what.retired if isinstance(what, Report) else ()
     finally:
+        queue.stop()
         workers.end()
-    assert {pool for pool, _ in reported} == {"process 1"}
 
 
 def lose_device_once(connection: Any, pace: Pace, placement: Any) -> None:
     marker = Path(os.environ["ASYMRL_TEST_LOST"])
     if marker.exists():
         assert placement.pause == 0.1
-        serve_remotely(connection, pace, placement)
+        serve_requests(connection, pace, placement)
         return
     marker.touch()
 
@@ -178,14 +187,14 @@ def lose_device_once(connection: Any, pace: Pace, placement: Any) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("asymrl.runs.pool.Pool.advance", fault)
-        serve_remotely(connection, pace, placement)
+        serve_requests(connection, pace, placement)
 
 
 @pytest.mark.slow
 def test_a_lost_device_is_no_fault_of_the_run(expected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Where processes share a GPU, the fault of one ends all. Their runs go on from what was saved."""
-    monkeypatch.setattr(supervisor_module, "serve_remotely", lose_device_once)
-    monkeypatch.setattr(supervisor_module, "RECOVERY_SECONDS", 0.1)
+    monkeypatch.setattr(workers_module, "serve_requests", lose_device_once)
+    monkeypatch.setattr(workers_module, "RECOVERY_SECONDS", 0.1)
     monkeypatch.setenv("ASYMRL_TEST_LOST", str(tmp_path / "lost"))
     recorder = Recorder()
     outcome = train(tmp_path / "store", RUNS, recorder)
@@ -197,16 +206,17 @@ def test_a_lost_device_is_no_fault_of_the_run(expected: Path, tmp_path: Path, mo
 
 
 def report_and_wait(connection: Any, pace: Pace, placement: Any) -> None:
-    client = RemoteClient(connection)
-    client.pick()
-    (given,) = client.take(1)
-    client.report(Retired(given.number, RunResult(COMPLETE), None))
+    connection.send(READY)
+    connection.recv()  # to open a pool
+    connection.send(Report(free=1))
+    (assigned,) = connection.recv().admit
+    connection.send(Report(retired=(Retired(assigned.number, RunResult(COMPLETE), None),), free=1))
     signal.pause()
 
 
 def test_what_cannot_be_written_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A full disk is no lost process, and leaves none behind."""
-    monkeypatch.setattr(supervisor_module, "serve_remotely", report_and_wait)
+    monkeypatch.setattr(workers_module, "serve_requests", report_and_wait)
 
     def full(*_: Any) -> None:
         raise StorageError("no space left")
@@ -251,21 +261,21 @@ def test_mps_runs_as_long_as_the_training(monkeypatch: pytest.MonkeyPatch, tmp_p
 @pytest.mark.parametrize(("processes", "priorities"), [(1, "0"), (3, "011"), (12, "001111111111")])
 def test_one_process_in_six_goes_first(processes: int, priorities: str):
     workers = ProcessWorkers(processes, pace=OFTEN)
-    environments = [workers._environment({}, i) for i in range(processes)]
+    environments = [workers.environment_of({}, i) for i in range(processes)]
     assert [each["CUDA_MPS_CLIENT_PRIORITY"] for each in environments] == list(priorities)
 
 
 def test_a_priority_of_the_user_holds_for_all_processes(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CUDA_MPS_CLIENT_PRIORITY", "1")
     workers = ProcessWorkers(3, pace=OFTEN)
-    assert all("CUDA_MPS_CLIENT_PRIORITY" not in workers._environment({}, i) for i in range(3))
+    assert all("CUDA_MPS_CLIENT_PRIORITY" not in workers.environment_of({}, i) for i in range(3))
 
 
 def _end_while_something_compiles(connection: Any, pace: Pace, placement: ProcessPlacement) -> None:
     """A process without work, with a thread that would crash it if Python shut down first."""
     busy = threading.Thread(target=time.sleep, args=(600,), name=f"{POOL_THREAD}narrower")
     busy.start()
-    serve_remotely(connection, pace, placement)
+    serve_requests(connection, pace, placement)
 
 
 def test_a_process_ends_although_a_program_is_still_being_compiled():
@@ -274,22 +284,16 @@ def test_a_process_ends_although_a_program_is_still_being_compiled():
     here, there = context.Pipe()
     process = context.Process(target=_end_while_something_compiles, args=(there, OFTEN, ProcessPlacement(0, None, {})))
     process.start()
-    while here.poll(60):
-        try:
-            question, _ = here.recv()
-        except EOFError:
-            break
-        here.send(True if question == "is_stopped" else None)  # there is nothing to pick
-        if question == "pick":
-            break
+    there.close()
+    assert here.recv() == READY
+    here.close()  # there is nothing to do
     process.join(60)
     assert process.exitcode == 0
 
 
 def test_a_pool_for_each_core_unless_something_else_is_wanted():
-    assert local_workers(OFTEN, workers=3, processes=None).platform == "cpu"
-    seats = local_workers(OFTEN, workers=3, processes=None)._seats  # pyright: ignore[reportAttributeAccessIssue]
-    assert [name for name, _ in seats] == ["core 0", "core 1", "core 2"]
-    default = local_workers(OFTEN, workers=None, processes=None)._seats  # pyright: ignore[reportAttributeAccessIssue]
-    assert len(default) == len(os.sched_getaffinity(0))
-    assert local_workers(OFTEN, workers=None, processes=4).places == 4
+    three = thread_workers(OFTEN, 3)
+    assert three.platform == "cpu"
+    assert [worker.seat.name for worker in three.workers] == ["core 0", "core 1", "core 2"]
+    assert len(thread_workers(OFTEN).workers) == len(os.sched_getaffinity(0))
+    assert process_workers(OFTEN, 4).places == 4

@@ -15,42 +15,19 @@ import pytest
 
 import asymrl
 from asymrl.runs.driver import train_store
-from asymrl.runs.events import Advanced, Checkpointed, Event, Retired
 from asymrl.runs.files import RunError
-from asymrl.runs.lanes import Assignment
 from asymrl.runs.listeners import Silent, StopRuns
 from asymrl.runs.placement import Pace, Placement
-from asymrl.runs.ray_workers import TimeSlice
+from asymrl.runs.run_queue import RunQueue
 from asymrl.runs.runs import Run
-from asymrl.runs.scheduler import Scheduler
 from asymrl.runs.store import Store
-from asymrl.runs.tables import RunResult
+from asymrl.runs.worker import Report
 from asymrl.settings import Settings
-from tests.runs.engine.conftest import PACE, WORLD, Commands, Recorder, assert_same_curves, curves, random_saved, tiny
+from tests.runs.engine.conftest import PACE, WORLD, Commands, Recorder, assert_same_curves, curves, tiny
 
 MAZES = Path(__file__).parents[4] / "examples" / "t_maze.py"
 LONG = tiny(steps=100_000, log_points=20)
 RUNS = [Run(replace(LONG, actor_rate=rate), seed) for rate in (1e-3, 3e-4) for seed in range(2)]
-
-
-def test_a_leg_brings_back_the_last_of_everything():
-    """Progress and states are only as good as the newest; runs that are over all count."""
-    runs = (Run(tiny(), 0), Run(tiny(), 1))
-    time_slice = TimeSlice([Assignment(number, run) for number, run in enumerate(runs)], seconds=60)
-    assert [each.number for each in time_slice.take(1)] == [0]
-    assert [each.number for each in time_slice.take(5)] == [1]
-    assert time_slice.take(5) == []
-    first, second = Retired(0, RunResult(), None), Retired(1, RunResult(), None)
-    for version in (1, 2):
-        time_slice.report(Advanced({0: RunResult(updates=version)}))
-        time_slice.report(Checkpointed(random_saved(runs, version)))
-        time_slice.report((first, second)[version - 1])
-    assert [event.results[0].updates for event in time_slice.events if isinstance(event, Advanced)] == [2]
-    assert [event.saved.seconds for event in time_slice.events if isinstance(event, Checkpointed)] == [(2.0, 2.0)]
-    assert [event for event in time_slice.events if isinstance(event, Retired)] == [first, second]
-    assert len(time_slice.events) == 4
-    assert not time_slice.is_stopped()
-    assert TimeSlice([], seconds=0).is_stopped()
 
 
 @pytest.fixture
@@ -73,20 +50,20 @@ def cluster(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Ite
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_killed_node_loses_and_doubles_nothing(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    report, begun, killers = Scheduler.report, set(), []
+    report, begun, killers = RunQueue.report, set(), []
 
     def kill_a_node() -> None:
         time.sleep(0.5)  # then all pools train again, so that either node has some
         cluster.remove_node(min(cluster.worker_nodes, key=str), allow_graceful=False)
 
-    def report_and_kill(self: Scheduler, pool: str, event: Event) -> None:
-        report(self, pool, event)
-        begun.update([pool] if isinstance(event, Checkpointed) else [])
+    def report_and_kill(self: RunQueue, name: str, answer: Report) -> None:
+        report(self, name, answer)
+        begun.update([name] if answer.saved is not None else [])
         if len(begun) == 4 and not killers:
             killers.append(threading.Thread(target=kill_a_node))
             killers[0].start()
 
-    monkeypatch.setattr(Scheduler, "report", report_and_kill)
+    monkeypatch.setattr(RunQueue, "report", report_and_kill)
     pace, recorder = Pace(refresh_seconds=0.05, checkpoint_seconds=2.0), Recorder()
     store = Store.create(tmp_path / "ray", RUNS)
     outcome = train_store(store, recorder, pace=pace, placement=Placement(engine="ray"))

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from asymrl.runs import serving
+from asymrl.runs import worker as worker_module
 from asymrl.runs.placement import Pace
-from asymrl.runs.scheduler import Order
-from asymrl.runs.serving import OutOfMemoryError, is_device_lost, is_out_of_memory, open_pool, reason_of
+from asymrl.runs.worker import Order, OutOfMemoryError, is_device_lost, is_out_of_memory, open_pool, reason_of
 from tests.runs.engine.queued_runs import SHAPES
 
 
@@ -46,8 +45,8 @@ def test_a_pool_that_needs_more_than_there_is_is_not_begun(monkeypatch: pytest.M
             return {"bytes_limit": 10 * 2**30}
 
     closed: list[int] = []
-    monkeypatch.setattr(serving, "Pool", FakePool)
-    monkeypatch.setattr(serving, "program", lambda shape: None)
+    monkeypatch.setattr(worker_module, "Pool", FakePool)
+    monkeypatch.setattr(worker_module, "program", lambda shape: None)
     order = Order(SHAPES[0].shape(), 8)
     assert open_pool(order, Device(), Pace()).lanes == 8  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(OutOfMemoryError, match=r"9 lanes need 9.66 GB of 10.7 GB"):
