@@ -122,7 +122,6 @@ def test_export_writes_the_best_seed_or_the_one_asked_for(run: Run, folder: Path
             ("sweep", "--env", "tigr", "--methods", "a2c", "--out", "EMPTY"),
             "unknown world 'tigr'. Did you mean",
         ),
-        (("convert", "RUN", "EMPTY"), "RUN: needs no conversion; today's commands read it"),
         (("demo", "--folder", "/dev/null"), "/dev/null/heaven-hell-3-a2c-asym-hs: cannot be made a folder: Not a dir"),
         (("export", "RUN", "-o", "p.pkl"), "p.pkl: unknown file ending '.pkl'; use .onnx or .npz"),
         (("export", "RUN", "-o", "nowhere/p.npz"), "nowhere/p.npz: there is no folder 'nowhere'; create it first"),

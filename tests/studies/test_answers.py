@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 
 from asymrl import cli
-from asymrl.runs.earlier_results import reuse
 from asymrl.runs.files import RunError
-from asymrl.runs.store import Store
+from asymrl.runs.store import Store, copy_results
 from asymrl.studies.answers import answer
 from asymrl.studies.arm_tables import exact_parts
 from asymrl.studies.catalogue import STUDIES
@@ -139,8 +138,8 @@ def test_runs_of_another_store_are_taken_over(folder: Path, tmp_path: Path):
     other = Store.open(folder)
     wanted = [*other.runs[:3], *(run._replace(seed=77) for run in other.runs[:1])]
     store = Store.create(tmp_path / "new", wanted, keeps_networks=False)
-    assert reuse(store, other) == 3
-    assert reuse(store, other) == 0
+    assert copy_results(store, other) == 3
+    assert copy_results(store, other) == 0
     assert store.unfinished() == [3]
     store.release()
     copied, source = Store.open(tmp_path / "new").results(), other.results()
@@ -148,5 +147,5 @@ def test_runs_of_another_store_are_taken_over(folder: Path, tmp_path: Path):
         np.testing.assert_array_equal(copied[number].curve, source[number].curve)
     keeping = Store.create(tmp_path / "keeping", wanted)
     with pytest.raises(RunError, match="keeps the networks of its runs"):
-        reuse(keeping, other)
+        copy_results(keeping, other)
     keeping.release()

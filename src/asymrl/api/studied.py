@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from asymrl.api.loaded import Runs, train_taken
 from asymrl.api.run_folders import NETWORKS_KEPT, store_with
 from asymrl.runs.description import is_store
-from asymrl.runs.earlier_results import reuse as reuse_runs
 from asymrl.runs.files import RunError
-from asymrl.runs.store import Store
+from asymrl.runs.store import Store, copy_results
 
 if TYPE_CHECKING:
     from asymrl.runs.listeners import Listener
@@ -55,7 +54,7 @@ def study_stores(
         store, only = store_with(out, [each.run for each in planned], keep_networks=keep_networks)
         try:
             for other in others:
-                reuse_runs(store, other)
+                copy_results(store, other)
         except BaseException:
             store.release()
             raise

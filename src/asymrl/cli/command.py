@@ -23,7 +23,7 @@ from asymrl.cli.commands.demo import Demo
 from asymrl.cli.commands.doctor import Doctor
 from asymrl.cli.commands.envs import Check, Envs
 from asymrl.cli.commands.evaluate import Evaluate
-from asymrl.cli.commands.export_command import Convert, Export
+from asymrl.cli.commands.export_command import Export
 from asymrl.cli.commands.play import Play
 from asymrl.cli.commands.presets_command import Presets
 from asymrl.cli.commands.render_command import Render
@@ -103,7 +103,6 @@ COMMANDS = {
     "evaluate": Evaluate,
     "render": Render,
     "export": Export,
-    "convert": Convert,
     "theory": Theory,
     "envs": Envs,
     "presets": Presets,

@@ -14,7 +14,6 @@ from asymrl.lazy import exports
 
 if TYPE_CHECKING:
     from asymrl.runs.driver import Outcome as Outcome, train_store as train_store
-    from asymrl.runs.earlier_results import convert_sweep as convert_sweep
     from asymrl.runs.evaluation import (
         Evaluation as Evaluation,
         evaluate as evaluate,
@@ -46,7 +45,6 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "asymrl.runs.driver": ["Outcome", "train_store"],
-        "asymrl.runs.earlier_results": ["convert_sweep"],
         "asymrl.runs.evaluation": ["Evaluation", "evaluate", "over_seeds", "play"],
         "asymrl.runs.files": ["RunError", "StorageError"],
         "asymrl.runs.listeners": ["Listener", "Probe", "Silent", "StopRuns"],

@@ -1,4 +1,4 @@
-"""Names of arrays on disk: they stay as they are when a field is renamed in code.
+"""Arrays of runs on disk: their names stay as they are when a field is renamed in code, and networks may be quantised.
 
 In memory an array of a run is named by the fields that lead to it, such as `actor.history.memory.hidden_bias`. The
 names in checkpoints are those that the fields had when the format was fixed. Only this file knows the difference:
@@ -22,6 +22,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+import numpy as np
+
 from asymrl.runs.saved_runs import EXTRA
 
 T = TypeVar("T")
@@ -29,6 +31,9 @@ T = TypeVar("T")
 RENAMED: tuple[tuple[str, str], ...] = ()
 RETIRED: tuple[str, ...] = ()
 ADDED: dict[str, float] = {}
+
+SCALE = ":scale"  # name suffix of the scales of a quantised array
+SMALL = 4096  # entries: arrays up to this size stay in half precision
 
 
 def to_disk(arrays: Mapping[str, T]) -> dict[str, T]:
@@ -50,3 +55,34 @@ def _replaced(name: str, lines: Iterable[tuple[str, str]]) -> str:
         beginning = "^" if old.startswith(".") else r"(?<![^.])"
         path = re.sub(f"{beginning}{re.escape(old.lstrip('.'))}(?![^.])", new, path)
     return f"{path}{colon}{rest}"
+
+
+def quantised(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays of runs `[run, ...]` with their actors and critics in eight bits per weight, to use but not to train.
+
+    A weight is a whole number from -127 to 127 times a scale, one for each column of its array.
+    """
+    rounded: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        if not name.startswith(("actor.", "critic.")) or not np.issubdtype(array.dtype, np.floating):
+            rounded[name] = array
+        elif array.ndim < 3 or array[0].size <= SMALL:
+            rounded[name] = array.astype(np.float16)
+        else:
+            scale = np.maximum(np.abs(array).max(-2) / 127, np.finfo(np.float16).tiny).astype(np.float16)
+            codes = np.rint(array / scale.astype(np.float32)[..., None, :])
+            rounded |= {name: np.clip(codes, -127, 127).astype(np.int8), f"{name}{SCALE}": scale}
+    return rounded
+
+
+def restored(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays with all networks in single precision. Raises ValueError, naming an array that is damaged."""
+    whole: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        if (scale := arrays.get(f"{name}{SCALE}")) is not None:
+            if array.ndim < 2 or scale.shape != (*array.shape[:-2], array.shape[-1]):
+                raise ValueError(f"array {name} does not fit its scales")
+            whole[name] = array.astype(np.float32) * scale.astype(np.float32)[..., None, :]
+        elif not name.endswith(SCALE):
+            whole[name] = array.astype(np.float32) if array.dtype == np.float16 else array
+    return whole

@@ -10,7 +10,6 @@ import collections
 import contextlib
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,18 +19,15 @@ import numpy as np
 
 from asymrl.reading import UnreadableError, read_json, read_regular
 from asymrl.runs import runs as run_lists
-from asymrl.runs.arrays import from_disk, to_disk
+from asymrl.runs.arrays import from_disk, restored, to_disk
 from asymrl.runs.files import RunError, write_whole
-from asymrl.runs.replay_tails import with_tail, without_tail
-from asymrl.runs.rounded_networks import restored
 from asymrl.runs.runs import MAY_GROW, Run
 from asymrl.runs.saved_runs import DeviceLayout, SavedRuns
 from asymrl.settings import SETTINGS
 
-# In format 1 every checkpoint held all runs of its folder, under other array names; for format 3, see `upgrade_arrays`.
-FORMAT, READABLE = 3, (1, 2, 3)
+FORMAT = 3
+REPLAY = "replay."  # name prefix on disk of the arrays of a replay
 ALWAYS_THERE = ("timesteps", "updates", "logged", "curve")  # in the state of any run
-HEADER_BYTES = 2**20  # most bytes for the names and shapes of arrays in a file
 
 
 class DamagedError(RunError):
@@ -91,8 +87,6 @@ class Checkpoints:
         Raises:
             RunError: if every checkpoint is damaged, or one is of another version.
         """
-        from asymrl.runs.earlier_arrays import upgrade_arrays  # which needs JAX
-
         missing = {run.key: run for run in wanted}
         damaged: DamagedError | None = None
         for _, path in manifests(self.folder):
@@ -112,13 +106,7 @@ class Checkpoints:
             now = tuple(missing.pop(runs[row].key) for row in rows)
             for row, run in zip(rows, now, strict=True):
                 _check_length(path, runs[row], run)
-            seconds = tuple(manifest.get("seconds") or [0.0] * len(runs))
-            seconds += (0.0,) * (len(runs) - len(seconds))
-            if manifest["format"] < FORMAT:
-                with contextlib.suppress(ValueError):  # whoever uses the networks says what is wrong with them
-                    arrays = restored(arrays)
-                arrays = upgrade_arrays(arrays, manifest["format"], runs[0].settings)
-            saved = SavedRuns(runs, from_disk(arrays), manifest["key_kind"], seconds).only(rows)
+            saved = SavedRuns(runs, from_disk(arrays), manifest["key_kind"], tuple(manifest["seconds"])).only(rows)
             yield saved._replace(runs=now, layout=DeviceLayout.from_json(manifest.get("layout")))
         if missing and damaged is not None and not self._holds_another(damaged):
             raise RunError(
@@ -196,7 +184,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         version = manifest["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"{path}: damaged: it is not the manifest of a checkpoint") from error
-    if version not in READABLE:
+    if version != FORMAT:
         raise RunError(
             f"{path}: a checkpoint of format {version}, but this version of asymrl reads format {FORMAT}; "
             "continue with the version that wrote it"
@@ -212,23 +200,36 @@ def _manifest_problem(manifest: Mapping[str, Any], path: Path) -> str | None:
     """What is wrong with a manifest whose digest matches; somebody may have forged both."""
     if manifest.get("file") != path.with_suffix(".safetensors").name:
         return "it names another file"
-    kinds = {"sha256": str, "key_kind": str, "arrays": dict, "pool": str | None, "bytes": int | None}
+    kinds = {"sha256": str, "key_kind": str, "arrays": dict, "pool": str, "bytes": int, "runs": list, "seconds": list}
     for name, kind in kinds.items():
         if not isinstance(manifest.get(name), kind):
             return f"its {name} is {manifest.get(name)!r:.40}"
-    seconds = manifest.get("seconds") or []
-    if not isinstance(seconds, list) or not all(isinstance(each, int | float) for each in seconds):
-        return "its seconds are not numbers"
+    seconds = manifest["seconds"]
+    if len(seconds) != len(manifest["runs"]) or not all(isinstance(each, int | float) for each in seconds):
+        return "its seconds are not a number for each run"
     return None
 
 
-def _largest_file(manifest: Mapping[str, Any]) -> int:
-    """Bytes that the file of a manifest may have. Raises ValueError if that is not known."""
-    if (size := manifest.get("bytes")) is not None:
-        return size
-    arrays = manifest["arrays"].values()  # from before that entry existed
-    sizes = (np.dtype(each["dtype"]).itemsize * math.prod(each["shape"]) for each in arrays)
-    return sum(sizes) + HEADER_BYTES
+def without_tail(name: str, array: np.ndarray) -> np.ndarray:
+    """An array `[run, row, ...]` of a replay without its last rows that are zero in all runs; others unchanged.
+
+    A run seldom fills its whole replay.
+    """
+    if not name.startswith(REPLAY) or array.ndim < 2:
+        return array
+    used = array.reshape(len(array), array.shape[1], -1).any(axis=(0, 2))
+    return array[:, : int(np.flatnonzero(used)[-1]) + 1 if used.any() else 0]
+
+
+def with_tail(name: str, array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """An array of a replay as it was before `without_tail`. Raises ValueError if it cannot have had that shape."""
+    if not name.startswith(REPLAY) or array.shape == (shape := tuple(shape)):
+        return array
+    if len(shape) != array.ndim or (shape[0], *shape[2:]) != (array.shape[0], *array.shape[2:]):
+        raise ValueError(f"array {name} is {list(array.shape)}, expected {list(shape)}")
+    whole = np.zeros(shape, array.dtype)
+    whole[:, : array.shape[1]] = array
+    return whole
 
 
 def _read_arrays(path: Path, manifest: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -238,13 +239,11 @@ def _read_arrays(path: Path, manifest: Mapping[str, Any]) -> dict[str, np.ndarra
 
     file = path.with_name(manifest["file"])
     try:
-        data = read_regular(file, _largest_file(manifest))
+        data = read_regular(file, manifest["bytes"])
     except OSError as error:
         raise DamagedError(f"{file}: damaged: {error.strerror}") from error
     except UnreadableError as error:
         raise DamagedError(str(error).replace(": ", ": damaged: ", 1)) from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DamagedError(f"{path}: damaged: it does not describe its arrays") from error
     if hashlib.sha256(data).hexdigest() != manifest["sha256"]:
         raise DamagedError(f"{file}: damaged: its {len(data)} bytes do not match the checksum in its manifest")
     try:
@@ -252,7 +251,8 @@ def _read_arrays(path: Path, manifest: Mapping[str, Any]) -> dict[str, np.ndarra
     except Exception as error:  # whatever the library raises for a malicious file
         raise DamagedError(f"{file}: damaged: {' '.join(str(error).split())}") from error
     try:
-        arrays = {name: with_tail(name, array, manifest["arrays"].get(name)) for name, array in arrays.items()}
+        shapes = {name: each["shape"] for name, each in manifest["arrays"].items()}
+        arrays = restored({name: with_tail(name, array, shapes[name]) for name, array in arrays.items()})
     except (ValueError, TypeError, KeyError, MemoryError) as error:
         raise DamagedError(f"{path}: damaged: it does not describe its arrays") from error
     if problem := _arrays_problem(arrays, len(manifest["runs"])):

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from asymrl.envs.sources import pomdp_path
 from asymrl.reading import UnreadableError, read_json
 from asymrl.runs import runs as run_lists
 from asymrl.runs.files import RunError, write_whole
 from asymrl.runs.runs import Run
-from asymrl.runs.world_sources import POMDP, WorldSource, is_path_text
+from asymrl.runs.world_sources import WorldSource, is_path_text
 from asymrl.settings.run_settings import ZOO
 
-FORMAT, READABLE = 2, (1, 2)
+FORMAT = 2
 AGENTS = Path(__file__).parents[1] / "zoo" / "agents"  # stores with one run each, which ship with the package
 SETTINGS_FILE = "settings.json"
 NO_SUBSTITUTE = "; nothing else in the folder says what its runs are, so bring the file back from a copy"
@@ -44,18 +43,11 @@ def read_description(path: Path) -> dict[str, Any]:
         data: dict[str, Any] = read_json(file)
         version = data["format"]
         sources = _read_sources(data.get("sources", {}))
-        # Versions before 0.2 kept checksums of .pomdp files: format 1 for one file, format 2 by the names of worlds.
-        files = dict(data.get("world_files", {}))
-        if version == 1 and (checksum := data.get("world_file", {}).get("sha256")):
-            files = {data["settings"]["world"]: checksum}
-        for world, checksum in files.items():
-            if (problem := pomdp_path(world)) is not None:
-                sources.setdefault(problem, WorldSource(POMDP, sha256=checksum))
     except UnreadableError as error:
         raise RunError(str(error).replace(": ", ": damaged: ", 1) + NO_SUBSTITUTE) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{file}: damaged: {error}{NO_SUBSTITUTE}") from error
-    if version not in READABLE:
+    if version != FORMAT:
         raise RunError(
             f"{file}: a store of format {version}, but this version of asymrl reads format {FORMAT}; "
             "use the version that wrote it"

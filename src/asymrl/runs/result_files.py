@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asymrl.reading import UnreadableError, read_regular
-from asymrl.runs.description import read_description
 from asymrl.runs.files import RunError, write_whole
 from asymrl.runs.runs import Run
 from asymrl.runs.tables import (
@@ -27,7 +26,6 @@ from asymrl.runs.tables import (
     runs_table,
     shown_settings,
     to_parquet,
-    without_unended,
 )
 
 if TYPE_CHECKING:
@@ -48,9 +46,6 @@ def read_results(path: Path, run_list: Sequence[Run]) -> dict[int, RunResult]:
     runs, metrics = read_table(path, RUNS_FILE), read_table(path, METRICS_FILE)
     if "run" not in metrics.columns:
         return {}
-    metrics = metrics.with_columns(
-        [pl.lit(np.nan, pl.Float32).alias(name) for name in METRICS if name not in metrics.columns]
-    )
     values = metrics.select(pl.col(METRICS).cast(pl.Float32).fill_null(np.nan)).to_numpy()
     numbers = metrics["run"].to_numpy()
     cuts = np.flatnonzero(np.diff(numbers)) + 1
@@ -90,10 +85,7 @@ def write_results(
 
 
 def read_table(folder: Path, name: str) -> pl.DataFrame:
-    """A table of a store. Raises RunError if it is not there or damaged.
-
-    Means over episodes are null where no episode was over, even if an earlier version wrote zeros.
-    """
+    """A table of a store. Raises RunError if it is not there or damaged."""
     import polars as pl
 
     path = folder / name
@@ -105,28 +97,10 @@ def read_table(folder: Path, name: str) -> pl.DataFrame:
         file = io.BytesIO(read_regular(path, MOST_TABLE_BYTES))
         if (rows := pl.scan_parquet(file).select(pl.len()).collect().item()) > MOST_ROWS:
             raise UnreadableError(f"{rows} rows")
-        return without_unended(_with_current_names(pl.read_parquet(file), folder))
+        return pl.read_parquet(file)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise RunError(f"{path}: damaged ({reason}); `asymrl resume {folder}` writes it anew") from error
-
-
-def _with_current_names(table: pl.DataFrame, folder: Path) -> pl.DataFrame:
-    """A table of runs in which `episodes_played` has that name: it was `episodes`, in place of the setting."""
-    import polars as pl
-
-    if "status" not in table.columns or "episodes_played" in table.columns:
-        return table
-    names = table.columns
-    had_setting = names.index("episodes") < names.index("seed")
-    table = table.rename({"episodes": "episodes_played"})
-    if had_setting:
-        values = {n: getattr(run.settings, "episodes", None) for n, run in enumerate(read_description(folder)["runs"])}
-        table = table.with_columns(pl.Series("episodes", [values.get(number) for number in table["run"]]))
-    else:
-        names = [name for name in names if name != "episodes"]
-    names.insert(names.index("timesteps") + 1, "episodes_played")
-    return table.select(names)
 
 
 def reopened(result: RunResult, run: Run, before: Run | None = None) -> RunResult:

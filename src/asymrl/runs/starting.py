@@ -10,7 +10,6 @@ import numpy as np
 from asymrl.learners.program import Program
 from asymrl.runs.description import AGENTS, shipped_agents
 from asymrl.runs.files import RunError
-from asymrl.runs.rounded_networks import restored
 from asymrl.runs.runs import Run
 from asymrl.runs.states import array_shapes
 from asymrl.runs.store import Store
@@ -107,7 +106,7 @@ def trained_networks(name: str) -> TrainedNetworks:
     described = f"seed {run.seed} of {name}, {run.settings.method} with return {returns[best]:.3g} after {steps} steps"
     try:
         for _, saved in store.saved([best], say=lambda text: None):
-            arrays = {array: value[0] for array, value in restored(saved.states()).items()}
+            arrays = {array: value[0] for array, value in saved.states().items()}
             return TrainedNetworks(run, arrays, described)
     except ValueError as error:
         problem = str(error).partition(". There is no other")[0]

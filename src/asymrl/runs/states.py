@@ -13,7 +13,6 @@ import numpy as np
 from asymrl.learners.program import Program
 from asymrl.learners.state import RunState
 from asymrl.runs.arrays import ADDED
-from asymrl.runs.rounded_networks import restored
 from asymrl.runs.saved_runs import SavedRuns, filled_up
 
 KEY = "key"  # the only leaf that is not an array of numbers
@@ -51,7 +50,7 @@ def from_saved(program: Program, saved: SavedRuns, *, to_train: bool = True) -> 
         program: of the runs.
         saved: their arrays.
         to_train: False if the runs are only inspected: then arrays that `without_training_state` leaves out may be
-            missing, and shapes take their place; networks may be rounded.
+            missing, and shapes take their place.
 
     Raises:
         ValueError: naming the first array that is missing, superfluous or of another shape or type.
@@ -102,7 +101,7 @@ def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> di
     if training_names and not training_names & set(arrays):
         if to_train:
             raise ValueError("only its networks were kept, not the state of its optimisers, so it cannot be trained on")
-        arrays = {**restored(arrays), **{name: expected[name] for name in training_names}}
+        arrays = {**arrays, **{name: expected[name] for name in training_names}}
     elif not to_train:
         arrays = _without_other_versions(arrays, expected, len(saved.runs))
     added = {

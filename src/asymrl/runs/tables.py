@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 COUNTERS = ("timestep", "episode", "update")
 LABELS = ("world", "method")
 ALWAYS = ("steps", "actor_rate", "critic_rate", "entropy_weight")  # settings that always have a column
-MEANS_OVER_EPISODES = {
-    "episode": ("return", "length"),
-    "episodes_played": ("final_return", "recent_return", "recent_length"),
-}
-"""Columns that have no value before the first episode is over, by the column that counts episodes."""
 RUN_COUNTERS = {"timesteps": "timesteps", "episodes_played": "episodes", "updates": "updates"}
 """Columns of the table of runs, and the counters of `RunResult` in them; `episodes` is a setting of A2C and DQN."""
 COMPRESSION = 9  # zstd; more takes minutes and saves little
@@ -103,21 +98,8 @@ def metrics_table(
         columns[name] = pl.Series(column)
         if name.startswith("evaluation_"):  # null rather than NaN for a run without evaluations
             columns[name] = columns[name].fill_nan(None)
-    return without_unended(pl.DataFrame(columns))
-
-
-def without_unended(table: pl.DataFrame) -> pl.DataFrame:
-    """A table of metrics or runs with nulls for means over episodes where no episode was over.
-
-    States of runs hold zeros there, and so do tables that earlier versions wrote.
-    """
-    import polars as pl
-
-    for counter, names in MEANS_OVER_EPISODES.items():
-        if counter in table.columns:
-            there = [name for name in names if name in table.columns]
-            table = table.with_columns(pl.when(pl.col(counter) != 0).then(pl.col(name)).alias(name) for name in there)
-    return table
+    means = [pl.when(pl.col("episode") != 0).then(pl.col(name)).alias(name) for name in ("return", "length")]
+    return pl.DataFrame(columns).with_columns(means)  # null before the first episode is over
 
 
 def runs_table(runs: Mapping[int, Run], results: Mapping[int, RunResult], shown: Sequence[str]) -> pl.DataFrame:

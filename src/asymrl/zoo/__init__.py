@@ -4,7 +4,7 @@
     >>> agent.card.command
     >>> agent.evaluate()
 
-`names()` lists them. Each is a store with one finished run, in `agents/NAME`: actor and critic in six bits a weight,
+`names()` lists them. Each is a store with one finished run, in `agents/NAME`: actor and critic in eight bits a weight,
 learning curve and settings, but no state of the optimisers. `pack` makes entries from stores with trained runs.
 """
 

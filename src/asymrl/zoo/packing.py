@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from asymrl.api.wanted import settings_for
+from asymrl.runs.arrays import quantised
 from asymrl.runs.evaluation import evaluate
 from asymrl.runs.files import RunError, write_whole
 from asymrl.runs.result_files import RUNS_FILE, read_table
-from asymrl.runs.rounded_networks import rounded_networks
 from asymrl.runs.runs import Run
 from asymrl.runs.sessions import sessions
 from asymrl.runs.states import without_training_state
@@ -69,7 +69,7 @@ def pack(
 ) -> dict[str, Card]:
     """Writes an entry for each world of some stores: the best finished run, without its training state.
 
-    The networks are rounded to about six bits a weight, and then evaluated. An existing entry is replaced.
+    The networks are rounded to eight bits a weight, and then evaluated. An existing entry is replaced.
 
     Args:
         folders: stores that kept the networks of their runs.
@@ -132,7 +132,8 @@ def _written(finalist: Finalist, folder: Path) -> Store:
     entry = Store.create(folder, [finalist.run])
     try:
         entry.write_tables({0: result})
-        entry.save(rounded_networks(without_training_state(saved)), "zoo")
+        networks = without_training_state(saved)
+        entry.save(networks._replace(arrays=quantised(networks.arrays)), "zoo")
     finally:
         entry.release()
     (folder / ".lock").unlink()

@@ -9,7 +9,7 @@ import pytest
 
 from asymrl.learners.factory import program
 from asymrl.runs import arrays
-from asymrl.runs.arrays import from_disk, to_disk
+from asymrl.runs.arrays import from_disk, quantised, restored, to_disk
 from asymrl.runs.checkpoint import Checkpoints
 from asymrl.runs.description import AGENTS
 from asymrl.runs.runs import Run
@@ -91,3 +91,26 @@ def test_a_new_field_begins_with_its_number(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(arrays.ADDED, "next_target", 7)
     states = from_saved(program(runs[0].settings), before)
     assert np.asarray(states.next_target).tolist() == [7, 7]
+
+
+def test_networks_in_eight_bits_come_back_within_half_a_step():
+    """Each column has a scale of its own; a column of zeros stays zero, and what is no network stays as it is."""
+    rng = np.random.default_rng(0)
+    large = rng.normal(size=(1, 80, 64)).astype(np.float32) * np.geomspace(1e-3, 100, 64, dtype=np.float32)
+    large[..., 3] = 0
+    state = {"curve": rng.normal(size=(1, 401, 13)).astype(np.float32), "key": np.zeros((1, 2), np.uint32)}
+    networks = {"actor.weight": large, "critic.bias": rng.normal(size=(1, 64)).astype(np.float32)}
+    on_disk = quantised(state | networks)
+    assert {name: str(array.dtype) for name, array in on_disk.items()} == {
+        "curve": "float32", "key": "uint32", "actor.weight": "int8", "actor.weight:scale": "float16",
+        "critic.bias": "float16",
+    }  # fmt: skip
+    back = restored(on_disk)
+    assert {name: array.dtype for name, array in back.items()} == {n: a.dtype for n, a in (state | networks).items()}
+    assert all(np.array_equal(back[name], array) for name, array in state.items())
+    step = on_disk["actor.weight:scale"].astype(np.float32)[:, None]
+    assert (np.abs(back["actor.weight"] - large) <= 0.57 * step).all()
+    assert not back["actor.weight"][..., 3].any()
+    np.testing.assert_allclose(back["critic.bias"], networks["critic.bias"], rtol=1e-3)
+    with pytest.raises(ValueError, match=r"actor\.weight does not fit"):
+        restored({**on_disk, "actor.weight:scale": np.zeros((1, 63), np.float16)})

@@ -11,7 +11,6 @@ import pytest
 
 from asymrl.learners.state import METRICS
 from asymrl.report.run_kinds import kinds_in
-from asymrl.runs.result_files import read_table
 from asymrl.runs.runs import Run
 from asymrl.runs.store import Store
 from asymrl.runs.tables import FAILED, RunResult, metrics_table, runs_table, shown_settings
@@ -94,24 +93,6 @@ def test_no_setting_shares_its_column_with_a_result():
     assert table["episodes_played"].to_list() == [100, 101, 102, 103]
     assert kinds_in(table) == ["episodes"]
     assert not set(SETTINGS) & {*METRICS, *runs_table({}, {}, ()).columns} - {"world", "method"}
-
-
-def test_tables_of_earlier_versions_are_read_with_the_names_of_today(tmp_path: Path):
-    """Where runs differed in the setting `episodes`, its column held the episodes played; settings.json has it."""
-    for name, values in (("usual", (2, 2)), ("different", (2, 8))):
-        runs = [Run(tiny(episodes=episodes), seed) for seed, episodes in enumerate(values)]
-        store = Store.create(tmp_path / name, runs)
-        store.write_tables({n: made_result(run)._replace(episodes=100 + n) for n, run in enumerate(runs)})
-        today = pl.read_parquet(store.path / "runs.parquet")
-        old = today.select(name for name in today.columns if name != "episodes").rename({"episodes_played": "episodes"})
-        if "episodes" in today.columns:
-            old = old.select(name for name in today.columns if name != "episodes_played")
-        assert old["episodes"].to_list() == [100, 101]
-        old.write_parquet(store.path / "runs.parquet")
-        store.release()
-        assert read_table(store.path, "runs.parquet").equals(today)
-        assert ("episodes" in today.columns) == (name == "different")
-        assert kinds_in(read_table(store.path, "runs.parquet")) == ["episodes"] * (name == "different")
 
 
 def test_measurements_have_a_table_of_their_own(folder: Path):
@@ -206,19 +187,3 @@ def test_there_is_no_return_before_the_first_episode_is_over(tmp_path: Path):
     assert table["critic_loss"].null_count() == 0
     assert reached["final_return"].to_list() == [pytest.approx(0.925), None]
     assert Store.open(tmp_path).results()[1].timesteps == 2000
-
-
-def test_tables_of_earlier_versions_say_zero_and_are_read_as_nothing(tmp_path: Path):
-    run = Run(A2CSettings("tiger", "a2c", steps=2000), 1)
-    store = Store.create(tmp_path, [run], keeps_networks=False)
-    store.write_tables({0: unended(run)._replace(episodes=0)})
-    store.release()
-    for name, columns in (("metrics", ("return", "length")), ("runs", ("final_return",))):
-        file = tmp_path / f"{name}.parquet"
-        pl.read_parquet(file).with_columns(pl.col(*columns).fill_null(0.0)).write_parquet(file)
-    found = Store.open(tmp_path)
-    assert found.metrics()["return"].null_count() == 2
-    assert read_table(tmp_path, "runs.parquet")["final_return"].to_list() == [None]
-    curve = found.results()[0].curve
-    assert curve is not None
-    assert np.isnan(curve[:, METRICS.index("return")]).tolist() == [True, True, *[False] * 18]

@@ -1,4 +1,4 @@
-"""`asymrl export`: a trained policy for other programs; and `asymrl convert`: an old sweep for today's commands."""
+"""`asymrl export`: a trained policy for other programs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from asymrl.cli.usage import (
     UsageError,
     Where,
     check_writable,
-    holds_runs,
     require_packages,
     select_run,
-    user_errors,
 )
 
 ENDINGS = (".onnx", ".npz")
@@ -54,28 +52,4 @@ class Export:
         what = f"{trained_run.settings.world}, {trained_run.settings.method}, seed {trained_run.seed}"
         print(f"{self.output}: {what}, recent return {trained_run.recent_return_text}")
         print(f"Checked over whole episodes: it agrees with the agent to {difference:.0e}.")
-        return 0
-
-
-@dataclass(frozen=True)
-class Convert:
-    """Convert a sweep from a version before 0.2, so that current commands can read it.
-
-    Folders of `asymrl train` need no conversion.
-    """
-
-    old: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="OLD")]
-    """Folder of the old sweep; it is not changed."""
-    new: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="NEW")]
-    """Folder to make."""
-
-    def run(self) -> int:
-        from asymrl.runs.earlier_results import convert_sweep
-        from asymrl.runs.wording import plural
-
-        if holds_runs(self.old):
-            raise UsageError(f"{self.old}: needs no conversion; today's commands read it")
-        with user_errors():
-            store = convert_sweep(self.old, self.new)
-        print(f"{store.path}: {plural('run', len(store))}, with learning curves and without networks")
         return 0

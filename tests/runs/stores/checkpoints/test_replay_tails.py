@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymrl.runs.checkpoint import Checkpoints
-from asymrl.runs.replay_tails import with_tail, without_tail
+from asymrl.runs.checkpoint import Checkpoints, with_tail, without_tail
 from asymrl.runs.runs import Run
 from asymrl.runs.saved_runs import SavedRuns
 from tests.runs.engine.conftest import random_saved, tiny
@@ -24,15 +23,15 @@ def test_rows_behind_the_last_that_is_used_by_a_run_are_left_out():
     assert without_tail("critic.weight", array) is array
     assert without_tail("replay.first", np.zeros(2)).shape == (2,)
     for whole in (array, array * 0):
-        again = with_tail(NAME, without_tail(NAME, whole), {"shape": list(whole.shape)})
+        again = with_tail(NAME, without_tail(NAME, whole), list(whole.shape))
         np.testing.assert_array_equal(again, whole)
         assert again.dtype == whole.dtype
 
 
-@pytest.mark.parametrize("shape", [[2, 4, 3], [1, 9, 3], [2, 9], [2, 9, 4], [2, 10**14, 3], "many"])
-def test_a_shape_that_it_cannot_have_had_is_refused(shape: object):
-    with pytest.raises(ValueError, match=r"array|invalid literal"):
-        with_tail(NAME, np.ones((2, 5, 3), np.int8), {"shape": shape})
+@pytest.mark.parametrize("shape", [[1, 9, 3], [2, 9], [2, 9, 4], [2, 4, 3], []])
+def test_a_shape_that_it_cannot_have_had_is_refused(shape: list[int]):
+    with pytest.raises(ValueError, match=r"array"):
+        with_tail(NAME, np.ones((2, 5, 3), np.int8), shape)
 
 
 def test_a_checkpoint_has_what_was_used(tmp_path: Path):
