@@ -1,6 +1,6 @@
 """Numbers of the theory that must never change: values, gradients, biases, variances, optima and bounds.
 
-`recorded_numbers.json` holds what each of them was when it was recorded; run this file as a module to record them again.
+`recorded_numbers.json` holds what each of them was when it was recorded; running this file records them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,16 @@ QUANTITIES: dict[str, Callable[[Analysis], float]] = {
     "sampled state": lambda a: float(a.critic("sampled-state", history=True).V.sum()),
     "belief": lambda a: float(a.critic("belief").V.sum()),
 }
-OPTIMA = ["heaven-hell-3", "heaven-hell-4", "shopping-2", "shopping-5", "shopping-6", "good-bad", "t-maze-10", "tiger:episodic=true"]
+OPTIMA = [
+    "heaven-hell-3",
+    "heaven-hell-4",
+    "shopping-2",
+    "shopping-5",
+    "shopping-6",
+    "good-bad",
+    "t-maze-10",
+    "tiger:episodic=true",
+]
 
 
 @functools.cache

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from asymrl.theory.exact.graph_builder import unroll
 from asymrl.theory.exact.histories import NODES, TooLargeError
 from asymrl.theory.exact.policies import HistoryPolicy, uniform
 from asymrl.theory.exact.q_learning import EXACT, Q_METHODS, QFixedPoint, StateAliasing, q_fixed_point, state_aliasing
 from asymrl.theory.exact.q_regression import EPISODES, STEPS
-from asymrl.theory.exact.unrolling import unroll
 from asymrl.theory.solvers.optima import solve
 from asymrl.theory.solvers.policy_names import BEGINNING, FEWEST, policy_by_name
 from asymrl.worlds.pomdp import Pomdp

@@ -17,6 +17,7 @@ from asymrl.theory.exact.analysis import Analysis as Analysis, analyse as analys
 from asymrl.theory.exact.beliefs import belief_of as belief_of
 from asymrl.theory.exact.conditions import StateValue as StateValue
 from asymrl.theory.exact.gradients import Gradient as Gradient
+from asymrl.theory.exact.graph_builder import realisable as realisable
 from asymrl.theory.exact.histories import (
     History as History,
     TooLargeError as TooLargeError,
@@ -49,7 +50,6 @@ from asymrl.theory.exact.readings import (
     signal_labels as signal_labels,
 )
 from asymrl.theory.exact.state_values import CRITICS as CRITICS
-from asymrl.theory.exact.unrolling import realisable as realisable
 from asymrl.worlds.belief_filter import BeliefFilter as BeliefFilter
 
 if TYPE_CHECKING:

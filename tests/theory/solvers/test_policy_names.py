@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asymrl.theory import EpsilonSoft, History, TooLargeError, analyse, as_pomdp
-from asymrl.theory.exact import unrolling
+from asymrl.theory.exact import graph_builder
 from asymrl.theory.solvers import analyse_what_fits, policy_by_name, policy_names, solve
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
@@ -48,7 +48,7 @@ def test_too_short_a_beginning_says_nothing(drifting: Pomdp):
 
 def test_outcomes_are_counted_before_they_are_laid_out(drifting: Pomdp, monkeypatch: pytest.MonkeyPatch):
     # Every history has 2 states x 2 actions x 2 next states x 2 observations, and 4 histories follow it.
-    monkeypatch.setattr(unrolling, "EDGES", 16 * (1 + 4 + 16))
+    monkeypatch.setattr(graph_builder, "EDGES", 16 * (1 + 4 + 16))
     assert analyse(drifting, lambda h: [0.5, 0.5], horizon=3, merge="history").graph.nodes == 1 + 4 + 16
     with pytest.raises(TooLargeError, match="1360 transitions already at depth 3, 336 fit") as caught:
         analyse(drifting, lambda h: [0.5, 0.5], horizon=4, merge="history")

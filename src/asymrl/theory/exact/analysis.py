@@ -27,7 +27,6 @@ from asymrl.theory.exact.lookup import Lookup
 from asymrl.theory.exact.policies import HistoryPolicy, PolicyLike, as_policy
 from asymrl.theory.exact.readings import LearnedCritic, learn, read
 from asymrl.theory.exact.state_values import Critics, StateValues
-from asymrl.theory.exact.unrolling import left_over
 from asymrl.theory.exact.values import Values, value_bias
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
@@ -171,7 +170,7 @@ class Analysis:
     @property
     def left_over(self) -> float:
         """The probability that an episode leaves the histories that were followed."""
-        return 0.0 if self.graph.stationary else left_over(self.graph)
+        return self.graph.left_over
 
     def belief(self, h: History) -> Float64[np.ndarray, "S"]:
         """b(h) = Pr(S | h), given that the episode goes on."""

@@ -8,12 +8,11 @@ import math
 import numpy as np
 from jaxtyping import Float64
 
+from asymrl.theory.exact.graph_builder import stationary_graph, unroll
 from asymrl.theory.exact.histories import NODES, TooLargeError, count_histories
 from asymrl.theory.exact.history_graph import BY_BELIEF, BY_MEMORY, HistoryGraph
 from asymrl.theory.exact.policies import HistoryPolicy
-from asymrl.theory.exact.stationary import stationary_graph, stationary_graph_from
 from asymrl.theory.exact.time_layers import Root
-from asymrl.theory.exact.unrolling import follow_likeliest, unroll
 from asymrl.theory.exact.values import Values, state_bounds
 from asymrl.worlds.pomdp import Pomdp
 
@@ -53,13 +52,40 @@ def follow(
         return _endless(pomdp, policy, merge, root)
     steps, beyond = int(horizon), truncation == "bootstrap"
     if mass < 1:
-        graph = follow_likeliest(pomdp, policy, steps, mass=mass, beyond=beyond, limit=limit, merge=merge or BY_BELIEF)
-        return _bounded(graph, policy, truncation)
+        return _bounded(_likeliest(pomdp, policy, steps, mass, beyond, merge or BY_BELIEF, limit), policy, truncation)
     if merge is None:
         graph = _all(pomdp, policy, steps, beyond, root, limit)
     else:
         graph = unroll(pomdp, policy, steps, merge=merge, beyond=beyond, root=root, limit=limit)
     return _bounded(graph, policy, truncation) if beyond else graph
+
+
+def _likeliest(
+    pomdp: Pomdp, policy: HistoryPolicy, horizon: int, mass: float, beyond: bool, merge: str, limit: int
+) -> HistoryGraph:
+    """Follows the likeliest histories until an episode leaves them with probability at most 1 - mass.
+
+    No history is likelier than its prefix, so best-first search is the same as following all histories above a
+    threshold. The threshold falls until the mass is reached. If that does not fit, the last graph that fits is
+    returned, and the values at its open nodes are as uncertain as the world allows.
+    """
+    if not 0 < mass <= 1:
+        raise ValueError(f"mass is {mass!r}, expected a probability above 0")
+    largest, threshold, factor = None, (1 - mass) / 16, 4.0
+    while True:
+        try:
+            graph = unroll(pomdp, policy, horizon, merge=merge, threshold=threshold, beyond=beyond, limit=limit)
+        except TooLargeError:
+            if largest is None:
+                raise
+            if factor < 1.5:
+                return largest
+            threshold, factor = threshold * factor**0.5, factor**0.5  # something in between may fit
+            continue
+        largest = graph
+        if graph.left_over <= 1 - mass or threshold == 0 or factor < 4:
+            return graph
+        threshold = threshold / factor if threshold > 1e-15 else 0.0
 
 
 def _all(pomdp: Pomdp, policy: HistoryPolicy, steps: int, beyond: bool, root: Root | None, limit: int) -> HistoryGraph:
@@ -84,11 +110,11 @@ def _endless(pomdp: Pomdp, policy: HistoryPolicy, merge: str | None, root: Root 
     if not _forgets(pomdp, policy):
         return _cut(pomdp, policy, root)
     if merge is not None:
-        return stationary_graph(pomdp, policy, merge=merge, root=root)
+        return stationary_graph(pomdp, policy, merge=merge, root=root)[0]
     try:
-        return stationary_graph(pomdp, policy, merge=BY_BELIEF, root=root, limit=ENDLESS_NODES)
+        return stationary_graph(pomdp, policy, merge=BY_BELIEF, root=root, limit=ENDLESS_NODES)[0]
     except TooLargeError:
-        return stationary_graph(pomdp, policy, merge=BY_MEMORY, root=root)
+        return stationary_graph(pomdp, policy, merge=BY_MEMORY, root=root)[0]
 
 
 def _cut(pomdp: Pomdp, policy: HistoryPolicy, root: Root | None) -> HistoryGraph:
@@ -135,7 +161,7 @@ def _beyond(graph: HistoryGraph, policy: HistoryPolicy) -> Float64[np.ndarray, "
         return None
     none = np.full(nodes, -1)
     root = Root(graph.end_memory, none, graph.node[pairs] - last, graph.state[pairs], graph.mass[pairs])
-    closed, place = stationary_graph_from(graph.pomdp, policy, root)
+    closed, place = stationary_graph(graph.pomdp, policy, root=root)
     return Values(closed).V_hs[place]
 
 

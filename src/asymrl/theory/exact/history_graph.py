@@ -187,6 +187,12 @@ class HistoryGraph:
         """Pr(H_t = h) summed over the histories of a node; in a stationary graph the expected number of visits."""
         return self.per_node(self.mass)
 
+    @property
+    def left_over(self) -> float:
+        """The probability that an episode reaches an open node before the horizon."""
+        early = self.open & (self.time < (self.horizon or 0))
+        return float(self.probability_of_node[early].sum())
+
     @cached_property
     def belief(self) -> Float64[np.ndarray, "pairs"]:
         """Pr(s | node)."""

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from asymrl.theory.exact.analysis import Analysis, analyse
+from asymrl.theory.exact.graph_builder import unroll
 from asymrl.theory.exact.histories import NODES, History, TooLargeError
 from asymrl.theory.exact.policies import EpsilonSoft, HistoryPolicy, WindowPolicy, uniform
-from asymrl.theory.exact.unrolling import unroll
 from asymrl.theory.solvers.deadline import Deadline
 from asymrl.theory.solvers.optima import SECONDS, Solution, solve
 from asymrl.theory.solvers.search import LIMIT

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asymrl import theory
-from asymrl.theory.exact.unrolling import left_over, unroll
+from asymrl.theory.exact.graph_builder import unroll
 from tests.oracles.trajectories import random_policy
 from tests.theory.exact.worlds import problem
 
@@ -37,13 +37,13 @@ def test_open_histories_with_equal_beliefs_are_one_node() -> None:
     merged = unroll(pomdp, policy, 7, threshold=0.01)
     assert merged.open.sum() < apart.open.sum() / 2
     assert (~merged.open).sum() == (~apart.open).sum()
-    assert left_over(merged) == pytest.approx(left_over(apart), abs=1e-14)
+    assert merged.left_over == pytest.approx(apart.left_over, abs=1e-14)
     for t in range(7):
         here, there = (np.bincount(g.state, np.where(g.time[g.node] == t, g.mass, 0.0)) for g in (merged, apart))
         np.testing.assert_allclose(here, there, atol=1e-14)
 
 
 def test_an_endless_graph_with_too_many_transitions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asymrl.theory.exact.stationary.EDGES", 10)
+    monkeypatch.setattr("asymrl.theory.exact.graph_builder.EDGES", 10)
     with pytest.raises(theory.TooLargeError, match="more than 10 transitions; give a horizon"):
         theory.analyse("tiger", "uniform", horizon=math.inf)
