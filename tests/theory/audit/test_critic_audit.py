@@ -19,8 +19,8 @@ from asymrl.learners.state import training_world
 from asymrl.settings import DQNSettings, Settings
 from asymrl.theory import History
 from asymrl.theory.audit import Audit, audit_critic
-from asymrl.theory.audit.critic_targets import critic_inputs, taught_values
-from asymrl.theory.audit.pair_signals import PairSignals
+from asymrl.theory.audit.critic_audit import critic_inputs, taught_values
+from asymrl.theory.audit.trained_networks import PairSignals
 from asymrl.worlds import FiniteWorld
 from tests.oracles.trajectories import Trajectory, mean_returns, trajectories
 from tests.runs.engine.stores import random_states

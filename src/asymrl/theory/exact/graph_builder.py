@@ -174,7 +174,8 @@ class _Builder:
         self.keep(layer.memory, pi)
         pair, k = outcomes_of(pomdp, layer.state * A, (layer.state + 1) * A)
         chance = self.pi[layer.node[pair], self.action_of[k]]
-        pair, k, chance = (x[chance > 0] for x in (pair, k, chance))
+        taken = chance > 0
+        pair, k, chance = pair[taken], k[taken], chance[taken]
         source = pair + self.pairs
         self._add_nodes(layer, t, pi, opened)
         target, after = np.full(len(k), -1), None
@@ -186,8 +187,8 @@ class _Builder:
             if layer.keys is None and self.merge == BY_BELIEF and not last:
                 after, moved = self._without_unlikely(after)
                 place = moved[place]
-            if after.remembered:
-                rows, a, o = (x[: after.remembered] for x in (after.parent, after.action, after.observation))
+            if m := after.remembered:
+                rows, a, o = after.parent[:m], after.action[:m], after.observation[:m]
                 after.memory = self.policy.advance(self.memory, rows, a, o)
             after.parent += self.first_row
             after, number = self.placed(after)
@@ -316,8 +317,9 @@ class _Closing(_Builder):
         node = place[layer.node]
         number, new = _numbered(self.pair_numbers, (node * self.pomdp.states + layer.state).tolist())
         memory = self.policy.rows(layer.memory, fresh)
-        how = (x[fresh] for x in (keys, layer.parent, layer.action, layer.observation))
-        return Layer(memory, *how, node[new], layer.state[new], share[new], len(fresh)), number
+        parent, action, observation = (x[fresh] for x in (layer.parent, layer.action, layer.observation))
+        pairs = node[new], layer.state[new], share[new]
+        return Layer(memory, keys[fresh], parent, action, observation, *pairs, len(fresh)), number
 
     def keep(self, memory: Any, pi: Float64[np.ndarray, "nodes A"]) -> None:
         self.memory = memory if self.memory is None else self.policy.joined(self.memory, memory)

@@ -22,8 +22,14 @@ from asymrl.theory.exact.graph_builder import unroll
 from asymrl.theory.exact.histories import NODES, History, describe
 from asymrl.theory.exact.history_graph import HistoryGraph
 from asymrl.theory.exact.policies import PolicyLike, as_policy
-from asymrl.theory.exact.q_regression import EPISODES, STEPS, Regression, greedy_actions, history_fixed_point
-from asymrl.theory.exact.q_state_iteration import iterate_state_values
+from asymrl.theory.exact.q_regression import (
+    EPISODES,
+    STEPS,
+    Regression,
+    greedy_actions,
+    history_fixed_point,
+    iterate_state_values,
+)
 from asymrl.worlds.pomdp import Pomdp
 
 EXACT = 1e-9  # relative: errors below it are rounding

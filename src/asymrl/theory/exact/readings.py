@@ -20,8 +20,7 @@ import scipy.sparse as sparse
 from jaxtyping import Float64, Int
 
 from asymrl.theory.exact.histories import TooLargeError
-from asymrl.theory.exact.history_graph import BY_MEMORY, HistoryGraph
-from asymrl.theory.exact.linear_systems import solve_chain
+from asymrl.theory.exact.history_graph import BY_MEMORY, HistoryGraph, solve_chain
 from asymrl.theory.exact.values import Values
 from asymrl.worlds.critic_inputs import SYMBOLS, critic_symbol, input_names, signal_meanings
 from asymrl.worlds.finite import FiniteWorld

@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sparse
 from jaxtyping import Float64
 
-from asymrl.theory.exact.history_graph import BY_MEMORY, HistoryGraph
-from asymrl.theory.exact.linear_systems import solve_chain
+from asymrl.theory.exact.history_graph import BY_MEMORY, HistoryGraph, solve_chain
 from asymrl.worlds.pomdp import Pomdp
 
 

@@ -14,9 +14,8 @@ from asymrl.theory.solvers.belief_mdp import BeliefGraph, TooManyBeliefsError, b
 from asymrl.theory.solvers.bounds import blind, check_horizon
 from asymrl.theory.solvers.deadline import Deadline
 from asymrl.theory.solvers.dynamic_programming import backward_induction, policy_iteration, stationary_plan, timed_plan
-from asymrl.theory.solvers.hsvi import PointBased, point_based
+from asymrl.theory.solvers.hsvi import PointBased, point_based, truncated
 from asymrl.theory.solvers.search import LIMIT as SEARCH_LIMIT, search, searched_plan, without_time
-from asymrl.theory.solvers.truncation import truncated
 from asymrl.worlds.pomdp import Pomdp
 
 GRAPH_LIMIT = 5_000  # beliefs, beyond which searching is quicker than enumerating

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sparse
 
-from asymrl.theory.exact import linear_systems
-from asymrl.theory.exact.linear_systems import solve_chain
+from asymrl.theory.exact import history_graph
+from asymrl.theory.exact.history_graph import solve_chain
 
 
 def chain(size: int) -> sparse.csr_array:
@@ -21,12 +21,12 @@ def test_the_series_agrees_with_the_factorisation(monkeypatch, discount, columns
     for matrix in (P, P.T):
         exact = solve_chain(matrix, constant, discount)
         with monkeypatch.context() as patch:
-            patch.setattr(linear_systems, "LARGE", 1)
-            patch.setattr(linear_systems, "spsolve", None)  # would fail if it were called
+            patch.setattr(history_graph, "LARGE", 1)
+            patch.setattr(history_graph, "spsolve", None)  # would fail if it were called
             np.testing.assert_allclose(solve_chain(matrix, constant, discount), exact, rtol=1e-11, atol=1e-11)
 
 
 def test_a_discount_near_one_is_factorised(monkeypatch):
-    monkeypatch.setattr(linear_systems, "LARGE", 1)
+    monkeypatch.setattr(history_graph, "LARGE", 1)
     P = sparse.csr_array(np.array([[0.0, 1.0], [0.0, 0.0]]))
     np.testing.assert_allclose(solve_chain(P, np.array([1.0, 2.0]), 1.0), [3.0, 2.0])

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from asymrl.theory.exact.policies import BeliefPolicy
-from asymrl.theory.solvers import optima, truncation
+from asymrl.theory.solvers import hsvi, optima
 from asymrl.theory.solvers.bounds import fib
 from asymrl.theory.solvers.deadline import Deadline
-from asymrl.theory.solvers.hsvi import point_based
+from asymrl.theory.solvers.hsvi import point_based, truncated
+from asymrl.theory.solvers.hsvi_values import Sawtooth, Vectors
 from asymrl.theory.solvers.optima import solve
-from asymrl.theory.solvers.truncation import truncated
-from asymrl.theory.solvers.value_bounds import Sawtooth, Vectors
 from asymrl.worlds import Tiger
 from tests.theory.exact.worlds import problem
 from tests.theory.solvers.oracles import expected_return, optimum, random_world
@@ -156,7 +155,7 @@ def test_long_episodes_are_not_followed_to_the_end(monkeypatch):
     pomdp = random_world(2).pomdp()
     endless = point_based(pomdp, None, 0.9, seconds=1)
     tight = truncated(endless, 30)
-    monkeypatch.setattr(truncation, "WORK", 0)
+    monkeypatch.setattr(hsvi, "WORK", 0)
     loose = truncated(endless, 30)
     assert loose.low <= tight.low <= tight.high <= loose.high
 
@@ -187,7 +186,7 @@ def test_a_forgotten_plan_is_compared_no_more():
 
 def test_a_steady_mixture_hedges():
     # Each plan is worth nothing in one of the states; half of each is worth 1/2 in both.
-    np.testing.assert_allclose(truncation.steady_mixture(np.eye(2), 1000), 0.5, atol=0.05)
+    np.testing.assert_allclose(hsvi.steady_mixture(np.eye(2), 1000), 0.5, atol=0.05)
 
 
 def test_plans_are_raised_in_all_visited_beliefs():

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from asymrl.theory.solvers.belief_mdp import BeliefModel
 from asymrl.theory.solvers.deadline import Deadline
-from asymrl.theory.solvers.value_bounds import Growing, Sawtooth, Vectors
+from asymrl.theory.solvers.hsvi_values import Growing, Sawtooth, Vectors
 from asymrl.worlds.pomdp import Pomdp
 
 BLOCK = 16  # beliefs whose successors are compared together
