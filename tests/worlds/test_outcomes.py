@@ -10,7 +10,7 @@ import pytest
 from asymrl.draw.text import draw_text
 from asymrl.envs.pomdp_files import parse_text
 from asymrl.worlds.checking.checker import check
-from asymrl.worlds.outcomes import OutcomeWorld
+from asymrl.worlds.finite import OutcomeWorld
 from tests.envs.pomdp_files.texts import SMALL
 
 # A reward for each (s', o) after `go`, an end with a reward that depends on the start of the next episode,

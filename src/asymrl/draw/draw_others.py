@@ -11,8 +11,7 @@ import numpy as np
 from asymrl.draw import style
 from asymrl.draw.dispatch import draw_view, draw_world, view_text, world_text
 from asymrl.draw.style import Axes
-from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.outcomes import OutcomeWorld
+from asymrl.worlds.finite import FiniteWorld, OutcomeWorld
 from asymrl.worlds.repeated import RepeatedWorld
 from asymrl.worlds.spaces import Image, Record, Space
 from asymrl.worlds.world import World

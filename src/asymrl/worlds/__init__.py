@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from asymrl.worlds.checking.checker import check as check
     from asymrl.worlds.checking.environment_checker import check_environment as check_environment
     from asymrl.worlds.checking.sampling import CheckError as CheckError
-    from asymrl.worlds.finite import FiniteWorld as FiniteWorld
-    from asymrl.worlds.outcomes import OutcomeWorld as OutcomeWorld
-    from asymrl.worlds.pomdp import Pomdp as Pomdp, Rows as Rows
+    from asymrl.worlds.finite import FiniteWorld as FiniteWorld, OutcomeWorld as OutcomeWorld
+    from asymrl.worlds.pomdp import Pomdp as Pomdp
     from asymrl.worlds.reference_scores import ReferenceScores as ReferenceScores, scores as scores
     from asymrl.worlds.registry import WORLDS as WORLDS, make as make
     from asymrl.worlds.spaces import (
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
         Space as Space,
     )
     from asymrl.worlds.stepped_world import SteppedWorld as SteppedWorld, UserCodeError as UserCodeError
+    from asymrl.worlds.tables import Rows as Rows
     from asymrl.worlds.world import (
         Episode as Episode,
         Signal as Signal,
@@ -62,11 +62,10 @@ __getattr__, __dir__ = exports(
         "asymrl.worlds.checking.checker": ["check"],
         "asymrl.worlds.builtin.cleaner": ["Cleaner"],
         "asymrl.worlds.checking.environment_checker": ["check_environment"],
-        "asymrl.worlds.finite": ["FiniteWorld"],
+        "asymrl.worlds.finite": ["FiniteWorld", "OutcomeWorld"],
         "asymrl.worlds.builtin.finite_worlds": ["GoodBad", "HeavenHell", "Shopping", "Tiger"],
         "asymrl.worlds.builtin.memory_rooms": ["MemoryFourRooms"],
-        "asymrl.worlds.outcomes": ["OutcomeWorld"],
-        "asymrl.worlds.pomdp": ["Pomdp", "Rows"],
+        "asymrl.worlds.pomdp": ["Pomdp"],
         "asymrl.worlds.reference_scores": ["ReferenceScores", "scores"],
         "asymrl.worlds.registry": ["WORLDS", "make"],
         "asymrl.worlds.builtin.rock_sample": ["RockSample", "SimulatedRockSample"],
@@ -82,6 +81,7 @@ __getattr__, __dir__ = exports(
             "Simplex",
             "Space",
         ],
+        "asymrl.worlds.tables": ["Rows"],
         "asymrl.worlds.stepped_world": ["SteppedWorld", "UserCodeError"],
         "asymrl.worlds.builtin.t_maze": ["TMaze"],
         "asymrl.worlds.world": ["Episode", "Signal", "Step", "Transition", "World"],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asymrl.envs.pomdp_files import FileError, Limits, Problem, parse_text, read_pomdp
-from asymrl.worlds.outcomes import OutcomeWorld
+from asymrl.worlds.finite import OutcomeWorld
 from tests.envs.pomdp_files.texts import SMALL, TABLES, TIGER
 
 

@@ -20,8 +20,8 @@ from asymrl.settings.methods import PAPER_METHODS
 from asymrl.worlds.builtin.finite_worlds import HeavenHell
 from asymrl.worlds.builtin.rock_sample import SimulatedRockSample
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.pomdp import Rows
 from asymrl.worlds.registry import WORLDS
+from asymrl.worlds.tables import Rows
 from asymrl.worlds.world import World
 from tests.learners.small import arrays, member, numbers, start, tiny
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.outcomes import Joint, OutcomeWorld, joint
-from asymrl.worlds.pomdp import Pomdp, Rows
+from asymrl.worlds.finite import FiniteWorld, OutcomeWorld
+from asymrl.worlds.pomdp import Pomdp
+from asymrl.worlds.tables import Joint, Rows, joint
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 SAME = 1e-12  # probabilities obtained by division count as equal if they differ by less than this

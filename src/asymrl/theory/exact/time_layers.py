@@ -11,7 +11,8 @@ from jaxtyping import Float64, Int
 
 from asymrl.theory.exact.beliefs import fingerprint
 from asymrl.theory.exact.policies import HistoryPolicy
-from asymrl.worlds.pomdp import TOLERANCE, Pomdp
+from asymrl.worlds.pomdp import Pomdp
+from asymrl.worlds.tables import TOLERANCE
 
 
 @dataclass(frozen=True, eq=False)

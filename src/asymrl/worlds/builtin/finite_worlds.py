@@ -6,8 +6,8 @@ import equinox as eqx
 import numpy as np
 
 from asymrl.worlds.finite import FiniteWorld
-from asymrl.worlds.pomdp import Rows
 from asymrl.worlds.spaces import Discrete
+from asymrl.worlds.tables import Rows
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Signal
 
 NORTH, SOUTH, EAST, WEST = range(4)
