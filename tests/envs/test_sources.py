@@ -16,7 +16,7 @@ from asymrl.api.wanted import known_by_name, sweep_runs, world_names
 from asymrl.envs import register, user_code
 from asymrl.envs.surroundings import surroundings_of
 from asymrl.settings import A2CSettings
-from asymrl.worlds.builtin.finite_worlds import Tiger
+from asymrl.worlds.builtin.tiger import Tiger
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.registry import make, source_of, split_options
 from asymrl.worlds.stepped_world import SteppedWorld, UserCodeError

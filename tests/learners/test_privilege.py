@@ -23,7 +23,7 @@ from asymrl.learners.state import training_world
 from asymrl.settings import A2CSettings
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.worlds import make
-from asymrl.worlds.builtin.finite_worlds import HeavenHell
+from asymrl.worlds.builtin.heaven_hell import HeavenHell
 from asymrl.worlds.critic_inputs import signal_meanings
 from asymrl.worlds.registry import WORLDS
 from tests.learners.small import assert_same, start, tiny

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asymrl import theory
-from asymrl.worlds.belief_filter import BeliefFilter
+from asymrl.worlds.critic_inputs import BeliefFilter
 from asymrl.worlds.pomdp import Pomdp
 from tests.oracles.trajectories import random_pomdp
 from tests.theory.exact.worlds import problem

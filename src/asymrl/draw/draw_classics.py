@@ -9,7 +9,7 @@ import numpy as np
 from asymrl.draw import style
 from asymrl.draw.dispatch import draw_view, draw_world
 from asymrl.draw.style import Axes
-from asymrl.worlds.builtin.finite_worlds import GoodBad, Tiger
+from asymrl.worlds.builtin.tiger import GoodBad, Tiger
 
 GOOD_BAD = ((style.GREEN, "✓"), (style.VERMILION, "✗"))
 

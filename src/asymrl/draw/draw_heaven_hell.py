@@ -9,7 +9,7 @@ import numpy as np
 from asymrl.draw import style
 from asymrl.draw.dispatch import draw_view, draw_world, view_text, world_text
 from asymrl.draw.style import Axes
-from asymrl.worlds.builtin.finite_worlds import HeavenHell, corridor_map
+from asymrl.worlds.builtin.heaven_hell import HeavenHell, corridor_map
 
 SIDES = ("left", "right")
 

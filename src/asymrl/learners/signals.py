@@ -14,12 +14,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
 from asymrl.learners.key_purposes import SIGNALS
-from asymrl.worlds.belief_filter import BeliefFilter
 from asymrl.worlds.critic_inputs import (
     BELIEF,
     OBSERVATION,
     SAMPLED_STATE,
     TIME,
+    BeliefFilter,
     critic_meanings,
     input_names,
     observation_groups,

@@ -21,7 +21,7 @@ from asymrl.theory.exact.analysis import Analysis, analyse
 from asymrl.theory.exact.gradients import Gradient, asymmetric_gradient, estimated_values, estimator_variance
 from asymrl.theory.exact.history_graph import BY_MEMORY
 from asymrl.theory.exact.state_values import Critics
-from asymrl.worlds.builtin.finite_worlds import Shopping
+from asymrl.worlds.builtin.shopping import Shopping
 from asymrl.worlds.registry import make
 
 if TYPE_CHECKING:

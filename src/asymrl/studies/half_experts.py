@@ -11,21 +11,9 @@ import numpy as np
 
 from asymrl.theory.exact.policies import BeliefPolicy, Controller, HistoryPolicy
 from asymrl.worlds.builtin import rock_terrain as rocks
-from asymrl.worlds.builtin.finite_worlds import (
-    BUY,
-    DOWN,
-    EAST,
-    LEFT,
-    NORTH,
-    QUERY,
-    RIGHT,
-    SOUTH,
-    UP,
-    WEST,
-    HeavenHell,
-    Shopping,
-)
+from asymrl.worlds.builtin.heaven_hell import EAST, NORTH, SOUTH, WEST, HeavenHell
 from asymrl.worlds.builtin.rock_sample import RockSample
+from asymrl.worlds.builtin.shopping import BUY, DOWN, LEFT, QUERY, RIGHT, UP, Shopping
 from asymrl.worlds.registry import make
 
 SURE = 1e-6  # what a probability may lack of 0 or 1 to count as knowledge

@@ -50,7 +50,7 @@ from asymrl.theory.exact.readings import (
     signal_labels as signal_labels,
 )
 from asymrl.theory.exact.state_values import CRITICS as CRITICS
-from asymrl.worlds.belief_filter import BeliefFilter as BeliefFilter
+from asymrl.worlds.critic_inputs import BeliefFilter as BeliefFilter
 
 if TYPE_CHECKING:
     from asymrl.theory import audit as audit, exact as exact, solvers as solvers

@@ -12,24 +12,22 @@ from typing import TYPE_CHECKING
 from asymrl.lazy import exports
 
 if TYPE_CHECKING:
-    from asymrl.worlds.belief_filter import BeliefFilter as BeliefFilter
     from asymrl.worlds.builtin.car_flag import CarFlag as CarFlag
     from asymrl.worlds.builtin.cart_pole import CartPole as CartPole
     from asymrl.worlds.builtin.cleaner import Cleaner as Cleaner
-    from asymrl.worlds.builtin.finite_worlds import (
-        GoodBad as GoodBad,
-        HeavenHell as HeavenHell,
-        Shopping as Shopping,
-        Tiger as Tiger,
-    )
+    from asymrl.worlds.builtin.heaven_hell import HeavenHell as HeavenHell
     from asymrl.worlds.builtin.memory_rooms import MemoryFourRooms as MemoryFourRooms
     from asymrl.worlds.builtin.rock_sample import RockSample as RockSample, SimulatedRockSample as SimulatedRockSample
+    from asymrl.worlds.builtin.shopping import Shopping as Shopping
     from asymrl.worlds.builtin.t_maze import TMaze as TMaze
+    from asymrl.worlds.builtin.tiger import GoodBad as GoodBad, Tiger as Tiger
     from asymrl.worlds.checking.checker import check as check
     from asymrl.worlds.checking.environment_checker import check_environment as check_environment
     from asymrl.worlds.checking.sampling import CheckError as CheckError
+    from asymrl.worlds.critic_inputs import BeliefFilter as BeliefFilter
     from asymrl.worlds.finite import FiniteWorld as FiniteWorld, OutcomeWorld as OutcomeWorld
     from asymrl.worlds.pomdp import Pomdp as Pomdp
+    from asymrl.worlds.probability_tables import Rows as Rows
     from asymrl.worlds.reference_scores import ReferenceScores as ReferenceScores, scores as scores
     from asymrl.worlds.registry import WORLDS as WORLDS, make as make
     from asymrl.worlds.spaces import (
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
         Space as Space,
     )
     from asymrl.worlds.stepped_world import SteppedWorld as SteppedWorld, UserCodeError as UserCodeError
-    from asymrl.worlds.tables import Rows as Rows
     from asymrl.worlds.world import (
         Episode as Episode,
         Signal as Signal,
@@ -56,14 +53,16 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "asymrl.worlds.belief_filter": ["BeliefFilter"],
+        "asymrl.worlds.critic_inputs": ["BeliefFilter"],
         "asymrl.worlds.builtin.car_flag": ["CarFlag"],
         "asymrl.worlds.builtin.cart_pole": ["CartPole"],
         "asymrl.worlds.checking.checker": ["check"],
         "asymrl.worlds.builtin.cleaner": ["Cleaner"],
         "asymrl.worlds.checking.environment_checker": ["check_environment"],
         "asymrl.worlds.finite": ["FiniteWorld", "OutcomeWorld"],
-        "asymrl.worlds.builtin.finite_worlds": ["GoodBad", "HeavenHell", "Shopping", "Tiger"],
+        "asymrl.worlds.builtin.heaven_hell": ["HeavenHell"],
+        "asymrl.worlds.builtin.shopping": ["Shopping"],
+        "asymrl.worlds.builtin.tiger": ["GoodBad", "Tiger"],
         "asymrl.worlds.builtin.memory_rooms": ["MemoryFourRooms"],
         "asymrl.worlds.pomdp": ["Pomdp"],
         "asymrl.worlds.reference_scores": ["ReferenceScores", "scores"],
@@ -81,7 +80,7 @@ __getattr__, __dir__ = exports(
             "Simplex",
             "Space",
         ],
-        "asymrl.worlds.tables": ["Rows"],
+        "asymrl.worlds.probability_tables": ["Rows"],
         "asymrl.worlds.stepped_world": ["SteppedWorld", "UserCodeError"],
         "asymrl.worlds.builtin.t_maze": ["TMaze"],
         "asymrl.worlds.world": ["Episode", "Signal", "Step", "Transition", "World"],

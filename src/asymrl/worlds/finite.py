@@ -11,8 +11,16 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Float64, Int, PRNGKeyArray
 
 from asymrl.worlds.pomdp import NOTHING, Pomdp
+from asymrl.worlds.probability_tables import (
+    Joint,
+    ProbabilityTable,
+    Rows,
+    check_tables,
+    joint,
+    stay_at_the_end,
+    with_end_rows,
+)
 from asymrl.worlds.spaces import Discrete
-from asymrl.worlds.tables import Joint, ProbabilityTable, Rows, check_tables, joint, stay_at_the_end, with_end_rows
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, State, Step, World
 
 

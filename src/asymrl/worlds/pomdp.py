@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from asymrl.worlds.tables import TOLERANCE
+from asymrl.worlds.probability_tables import TOLERANCE
 
 NOTHING = -1  # the observation of an outcome that ends the episode, where no action follows
 

@@ -84,13 +84,13 @@ FAMILIES = (
     Family(
         r"heaven-hell-(\d+)",
         "heaven-hell-N",
-        "asymrl.worlds.builtin.finite_worlds:HeavenHell",
+        "asymrl.worlds.builtin.heaven_hell:HeavenHell",
         ("heaven-hell-3", "heaven-hell-4"),
     ),
     Family(
         r"shopping-(\d+)",
         "shopping-N",
-        "asymrl.worlds.builtin.finite_worlds:Shopping",
+        "asymrl.worlds.builtin.shopping:Shopping",
         ("shopping-5", "shopping-6"),
         largest=40,
     ),
@@ -103,8 +103,8 @@ FAMILIES = (
         ("memory-four-rooms-7x7", "memory-four-rooms-9x9"),
         largest=999,
     ),
-    Family(r"good-bad", "good-bad", "asymrl.worlds.builtin.finite_worlds:GoodBad", ("good-bad",)),
-    Family(r"tiger", "tiger", "asymrl.worlds.builtin.finite_worlds:Tiger", ("tiger",)),
+    Family(r"good-bad", "good-bad", "asymrl.worlds.builtin.tiger:GoodBad", ("good-bad",)),
+    Family(r"tiger", "tiger", "asymrl.worlds.builtin.tiger:Tiger", ("tiger",)),
     Family(r"cart-pole", "cart-pole", "asymrl.worlds.builtin.cart_pole:CartPole", ("cart-pole",), time_limit=500),
     Family(
         r"t-maze-(\d+)",

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 from asymrl.envs.pomdp_files import FileError, Problem, parse_text, read_pomdp, to_text, write_pomdp
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.pomdp import Pomdp
+from asymrl.worlds.probability_tables import Rows
 from asymrl.worlds.registry import make
-from asymrl.worlds.tables import Rows
 from tests.envs.pomdp_files.texts import CORPUS, SMALL, TABLES, TIGER, texts
 
 

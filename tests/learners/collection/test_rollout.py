@@ -17,11 +17,11 @@ from asymrl.learners.rollout import roll_out
 from asymrl.learners.state import training_world
 from asymrl.nn.distributions import NO_ACTION
 from asymrl.settings.methods import PAPER_METHODS
-from asymrl.worlds.builtin.finite_worlds import HeavenHell
+from asymrl.worlds.builtin.heaven_hell import HeavenHell
 from asymrl.worlds.builtin.rock_sample import SimulatedRockSample
 from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.probability_tables import Rows
 from asymrl.worlds.registry import WORLDS
-from asymrl.worlds.tables import Rows
 from asymrl.worlds.world import World
 from tests.learners.small import arrays, member, numbers, start, tiny
 

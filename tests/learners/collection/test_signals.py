@@ -13,7 +13,7 @@ from asymrl import theory
 from asymrl.learners.signals import CriticSignal, critic_signal, draw_states
 from asymrl.nn.distributions import NO_ACTION
 from asymrl.worlds import World, make
-from asymrl.worlds.builtin.finite_worlds import HeavenHell
+from asymrl.worlds.builtin.heaven_hell import HeavenHell
 from asymrl.worlds.finite import FiniteWorld
 from asymrl.worlds.spaces import Discrete, Record, Simplex
 from tests.learners.small import tiny

@@ -12,7 +12,7 @@ from asymrl import theory
 from asymrl.theory.exact.readings import learn, signal_labels
 from asymrl.worlds import Discrete, FiniteWorld, make
 from asymrl.worlds.critic_inputs import critic_symbol
-from asymrl.worlds.tables import Rows
+from asymrl.worlds.probability_tables import Rows
 from asymrl.worlds.world import Signal
 from tests.oracles.readings import ListedCritic
 from tests.oracles.trajectories import random_policy, random_pomdp

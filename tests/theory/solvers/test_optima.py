@@ -13,7 +13,7 @@ from asymrl.theory.solvers.optima import solve
 from asymrl.theory.solvers.references import known_returns, reference_returns
 from asymrl.theory.solvers.search import search, searched_plan
 from asymrl.worlds import FiniteWorld, GoodBad, HeavenHell, Tiger, make, scores
-from asymrl.worlds.builtin.finite_worlds import EAST, NORTH, SOUTH, WEST
+from asymrl.worlds.builtin.heaven_hell import EAST, NORTH, SOUTH, WEST
 from asymrl.worlds.reference_scores import Score
 from tests.theory.exact.worlds import problem
 from tests.theory.solvers.oracles import expected_return, optimum, random_world

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
 from asymrl.worlds import Cleaner
-from asymrl.worlds.builtin.mazes import PAPER_MAZE, parse_maze, random_maze
+from asymrl.worlds.builtin.cleaner import PAPER_MAZE, parse_maze, random_maze
 from tests.oracles import cleaner as oracle
 from tests.oracles.cleaner import Cleaning, Maze
 

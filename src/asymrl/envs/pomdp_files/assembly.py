@@ -13,7 +13,7 @@ from asymrl.envs.pomdp_files.parser import ParsedFile
 from asymrl.envs.pomdp_files.problem import Problem, by_state_and_action
 from asymrl.envs.pomdp_files.rules import TooManyEntriesError
 from asymrl.envs.pomdp_files.tokens import FileError, Limits
-from asymrl.worlds.tables import TOLERANCE, Rows, joint
+from asymrl.worlds.probability_tables import TOLERANCE, Rows, joint
 
 DEFAULT_DISCOUNT = 0.99
 

@@ -20,7 +20,7 @@ from asymrl.envs.pomdp_files.tokens import (
     take_number,
     take_numbers,
 )
-from asymrl.worlds.tables import TOLERANCE
+from asymrl.worlds.probability_tables import TOLERANCE
 
 STATEMENTS = ("discount", "values", "states", "actions", "observations", "start", "T", "O", "R", "OO")
 KINDS = ("states", "actions", "observations")

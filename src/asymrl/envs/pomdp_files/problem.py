@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float64
 
 from asymrl.worlds.finite import FiniteWorld, OutcomeWorld
 from asymrl.worlds.pomdp import Pomdp
-from asymrl.worlds.tables import Joint, Rows, joint
+from asymrl.worlds.probability_tables import Joint, Rows, joint
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT
 
 SAME = 1e-12  # probabilities obtained by division count as equal if they differ by less than this

@@ -38,7 +38,7 @@ def walks(n: int) -> Walks:
     Shorter walks are padded with moves north; nothing after the fork is used.
     """
     from asymrl.nn.distributions import NO_ACTION
-    from asymrl.worlds.builtin.finite_worlds import EAST, NORTH, SOUTH, WEST, corridor_moves
+    from asymrl.worlds.builtin.heaven_hell import EAST, NORTH, SOUTH, WEST, corridor_moves
 
     straight = [NORTH] * n
     informed = [SOUTH] + [EAST] * n + [WEST] * n + [NORTH] + [NORTH] * n

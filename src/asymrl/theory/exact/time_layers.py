@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int
 from asymrl.theory.exact.beliefs import fingerprint
 from asymrl.theory.exact.policies import HistoryPolicy
 from asymrl.worlds.pomdp import Pomdp
-from asymrl.worlds.tables import TOLERANCE
+from asymrl.worlds.probability_tables import TOLERANCE
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.worlds.builtin.rock_terrain import CHECK, EAST, MOST_ROCKS, SAMPLE, WEST, Terrain, terrain_of
 from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.probability_tables import Rows
 from asymrl.worlds.spaces import Box, Discrete
-from asymrl.worlds.tables import Rows
 from asymrl.worlds.world import DEFAULT_TIME_LIMIT, Action, Signal, Step, World
 
 NOTHING_SEEN, GOOD, BAD = range(3)  # observations

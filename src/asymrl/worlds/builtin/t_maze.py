@@ -6,9 +6,9 @@ import equinox as eqx
 import numpy as np
 
 from asymrl.worlds.finite import FiniteWorld
+from asymrl.worlds.probability_tables import Rows
 from asymrl.worlds.registry import corridor_time_limit
 from asymrl.worlds.spaces import Discrete
-from asymrl.worlds.tables import Rows
 from asymrl.worlds.world import Signal
 
 NORTH, EAST, SOUTH, WEST = range(4)
