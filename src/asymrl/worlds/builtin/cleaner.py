@@ -19,6 +19,7 @@ UP, DOWN, LEFT, RIGHT = range(4)
 MOVES = np.array([[-1, 0], [1, 0], [0, -1], [0, 1]])
 AROUND = np.array([[row, column] for row in (-1, 0, 1) for column in (-1, 0, 1)])
 START: tuple[int, int] = (1, 1)  # where both robots begin
+# The maze that the authors' generator makes from seed 5, which all their runs use.
 PAPER_MAZE = """
 #############
 #.#.....#...#
@@ -168,9 +169,6 @@ class Cleaner(World):
             if places.sum() != 1 or self.walls[places].any():
                 return f"must place robot {robot - ROBOT_0} on exactly one floor cell"
         return None
-
-
-# The maze that the authors' generator makes from seed 5, which all their runs use.
 
 
 def parse_maze(drawing: str) -> Bool[np.ndarray, "H W"]:
