@@ -53,20 +53,20 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _write_page() -> Iterator[Callable[..., None]]:
     """Commands that train write no page unless a test asks for it: playing its episodes takes seconds each time."""
-    from asymrl.cli.running import Running
+    from asymrl.cli.running import Training
 
-    write_page = Running.write_page
+    write_page = Training.write_page
 
-    def only_if_named(running: Running, *given: Any) -> None:
-        if running.report is not None:
-            write_page(running, *given)
+    def only_if_named(training: Training, *given: Any) -> None:
+        if training.report is not None:
+            write_page(training, *given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Running, "write_page", only_if_named)
+        patch.setattr(Training, "write_page", only_if_named)
         yield write_page
 
 
 @pytest.fixture
 def page_at_the_end(_write_page: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that train write their page at the end, as they do outside of tests."""
-    monkeypatch.setattr("asymrl.cli.running.Running.write_page", _write_page)
+    monkeypatch.setattr("asymrl.cli.running.Training.write_page", _write_page)

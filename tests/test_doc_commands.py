@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,8 @@ import pytest
 from asymrl import cli
 from asymrl.cli.command import COMMANDS
 from asymrl.cli.commands.envs import Envs
-from asymrl.cli.commands.train import TRAIN, TrainOptions
+from asymrl.cli.commands.train import Train
+from tests.cli.test_help import options_of
 from tests.doc_pages import DOCS, READERS, commands, inline_code, name_of
 
 # Pages and their commands; the generated page has usage lines instead, with names in place of values.
@@ -25,9 +26,8 @@ STAND_INS = {"WORLD": "tiger", "COMMAND": "train", "SHELL": "bash", "N": "2", ".
 def parsed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
     """Commands that were understood, instead of carried out; with configuration files where the pages expect some."""
     understood: list[object] = []
-    for command in {*COMMANDS.values(), *TRAIN.values()}:
+    for command in COMMANDS.values():
         monkeypatch.setattr(command, "run", lambda self: understood.append(self) or 0)
-    monkeypatch.setattr(TrainOptions, "completed", lambda self, arguments: self)
     for name in ("mine", "rates", "grid"):
         (tmp_path / f"{name}.toml").touch()
     monkeypatch.chdir(tmp_path)
@@ -58,8 +58,8 @@ def test_commands_of_a_page_are_understood(path: Path, parsed: list[object], cap
             status = end.code
         assert status == 0, f"{command}\n{capsys.readouterr().err}"
     for command in parsed:
-        if isinstance(command, TrainOptions):
-            command.settings()
+        if isinstance(command, Train):
+            replace(command, world="tiger", env_args=None).settings()
 
 
 def test_a_command_that_does_not_exist_is_noticed(parsed: list[object]):
@@ -73,9 +73,6 @@ def test_a_command_that_does_not_exist_is_noticed(parsed: list[object]):
 # The page of benchmarks is about options of scripts, too.
 @pytest.mark.parametrize("path", [path for path in READERS if path != DOCS / "benchmarks.md"], ids=name_of)
 def test_options_that_are_mentioned_exist(path: Path):
-    known = {"--help", "--version"}
-    for command in {*COMMANDS.values(), *TRAIN.values()}:
-        names = [each.name.replace("_", "-") for each in fields(command)]
-        known |= {f"--{name}" for name in names} | {f"--no-{name}" for name in names}
+    known = {"--help", "--version"}.union(*map(options_of, COMMANDS.values()))
     mentioned = {code.partition(" ")[0] for code in inline_code(path) if re.match(r"--[a-z]", code)}
     assert sorted(mentioned - known) == []

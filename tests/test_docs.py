@@ -6,18 +6,17 @@ import pkgutil
 import re
 import shlex
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
-import tyro
 from scripts.commands_page import PAGE, page
 
 import asymrl
 from asymrl.cli.commands.reproduce import Reproduce
 from asymrl.cli.commands.sweep import Sweep, read_config
 from asymrl.cli.commands.train import Train
+from asymrl.cli.parsing import parse
 from asymrl.learners.state import METRICS
 from asymrl.runs.options import checked_values
 from asymrl.runs.runs import Run
@@ -25,6 +24,7 @@ from asymrl.runs.store import Store
 from asymrl.runs.tables import COMPLETE, RunResult
 from asymrl.settings import A2CSettings
 from tests import doc_pages
+from tests.cli.test_help import options_of
 
 PAGES = Path(__file__).parents[1] / "docs"
 ALL = sorted(PAGES.rglob("*.md"))
@@ -95,7 +95,7 @@ def test_the_configuration_file_of_train_is_one():
 
 def test_the_options_of_train_exist():
     named = set(re.findall(r"`--([a-z0-9-]+)", (PAGES / "how-to/train.md").read_text()))
-    known = {each.name.replace("_", "-") for each in fields(Train)}
+    known = {option.removeprefix("--") for option in options_of(Train)}
     assert named - {"help"} <= known
     assert len(named) > 8
 
@@ -109,7 +109,7 @@ def test_the_commands_about_sweeps_are_understood(tmp_path: Path):
     for line in [line for block in blocks("how-to/sweeps.md", "bash") for line in block.splitlines()]:
         command, kind, *arguments = shlex.split(line.replace("rates.toml", str(path)))
         assert command == "asymrl"
-        parsed = tyro.cli({"sweep": Sweep, "reproduce": Reproduce}[kind], args=arguments)
+        parsed = parse({"sweep": Sweep, "reproduce": Reproduce}[kind], arguments, "asymrl")
         if isinstance(parsed, Sweep):
             runs.append(len(parsed._with_config().runs()))
     assert runs == [80, 20, 20, 80]

@@ -12,6 +12,7 @@ from asymrl.cli.curve_file import CurveFile
 from asymrl.runs import throttle
 from asymrl.runs.progress import Progress
 from asymrl.runs.runs import Run
+from asymrl.runs.store import Store
 from asymrl.runs.tables import COMPLETE, TRAINING, RunResult
 from tests.runs.engine.conftest import tiny
 
@@ -24,8 +25,9 @@ class Plots:
 
     drawn = 0
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    @classmethod
+    def of(cls, store: Store) -> Plots:
+        return cls()
 
     def plot(self, path: Path, metric: str = "return") -> Path:
         Plots.drawn += 1
@@ -47,7 +49,7 @@ def progress(status: str = TRAINING) -> Progress:
 
 
 def test_it_is_drawn_every_half_minute_if_there_is_something_new(clock: dict[str, float], tmp_path: Path):
-    curve = CurveFile(tmp_path)
+    curve = CurveFile(Store(tmp_path, RUNS))
     curve.begin(RUNS)
     curve.points(0, POINTS)
     drawn = []
@@ -65,7 +67,7 @@ def test_it_is_drawn_every_half_minute_if_there_is_something_new(clock: dict[str
 def test_it_is_drawn_at_a_stop_and_left_to_the_report_at_the_end(clock: dict[str, float], tmp_path: Path):
     del clock
     for status, pictures in ((TRAINING, 1), (COMPLETE, 1)):
-        curve = CurveFile(tmp_path)
+        curve = CurveFile(Store(tmp_path, RUNS))
         curve.begin(RUNS)
         curve.progress(progress(status))
         curve.points(0, POINTS)
@@ -74,7 +76,7 @@ def test_it_is_drawn_at_a_stop_and_left_to_the_report_at_the_end(clock: dict[str
 
 
 def test_a_large_store_is_drawn_when_it_stops_only(clock: dict[str, float], tmp_path: Path):
-    curve = CurveFile(tmp_path)
+    curve = CurveFile(Store(tmp_path, RUNS))
     curve.begin([Run(tiny(), seed) for seed in range(101)])
     curve.points(0, POINTS)
     clock["now"] += 1000.0
@@ -93,7 +95,7 @@ def test_a_picture_that_cannot_be_drawn_does_not_end_the_training(
         raise ImportError("no matplotlib")
 
     monkeypatch.setattr(Plots, "plot", fail)
-    curve = CurveFile(tmp_path)
+    curve = CurveFile(Store(tmp_path, RUNS))
     curve.points(0, POINTS)
     curve.end()
     assert not list(tmp_path.iterdir())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
 from asymrl import cli
+from asymrl.cli.running import Training
 from asymrl.report.paper import parts
 from asymrl.runs.store import Store
 from tests.runs.engine.conftest import final_states
@@ -94,12 +94,12 @@ def test_which_networks_are_kept(
 ):
     stores: list[Store] = []
 
-    def note(store: Store, *_: Any, **__: Any) -> int:
+    def note(training: Training, store: Store, **_: object) -> int:
         store.release()
         stores.append(store)
         return 0
 
-    monkeypatch.setattr("asymrl.cli.commands.reproduce.train_to_the_end", note)
+    monkeypatch.setattr("asymrl.cli.running.Training.train", note)
     which = ["--env", "cleaner", "--methods", "a2c", "--seeds", str(seeds), *wanted]
     assert cli.main(["reproduce", part, *which, "--out", str(tmp_path)]) == 0
     assert [store.keeps_networks for store in stores] == [kept]

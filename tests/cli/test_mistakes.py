@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,8 @@ import pytest
 from asymrl import cli
 from asymrl.cli.command import COMMANDS
 from asymrl.cli.commands import envs
-from asymrl.cli.commands.train import TRAIN, TrainOptions
-from asymrl.cli.limits import LARGEST_SEED, LIMITS
-from asymrl.cli.option_table import options_of
+from asymrl.cli.parsing import LARGEST_SEED, LIMITS
+from asymrl.cli.running import Training
 
 MISTAKES = [
     ("train tiger --hidden -3", "hidden -3: a hidden layer has at least 1"),
@@ -115,8 +115,7 @@ def test_what_the_machine_refuses_is_one_line(
 
 
 def test_limits_are_about_options_that_exist():
-    commands = [*COMMANDS.values(), *TRAIN.values()]
-    assert set(LIMITS) <= {option.name for command in commands for option in options_of(command)}
+    assert set(LIMITS) <= {each.name for command in (*COMMANDS.values(), Training) for each in fields(command)}
 
 
 def test_the_largest_seed_can_be_used(capsys: pytest.CaptureFixture[str]):
@@ -127,7 +126,7 @@ def test_the_largest_seed_can_be_used(capsys: pytest.CaptureFixture[str]):
 def test_a_setting_without_effect_is_mentioned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(TrainOptions, "train", lambda self, store, *_: store.release() or 0)
+    monkeypatch.setattr(Training, "train", lambda self, store, **_: store.release() or 0)
     for method, mentioned in (("a2c", True), ("a2c-asym-hs", False)):
         line = ["train", "tiger", "--method", method, "--critic-sees", "time", "--out", str(tmp_path / method)]
         assert cli.main(line) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from asymrl.cli.running import print_table
+from asymrl.cli.output import print_table
 from asymrl.report.markup import setting_text, table_html
 
 TABLE = pl.DataFrame(

@@ -10,7 +10,7 @@ from asymrl import cli
 from asymrl.api.wanted import compared_methods, comparison_runs, settings_for, sweep_runs
 from asymrl.cli.commands.compare import Compare
 from asymrl.cli.commands.sweep import Sweep
-from asymrl.cli.commands.train import Train, TrainPPO
+from asymrl.cli.commands.train import Train
 from asymrl.runs.files import RunError
 from asymrl.runs.runs import Run, from_json, to_json
 from asymrl.settings import A2CSettings, PPOSettings, Settings
@@ -55,8 +55,7 @@ def test_a_preset_that_there_is_not():
 def chosen(monkeypatch: pytest.MonkeyPatch):
     """The settings that a command line of `asymrl train` stands for, without running it."""
     seen: list[Settings] = []
-    for kind in (Train, TrainPPO):
-        monkeypatch.setattr(kind, "run", lambda self: seen.append(self.settings()) or 0)
+    monkeypatch.setattr(Train, "run", lambda self: seen.append(self.settings()) or 0)
 
     def chosen(*arguments: str) -> Settings:
         assert cli.main(["train", WORLD, *arguments]) == 0

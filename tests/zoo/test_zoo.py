@@ -10,8 +10,8 @@ import pytest
 
 import asymrl
 from asymrl import zoo
-from asymrl.cli.command import COMMANDS
-from asymrl.cli.commands.train import train_command as train_options
+from asymrl.cli.commands.train import Train
+from asymrl.cli.parsing import parse
 from asymrl.nn.agent import Critic
 from asymrl.runs.files import RunError
 from asymrl.runs.store import Store
@@ -71,13 +71,10 @@ def test_an_entry_is_one_finished_run_of_the_asymmetric_critic(name: str):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_command_of_a_card_describes_the_run(name: str):
-    import tyro
-
     agent = zoo.load(name)
     program, command, *arguments = agent.card.command.split()
     assert (program, command) == ("asymrl", "train")
-    assert command in COMMANDS
-    options = tyro.cli(train_options(arguments), args=arguments).completed(arguments)
+    options = parse(Train, arguments, "asymrl train")
     assert options.settings() == agent.runs[0].settings
     assert options.seed_list == (agent.runs[0].seed,)
 

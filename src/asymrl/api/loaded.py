@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from asymrl.api.run_folders import take_store
 from asymrl.runs.files import RunError, StorageError
@@ -31,8 +31,15 @@ class Runs:
 
         `trust`: run the code that their settings name, if they were not trained here; see "Open runs of someone else".
         """
+        self._store = Store.open(Path(folder), trust=trust)
         self.folder, self.trust = Path(folder), trust
-        self._store = Store.open(self.folder, trust=trust)
+
+    @classmethod
+    def of(cls, store: Store) -> Self:
+        """The runs of a store that is open."""
+        runs = cls.__new__(cls)
+        runs._store, runs.folder, runs.trust = store, store.path, store.trust
+        return runs
 
     def __len__(self) -> int:
         return len(self._store)
@@ -244,4 +251,4 @@ def train_taken(
         raise KeyboardInterrupt(f"{outcome.interrupted.name}: go on with asymrl.resume({str(store.path)!r})")
     if outcome.failures and not outcome.over and not outcome.is_out_of_time:
         raise RunError(f"{store.path}: no run could be trained: {next(iter(outcome.failures.values()))}")
-    return Runs(store.path, trust=store.trust)
+    return Runs.of(store)

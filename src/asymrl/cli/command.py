@@ -9,7 +9,9 @@ import difflib
 import io
 import os
 import re
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,13 +34,11 @@ from asymrl.cli.commands.reproduce import Reproduce
 from asymrl.cli.commands.study_command import RunStudy
 from asymrl.cli.commands.sweep import Sweep
 from asymrl.cli.commands.theory_command import Theory
-from asymrl.cli.commands.train import Resume, Train, TrainOptions, train_command
+from asymrl.cli.commands.train import Resume, Train
 from asymrl.cli.commands.tune_command import Tune
 from asymrl.cli.commands.watch import Watch
-from asymrl.cli.help_page import command_help, overview, print_help
-from asymrl.cli.limits import check_limits
 from asymrl.cli.output import redirected
-from asymrl.cli.parsing import REGISTRY, parse
+from asymrl.cli.parsing import CONFIG, REGISTRY, parse, summary
 from asymrl.cli.usage import UsageError
 from asymrl.runs.cache import use_compilation_cache
 from asymrl.runs.interrupts import INTERRUPTED
@@ -56,7 +56,11 @@ OFFERED = {"--env": WORLDS, "--method": METHODS, "--methods": METHODS, "--preset
 
 @dataclass(frozen=True)
 class Completion:
-    """Print a script that completes commands and options in a shell when Tab is pressed."""
+    """Print a script that completes commands and options in a shell when Tab is pressed.
+
+    asymrl completion bash > ~/.local/share/bash-completion/completions/asymrl
+    asymrl completion zsh > ~/.zfunc/_asymrl
+    """
 
     shell: Annotated[tyro.conf.Positional[Literal["bash", "zsh", "fish"]], tyro.conf.arg(metavar="SHELL")]
     """bash, zsh or fish."""
@@ -66,8 +70,9 @@ class Completion:
         try:
             with contextlib.redirect_stdout(script):
                 tyro.extras.subcommand_cli_from_dict(
-                    COMMANDS, prog="asymrl", args=["--tyro-print-completion", self.shell], registry=REGISTRY
-                )
+                    COMMANDS, prog="asymrl", args=["--tyro-print-completion", self.shell], registry=REGISTRY,
+                    config=CONFIG,
+                )  # fmt: skip
         except SystemExit as done:
             status = int(done.code or 0)
         for line in script.getvalue().splitlines():
@@ -188,21 +193,25 @@ def _run(arguments: list[str]) -> int:
         return 0
     first = arguments[0] if arguments else "--help"
     if first in ("-h", "--help", "help"):
-        print_help(overview(DESCRIPTION, COMMANDS))
+        print(_overview())
         return 0
     if first not in COMMANDS:
         close = difflib.get_close_matches(first, COMMANDS, n=1, cutoff=0.6)
         hint = f"Did you mean {close[0]!r}? " if close else ""
         raise UsageError(f"unknown command {first!r}. {hint}Commands: {', '.join(COMMANDS)}.")
-    commands = COMMANDS | ({"train": train_command(arguments[1:])} if first == "train" else {})
-    if {"-h", "--help"} & {*arguments[1:]}:
-        print_help(command_help(first, commands[first]))
-        return 0
-    _refuse_settings_as_options(commands[first], arguments[1:])
-    command = parse(commands[first], arguments[1:], f"asymrl {first}")
-    if isinstance(command, TrainOptions):
-        command = command.completed(arguments[1:])
-    check_limits(command)
+    _refuse_settings_as_options(COMMANDS[first], arguments[1:])
+    command = parse(COMMANDS[first], arguments[1:], f"asymrl {first}")
     use_compilation_cache()
-    with redirected(quiet=getattr(command, "quiet", False), as_json=getattr(command, "json", False)):
+    quiet = getattr(command, "quiet", False) or getattr(getattr(command, "training", None), "quiet", False)
+    with redirected(quiet=quiet, as_json=getattr(command, "json", False)):
         return command.run()
+
+
+def _overview() -> str:
+    """Each command with the first sentence of its help."""
+    width = min(shutil.get_terminal_size().columns, 110)
+    lines = [
+        textwrap.fill(f"  {name:<12}{summary(command)}", width, subsequent_indent=" " * 14, break_on_hyphens=False)
+        for name, command in COMMANDS.items()
+    ]
+    return "\n".join(["usage: asymrl COMMAND [OPTIONS]", "", DESCRIPTION, "", *lines])

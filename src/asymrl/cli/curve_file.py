@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asymrl.runs.listeners import Silent
@@ -14,6 +13,8 @@ from asymrl.runs.throttle import Throttle
 if TYPE_CHECKING:
     import polars as pl
 
+    from asymrl.runs.store import Store
+
 CURVE_FILE = "curve.png"
 DRAWING_SECONDS, DRAWING_SHARE = 30.0, 0.02  # between two pictures; of the time, for drawing them
 MOST_RUNS = 100  # more are drawn when the training stops only
@@ -22,8 +23,8 @@ MOST_RUNS = 100  # more are drawn when the training stops only
 class CurveFile(Silent):
     """Draws `curve.png` every now and then, and whenever a training stops before its end."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, store: Store):
+        self.store = store
         self.drawing = Throttle(DRAWING_SECONDS, DRAWING_SHARE)
         self.drawing.wait()
         self.is_changed = self.is_complete = self.has_many = False
@@ -50,10 +51,10 @@ class CurveFile(Silent):
 
         if not self.is_changed:
             return
-        unfinished = self.folder / f".{CURVE_FILE}"
+        unfinished = self.store.path / f".{CURVE_FILE}"
         with self.drawing.work():
             try:
-                Runs(self.folder).plot(unfinished).replace(self.folder / CURVE_FILE)
+                Runs.of(self.store).plot(unfinished).replace(self.store.path / CURVE_FILE)
             except Exception:  # a picture must not end a training: its packages or its place may be missing
                 unfinished.unlink(missing_ok=True)
         self.is_changed = False

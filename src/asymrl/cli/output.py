@@ -11,9 +11,15 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+from asymrl.settings import SETTINGS
+
+if TYPE_CHECKING:
+    import polars as pl
 
 QUIET_SECONDS = 5.0  # without a line, where lines stay
+ROUNDING = 1e-12  # numbers of tables below this are 0 but for rounding
 _answers: ContextVar[TextIO | None] = ContextVar("answers", default=None)
 
 
@@ -81,3 +87,38 @@ def busy(with_what: str) -> Iterator[Callable[[str], None]]:
         return
     with console.status(Text(with_what)) as status:
         yield lambda part: status.update(Text(f"{with_what}: {part}"))
+
+
+def print_table(table: pl.DataFrame) -> None:
+    """A table on the terminal; a number is shown with its bounds, `NAME_low` and `NAME_high`."""
+    from rich.table import Table
+
+    from asymrl.runs.display import plain_console
+
+    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    own = [name for name in table.columns if not name.endswith(("_low", "_high"))]
+    for name in own:
+        is_number = table[name].dtype.is_numeric()
+        shown.add_column(name.replace("_", " "), justify="right" if is_number else "left")
+    for row in table.to_dicts():
+        shown.add_row(*(_shown(row, name) for name in own))
+    console = plain_console()
+    console.width = 200
+    console.print(shown)
+
+
+def _shown(row: dict[str, object], name: str) -> str:
+    from asymrl.report.intervals import Interval
+
+    value, low, high = (row.get(key) for key in (name, f"{name}_low", f"{name}_high"))
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    if name in SETTINGS:
+        return f"{value:g}"
+    text = f"{value:z.3f}" if abs(value) >= 0.01 or abs(value) < ROUNDING else f"{value:.2g}"
+    if not (isinstance(low, float) and isinstance(high, float)) or row.get("runs") == 1:
+        return text
+    digits = Interval(value, low, high).digits(3)
+    return f"{text} [{low:z.{digits}f}, {high:z.{digits}f}]"

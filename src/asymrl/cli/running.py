@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from asymrl.cli.commands.report_command import check_page, save_page
+from asymrl.cli.output import print_json, print_table
 from asymrl.cli.usage import Flag, Quiet, UsageError, user_errors
 from asymrl.runs.interrupts import INTERRUPTED
 from asymrl.runs.placement import Pace, Placement
-from asymrl.settings import SETTINGS
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from asymrl.report.findings import Findings
     from asymrl.report.html import Section
     from asymrl.runs.driver import Outcome
@@ -26,14 +24,13 @@ if TYPE_CHECKING:
 Tracker = Callable[["Path"], "Listener"]
 OUT_OF_TIME = 3
 SEEDS = 5  # runs of each kind, unless another number is asked for
-ROUNDING = 1e-12  # numbers of tables below this are 0 but for rounding
 PAGE_FILE = "report.html"
 MOST_SHOWN = 3  # runs that failed for the same reason
 
 
 @dataclass(frozen=True)
-class Running(Placement):
-    """How runs are trained. These options do not affect the results."""
+class Training(Placement):
+    """These options do not affect the results."""
 
     minutes: float | None = None
     """Stop with a checkpoint after this many minutes, to fit into a queue's time slots. None: train to the end."""
@@ -56,17 +53,19 @@ class Running(Placement):
     def __post_init__(self) -> None:
         pass  # checked when they are used, so that the message is that of a command
 
-    def options(self) -> dict[str, Any]:
-        """As arguments of `train_store`. Raises UsageError if something is not possible."""
+    def checked(self) -> Placement:
+        """Where to train. Raises UsageError, before any work is done, if one of the options is not possible."""
         if self.report is not None and self.no_report:
             raise UsageError("--report and --no-report: choose one of them")
         if self.report is not None:
             check_page(self.report)
-        values = {each.name: getattr(self, each.name) for each in fields(Placement)}
+        self.trackers()
         with user_errors():
-            placement = Placement(**values)
-            pace = Pace(self.refresh_seconds, self.checkpoint_seconds if self.checkpoint == "auto" else None)
-        return {"placement": placement, "pace": pace, "minutes": self.minutes}
+            self.pace()
+            return Placement(**{each.name: getattr(self, each.name) for each in fields(Placement)})
+
+    def pace(self) -> Pace:
+        return Pace(self.refresh_seconds, self.checkpoint_seconds if self.checkpoint == "auto" else None)
 
     def trackers(self) -> list[Tracker]:
         """The trackers that the user asked for. Raises UsageError if one is not installed."""
@@ -80,29 +79,113 @@ class Running(Placement):
                 kind.package()
         return [*kinds]
 
+    def how(self) -> dict[str, Any]:
+        """As arguments of `train_store`."""
+        return {"placement": self.checked(), "pace": self.pace(), "minutes": self.minutes}
+
+    def train(
+        self,
+        store: Store,
+        *,
+        only: Sequence[int] | None = None,
+        report: Callable[[Store], None] | None = None,
+        again: str | None = None,
+        as_json: bool = False,
+    ) -> int:
+        """Trains the runs of a store that was taken, reports on them, and returns the exit status.
+
+        0: all runs are over. 1: some failed, or something could not be written. 3: out of time, runs are left. 128 + n:
+        interrupted by signal n.
+
+        Args:
+            store: it is released at the end.
+            only: the numbers of the runs to train. None: all.
+            report: called once all runs are over, unless none of them could be trained; by default, what they have
+                reached is printed.
+            again: the command that goes on; by default `asymrl resume`.
+            as_json: whether to print what was reached as JSON.
+        """
+        from asymrl.cli.curve_file import CurveFile
+        from asymrl.report.paper.parts import probes_from_json
+        from asymrl.runs.display import display
+        from asymrl.runs.driver import train_store
+        from asymrl.runs.files import RunError, StorageError
+        from asymrl.runs.listeners import ListenerGroup
+
+        again = again or f"asymrl resume {store.path}"
+        listener = ListenerGroup([display(), CurveFile(store), *(tracker(store.path) for tracker in self.trackers())])
+        try:
+            probes = probes_from_json(store.probes)
+            _say_what_is_complete(store, only)
+            outcome = train_store(store, listener, **self.how(), probes=probes, only=only)
+        except KeyboardInterrupt:  # before anything was trained
+            print(f"Stopped; to go on: {again}")
+            return INTERRUPTED
+        except RunError as error:
+            text = str(error)
+            raise UsageError(text if str(store.path) in text else f"{store.path}: {text}") from error
+        except StorageError as error:
+            print(f"asymrl: {error}", file=sys.stderr)
+            return 1
+        finally:
+            store.release()
+        print_failures(outcome.failures)
+        status = _status_of_the_rest(store, outcome, again)
+        if not status:
+            _say_how_to_try_again(store, again)
+            if outcome.over:
+                (report or self.print_results)(store)
+            status = 1 if outcome.failures else 0
+        if as_json:
+            print_json(training_answer(store, status, self.report or store.path / PAGE_FILE))
+        return status
+
     def print_results(self, store: Store) -> None:
-        """What the runs have reached, what to do next, and the page about them.
+        """What the runs have reached, where that is written, what to do next, and the page about them.
 
         Nothing is written into the folder of a store that was only opened: no page but one that was asked for by name.
         """
-        wants_page = store.was_taken or self.report is not None
-        print_results(store, (lambda: self.write_page(store.path)) if wants_page else None)
+        from asymrl.api import Runs
+        from asymrl.report.summary import next_commands
+        from asymrl.runs.runs import differing
 
-    def show_findings(self, made: Findings, out: Path, folder: Path) -> None:
-        """Prints and writes tables and figures of the runs in a folder, and the page about them."""
+        runs = Runs.of(store)
+        where: dict[str, Any] = {}
+        print()
+        if not (names := differing(runs.runs)):
+            print(f"{runs.summary()}\n")
+        else:
+            ranking = runs.ranking()
+            print_table(ranking)
+            one = ", which one run does not have" if 1 in ranking["runs"] else ""
+            mean = f"interquartile mean of the runs, with its 95 % interval{one}"
+            print(f"\nfinal return: {mean}; best first in each world\n")
+            # Defaults that learners do not share are no columns: the method says enough.
+            best = {name: ranking[name][0] for name in names if name in ranking.columns}
+            where = {name: value for name, value in best.items() if value is not None}
+        if store.was_taken and runs.metrics["return"].count():
+            print(f"learning curve  {runs.plot()}")
+        print(f"metrics         {store.path / 'metrics.parquet'}")
+        if store.was_taken or self.report is not None:
+            self.write_page(store)
+        print("\nnext:")
+        settings = [run.settings for run in store.runs]
+        least = next(
+            (each for each in settings if getattr(each, "anneal", False)), settings[0]
+        )  # all are longer, or none
+        print(next_commands(store.path, least, where, has_networks=store.keeps_networks))
+
+    def show_findings(self, made: Findings, out: Path, source: Store | Path) -> None:
+        """Prints and writes tables and figures of the runs in a store or its folder, and the page about them."""
+        from asymrl.report.html import findings_section
+
         print_findings(made, out)
-
-        def section() -> list[Section]:
-            from asymrl.report.html import findings_section
-
-            return [findings_section(made)]
-
-        self.write_page(folder, section, out)
+        self.write_page(source, lambda: [findings_section(made)], out)
 
     def write_page(
-        self, folder: Path, more: Callable[[], Sequence[Section]] | None = None, out: Path | None = None
+        self, source: Store | Path, more: Callable[[], Sequence[Section]] | None = None, out: Path | None = None
     ) -> None:
-        """The page about the runs in a folder, with more sections, in `out` or that folder if no file was named.
+        """The page about the runs in a store or its folder, with more sections, in `out` or there if no file was named.
 
         A page that was not asked for by name and cannot be written is no failure: the runs are complete.
         """
@@ -110,10 +193,11 @@ class Running(Placement):
             return
         sections = [] if more is None else more()
         if self.report is not None:
-            save_page(folder, self.report, sections)
+            save_page(source, self.report, sections)
             return
+        folder = source if isinstance(source, Path) else source.path
         try:
-            save_page(folder, (out or folder) / PAGE_FILE, sections)
+            save_page(source, (out or folder) / PAGE_FILE, sections)
         except Exception as error:
             print(f"asymrl: the page about the runs could not be written: {error}", file=sys.stderr)
 
@@ -135,50 +219,25 @@ class NetworkOptions:
         return True if self.keep_networks else False if self.no_keep_networks else None
 
 
-def train_to_the_end(
-    store: Store,
-    options: Mapping[str, Any],
-    trackers: Sequence[Tracker] = (),
-    *,
-    probes: Mapping[str, Any] | None = None,
-    only: Sequence[int] | None = None,
-    report: Callable[[Store], None] | None = None,
-    again: str | None = None,
-) -> int:
-    """Trains the runs of a store that was taken, reports on them, and returns the exit status.
+def training_answer(store: Store, status: int, page: Path) -> dict[str, Any]:
+    """What the runs of a store have reached, as data; the fields are described in docs/reference/json.md.
 
-    0: all runs are over. 1: some failed, or something could not be written. 3: out of time, runs are left. 128 + n:
-    interrupted by signal n. `report` is called once all runs are over, unless none of them could be trained. `again`:
-    the command that goes on; by default `asymrl resume`.
+    `page`: where the page about the runs is, if it was written.
     """
-    from asymrl.cli.curve_file import CurveFile
-    from asymrl.runs.display import display
-    from asymrl.runs.driver import train_store
-    from asymrl.runs.files import RunError, StorageError
-    from asymrl.runs.listeners import ListenerGroup
+    from asymrl.api import Runs
+    from asymrl.cli.curve_file import CURVE_FILE
+    from asymrl.runs.result_files import METRICS_FILE
 
-    listener = ListenerGroup([display(), CurveFile(store.path), *(tracker(store.path) for tracker in trackers)])
-    try:
-        _say_what_is_complete(store, only)
-        outcome = train_store(store, listener, **options, probes=probes, only=only)
-    except KeyboardInterrupt:  # before anything was trained
-        print(f"Stopped; to go on: {again or f'asymrl resume {store.path}'}")
-        return INTERRUPTED
-    except RunError as error:
-        raise UsageError(str(error)) from error
-    except StorageError as error:
-        print(f"asymrl: {error}", file=sys.stderr)
-        return 1
-    finally:
-        store.release()
-    print_failures(outcome.failures)
-    again = again or f"asymrl resume {store.path}"
-    if status := _status_of_the_rest(store, outcome, again):
-        return status
-    _say_how_to_try_again(store, again)
-    if report is not None and outcome.over:
-        report(store)
-    return 1 if outcome.failures else 0
+    runs = Runs.of(store)
+    files = {"metrics": store.path / METRICS_FILE, "curve": store.path / CURVE_FILE, "report": page}
+    return {
+        "folder": str(store.path),
+        "exit_status": status,
+        "complete": not store.unfinished(),
+        "runs": runs.table.to_dicts(),
+        "ranking": runs.ranking().to_dicts(),
+        "files": {name: str(path) for name, path in files.items() if path.is_file()},
+    }
 
 
 def _say_what_is_complete(store: Store, only: Sequence[int] | None) -> None:
@@ -230,38 +289,6 @@ def _say_how_to_try_again(store: Store, again: str) -> None:
         print(f"Once this is fixed: {again}{option}", file=sys.stderr)
 
 
-def print_results(store: Store, write_page: Callable[[], None] | None) -> None:
-    """What the runs have reached, where that is written, and what to do next."""
-    from asymrl.api import Runs
-    from asymrl.report.summary import next_commands
-    from asymrl.runs.runs import differing
-
-    runs = Runs(store.path)
-    where: dict[str, Any] = {}
-    print()
-    if not (names := differing(runs.runs)):
-        print(f"{runs.summary()}\n")
-    else:
-        ranking = runs.ranking()
-        print_table(ranking)
-        one = ", which one run does not have" if 1 in ranking["runs"] else ""
-        print(
-            f"\nfinal return: interquartile mean of the runs, with its 95 % interval{one}; best first in each world\n"
-        )
-        # Defaults that learners do not share are no columns: the method says enough.
-        best = {name: ranking[name][0] for name in names if name in ranking.columns}
-        where = {name: value for name, value in best.items() if value is not None}
-    if store.was_taken and runs.metrics["return"].count():
-        print(f"learning curve  {runs.plot()}")
-    print(f"metrics         {store.path / 'metrics.parquet'}")
-    if write_page is not None:
-        write_page()
-    print("\nnext:")
-    settings = [run.settings for run in store.runs]
-    least = next((each for each in settings if getattr(each, "anneal", False)), settings[0])  # longer, all or none are
-    print(next_commands(store.path, least, where, has_networks=store.keeps_networks))
-
-
 def print_findings(made: Findings, out: Path) -> None:
     """Writes tables and figures into a folder, and prints the numbers. Raises UsageError if it cannot be written."""
     try:
@@ -277,38 +304,3 @@ def print_findings(made: Findings, out: Path) -> None:
     if made.reading:
         print(made.reading)
     print(*files, sep="\n")
-
-
-def print_table(table: pl.DataFrame) -> None:
-    """A table on the terminal; a number is shown with its bounds, `NAME_low` and `NAME_high`."""
-    from rich.table import Table
-
-    from asymrl.runs.display import plain_console
-
-    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    own = [name for name in table.columns if not name.endswith(("_low", "_high"))]
-    for name in own:
-        is_number = table[name].dtype.is_numeric()
-        shown.add_column(name.replace("_", " "), justify="right" if is_number else "left")
-    for row in table.to_dicts():
-        shown.add_row(*(_shown(row, name) for name in own))
-    console = plain_console()
-    console.width = 200
-    console.print(shown)
-
-
-def _shown(row: dict[str, object], name: str) -> str:
-    from asymrl.report.intervals import Interval
-
-    value, low, high = (row.get(key) for key in (name, f"{name}_low", f"{name}_high"))
-    if value is None:
-        return ""
-    if not isinstance(value, float):
-        return str(value)
-    if name in SETTINGS:
-        return f"{value:g}"
-    text = f"{value:z.3f}" if abs(value) >= 0.01 or abs(value) < ROUNDING else f"{value:.2g}"
-    if not (isinstance(low, float) and isinstance(high, float)) or row.get("runs") == 1:
-        return text
-    digits = Interval(value, low, high).digits(3)
-    return f"{text} [{low:z.{digits}f}, {high:z.{digits}f}]"

@@ -17,6 +17,7 @@ from asymrl.settings.run_settings import ZOO
 
 if TYPE_CHECKING:
     from asymrl.api import Runs
+    from asymrl.runs.store import Store
     from asymrl.runs.trained import TrainedRun, TrainedRuns
     from asymrl.worlds import World
 
@@ -127,7 +128,14 @@ def holds_runs(path: str | Path) -> bool:
 def open_runs(folder: str | Path, *, trust: bool = False) -> Runs:
     """The runs in the folder that the user named."""
     from asymrl.api import Runs
+
+    return Runs.of(open_store(folder, trust=trust))
+
+
+def open_store(folder: str | Path, *, trust: bool = False) -> Store:
+    """The store in the folder that the user named."""
     from asymrl.runs.description import shipped_agents
+    from asymrl.runs.store import Store
 
     if not holds_runs(folder):
         missing = "it is a file, not a folder" if Path(folder).is_file() else "there is no such folder"
@@ -138,7 +146,7 @@ def open_runs(folder: str | Path, *, trust: bool = False) -> Runs:
             remedy += f", and {ZOO}{folder} is an agent that ships with asymrl"
         raise UsageError(f"{folder}: no runs here, {what}; {remedy}")
     with user_errors(folder):
-        return Runs(run_folder(folder), trust=trust)
+        return Store.open(run_folder(folder), trust=trust)
 
 
 def load_runs(

@@ -12,7 +12,6 @@ import pytest
 
 from asymrl import cli
 from asymrl.cli.commands import doctor
-from asymrl.cli.commands.doctor import Gpu
 from asymrl.runs.driver import Outcome
 from asymrl.runs.store import Store
 from tests.runs.engine.stores import made_result
@@ -143,7 +142,7 @@ def test_the_doctor_tells_versions_and_what_is_missing(
     assert re.search(r"training +not measured; asymrl doctor --training does", out)
     assert 'policies as .onnx files: missing: pip install "asymrl[onnx]"' in out
     assert "no problems" in out
-    monkeypatch.setattr(doctor, "nvidia_gpus", lambda: [Gpu("NVIDIA H200", "570.1.2")])
+    monkeypatch.setattr(doctor, "nvidia_gpus", lambda: [("NVIDIA H200", "570.1.2")])
     monkeypatch.delenv("JAX_PLATFORMS")
     assert cli.main(["doctor", "--quick"]) == 1
     assert 'NVIDIA H200 is not used: this JAX computes on the CPU only; pip install -U "jax[cuda12]"' in (
@@ -164,4 +163,4 @@ def test_why_a_gpu_is_not_used(driver: str, platforms: str | None, remedy: str, 
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     if platforms:
         monkeypatch.setenv("JAX_PLATFORMS", platforms)
-    assert any(remedy in problem for problem in doctor.problems([Gpu("G", driver)]))
+    assert any(remedy in problem for problem in doctor.problems([("G", driver)]))

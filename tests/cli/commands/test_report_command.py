@@ -34,7 +34,9 @@ def test_a_page_is_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 def test_runs_of_the_paper_have_its_claims(tmp_path: Path):
     kinds = [settings_for("shopping-5", method) for method in PAPER_METHODS]
-    (section,) = claims_sections(store_with_curves(tmp_path / "s", [Run(kind, n) for kind in kinds for n in (0, 1)]))
+    (section,) = claims_sections(
+        Store.open(store_with_curves(tmp_path / "s", [Run(kind, n) for kind in kinds for n in (0, 1)]))
+    )
     assert section.title == "The paper's claims"
     assert "V(s) ends up suboptimal" in section.html
 
@@ -43,7 +45,7 @@ def test_runs_that_the_paper_says_nothing_about_have_no_claims(tmp_path: Path):
     one_method = store_with_curves(tmp_path / "one", [Run(settings_for("shopping-5", "a2c"), seed) for seed in (0, 1)])
     kinds = [settings_for("tiger", method) for method in ("a2c", "a2c-asym-hs")]
     other_world = store_with_curves(tmp_path / "other", [Run(kind, 0) for kind in kinds])
-    assert claims_sections(one_method) == claims_sections(other_world) == []
+    assert claims_sections(Store.open(one_method)) == claims_sections(Store.open(other_world)) == []
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from asymrl import cli
 from asymrl.api.run_folders import reproduction_store
 from asymrl.cli.commands.reproduce import Reproduce
+from asymrl.cli.running import Training
 from asymrl.report.paper.figures import aggregates
 from asymrl.report.paper.fork import PAIRS
 from asymrl.report.paper.parts import curve_runs, extent, grid_runs, probes_from_json, probes_of, runs_of
@@ -233,12 +234,12 @@ def test_where_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     kept = []
     monkeypatch.chdir(tmp_path)
 
-    def note(store: Store, *_: object, **__: object) -> int:
+    def note(training: Training, store: Store, **_: object) -> int:
         store.release()
         kept.append(store.path)
         return 3
 
-    monkeypatch.setattr("asymrl.cli.commands.reproduce.train_to_the_end", note)
+    monkeypatch.setattr("asymrl.cli.running.Training.train", note)
     for arguments in (["curves"], ["critics"], ["grid"], ["curves", "--quick"], ["curves", "--quick", "--out", "mine"]):
         assert cli.main(["reproduce", *arguments]) == 3
     assert list(map(str, kept)) == [
@@ -353,11 +354,11 @@ def test_runs_can_be_wanted_in_tf32(tmp_path: Path):
 def test_before_training_it_says_how_much_that_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    def nothing(store: Store, *args: object, **options: object) -> int:
+    def nothing(training: Training, store: Store, **_: object) -> int:
         store.release()
         return 0
 
-    monkeypatch.setattr("asymrl.cli.commands.reproduce.train_to_the_end", nothing)
+    monkeypatch.setattr("asymrl.cli.running.Training.train", nothing)
     monkeypatch.setattr("asymrl.cli.commands.reproduce.speed_here", lambda: ("2 cores", 5000.0))
     assert cli.main(["reproduce", "--out", str(tmp_path / "all")]) == 0
     assert capsys.readouterr().out.splitlines() == [

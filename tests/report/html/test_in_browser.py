@@ -57,7 +57,7 @@ def test_800_runs_are_shown_without_a_complaint(scheme: str, tmp_path: Path):
 
 
 def test_tables_fit_on_paper(tmp_path: Path):
-    page = save_report(Store.open(RESULTS), tmp_path / "page.html", claims_sections(RESULTS))
+    page = save_report(Store.open(RESULTS), tmp_path / "page.html", claims_sections(Store.open(RESULTS)))
     with opened(page) as (tab, said):
         tab.set_viewport_size({"width": 718, "height": 1000})  # A4 without its margins
         tab.emulate_media(media="print")

@@ -17,11 +17,11 @@ from asymrl.settings import A2CSettings, Settings
 
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch):
-    """The command that a command line stands for, without running it."""
-    seen: list[Train] = []
-    monkeypatch.setattr(Train, "run", lambda self: seen.append(self) or 0)
+    """The settings that a command line stands for, without running it."""
+    seen: list[Settings] = []
+    monkeypatch.setattr(Train, "run", lambda self: seen.append(self.settings()) or 0)
 
-    def chosen(*arguments: str) -> Train:
+    def chosen(*arguments: str) -> Settings:
         assert cli.main(["train", *arguments]) == 0
         return seen[-1]
 
@@ -64,7 +64,7 @@ def test_a_file_can_hold_every_kind_of_setting(chosen, tmp_path: Path):
     config.write_text(
         'steps = 2e5\nhidden = [64, 32]\nclip_norm = 1\nwindow = "none"\nbootstrap_truncated = true\nestimator = "mc"\n'
     )
-    settings = chosen("tiger", "--config", str(config)).settings()
+    settings = chosen("tiger", "--config", str(config))
     expected = A2CSettings(
         "tiger", steps=200_000, hidden=(64, 32), clip_norm=1.0, bootstrap_truncated=True, estimator="mc"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,23 +11,25 @@ import tyro
 
 from asymrl.cli.commands.sweep import axis
 from asymrl.cli.output import busy
-from asymrl.cli.running import SEEDS, Running, train_to_the_end
+from asymrl.cli.running import SEEDS, Training
 from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, refuse_own_options, user_errors
 from asymrl.runs.wording import wrapped
 
 if TYPE_CHECKING:
     from asymrl.report.comparison import MethodRow
-    from asymrl.report.html import Section
     from asymrl.runs.store import Store
 
 WIDTH = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(Running):
+class Compare:
     """Train methods side by side in a world, and say which critic to use there.
 
     The same command continues an interrupted comparison; with more --steps, finished runs are extended.
+
+      asymrl compare tiger --steps 200k
+      asymrl compare problem.pomdp --methods a2c a2c-asym-hs --seeds 8 --set memory_size=64
     """
 
     world: WorldName
@@ -47,17 +49,16 @@ class Compare(Running):
     """Folder of the comparison. None: runs/compare-WORLD."""
     details: Flag = False
     """Also print whether giving the critic the state helps, and what exact analysis says about the critics."""
+    training: Training = field(default_factory=Training)
 
     def run(self) -> int:
         from asymrl.api.run_folders import compare_folder, comparison_store
 
-        options, trackers = self.options(), self.trackers()
+        placement = self.training.checked()
         world, overrides = self._wanted()
         with user_errors():
-            store = comparison_store(
-                self.out or compare_folder(world), self._runs(world, overrides), options["placement"]
-            )
-        return train_to_the_end(store, options, trackers, report=lambda store: self._report(store, world))
+            store = comparison_store(self.out or compare_folder(world), self._runs(world, overrides), placement)
+        return self.training.train(store, report=lambda store: self._report(store, world))
 
     def _wanted(self) -> tuple[str, dict[str, Any]]:
         """The whole name of the world, and the settings of all runs."""
@@ -88,12 +89,13 @@ class Compare(Running):
         from asymrl.api import Runs
         from asymrl.api.training import compared
         from asymrl.report.comparison import table
+        from asymrl.report.html import advice_section
         from asymrl.report.reading_table import reading_lines
         from asymrl.runs.wording import thousands
 
         said = "comparing the runs, and the critics by an exact analysis where that is quick"
         with user_errors(), busy(said):
-            answer = compared(world, Runs(store.path))
+            answer = compared(world, Runs.of(store))
         picture, numbers = answer.runs.plot(), store.path / "comparison.json"
         rows = [_plain(row) for row in answer.rows]
         data: dict[str, Any] = {"world": world, "use": answer.method, "verdict": answer.verdict}
@@ -111,12 +113,8 @@ class Compare(Running):
             print("The same command with --details says whether the state helps, and why.\n")
         print(f"learning curves {picture}\nnumbers         {numbers}")
 
-        def section() -> list[Section]:
-            from asymrl.report.html import advice_section
-
-            return [advice_section(world, answer.method, answer.advice, answer.rows)]
-
-        self.write_page(store.path, section)
+        section = advice_section(world, answer.method, answer.advice, answer.rows)
+        self.training.write_page(store, lambda: [section])
         where = f"--where method={answer.method}"
         print(f"\nnext:\nasymrl evaluate {store.path} {where}\nasymrl export {store.path} {where} -o policy.npz")
 

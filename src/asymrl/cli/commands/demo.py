@@ -7,7 +7,7 @@ from pathlib import Path
 
 from asymrl.cli.commands.evaluate import Evaluate
 from asymrl.cli.commands.render_command import Render
-from asymrl.cli.running import Running, train_to_the_end
+from asymrl.cli.running import Training
 from asymrl.cli.usage import select_run, user_errors
 
 WORLD, METHOD = "heaven-hell-3", "a2c-asym-hs"
@@ -36,9 +36,7 @@ class Demo:
             store = new_store([Run(settings, self.seed)], free_folder(WORLD, METHOD, self.folder))
         print(f"Training {METHOD} on {WORLD}: the critic reads history and state, the actor the history alone.")
         print("It stops when all of the last 100 episodes have ended in heaven.\n", flush=True)
-        running = Running()
-        status = train_to_the_end(store, running.options(), report=running.print_results)
-        if status:
+        if status := Training().train(store):
             return status
         print("\nWhat the trained agent does, in 1000 new episodes:\n", flush=True)
         Evaluate(store.path).run()

@@ -35,6 +35,9 @@ class Envs:
     """List the worlds: sizes, discount, time limit, returns of a random and the best policy.
 
     For each world given, also what a critic may see there (--critic-sees).
+
+      asymrl envs
+      asymrl envs heaven-hell-6 tiger
     """
 
     worlds: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="WORLD")] = ()
@@ -65,6 +68,8 @@ class Check:
     """Show how asymrl reads a world, and what is wrong with it; the exit status is 1 if something is.
 
     In a Python environment it plays episodes with random actions, some of them twice.
+
+      asymrl check light.py:Light
     """
 
     world: WorldName

@@ -27,7 +27,12 @@ NARROWEST = 80  # columns that the table needs
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Play episodes with the policies of trained runs: returns, lengths, how the episodes ended."""
+    """Play episodes with the policies of trained runs: returns, lengths, how the episodes ended.
+
+    asymrl evaluate runs/tiger-a2c-asym-hs
+    asymrl evaluate runs/rates --where method=a2c actor_rate=0.001 --episodes 5k --greedy
+    asymrl evaluate runs/tiger-a2c-asym-hs --json
+    """
 
     folder: AgentFolder
 

@@ -24,7 +24,10 @@ ENDINGS = (".onnx", ".npz")
 
 @dataclass(frozen=True)
 class Export:
-    """Write the policy of a run, with its memory, for programs without JAX."""
+    """Write the policy of a run, with its memory, for programs without JAX.
+
+    asymrl export runs/tiger-a2c-asym-hs -o policy.npz
+    """
 
     folder: AgentFolder
 

@@ -17,7 +17,11 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Presets:
-    """List the presets for --preset: settings that work for a kind of problem."""
+    """List the presets for --preset: settings that work for a kind of problem.
+
+    asymrl presets
+    asymrl train CartPole-v1 --preset ppo-small --steps 200k
+    """
 
     names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="PRESET")] = ()
     """Show only these. By default all."""

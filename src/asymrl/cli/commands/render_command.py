@@ -35,6 +35,9 @@ class Render:
     """Draw an episode as a film, a picture or text: the true state beside the agent's view.
 
     For a trained run, also the probabilities of its actions and the critic's values.
+
+      asymrl render heaven-hell-3 --policy S,E,E,E
+      asymrl render runs/tiger-a2c-asym-hs -o episode.gif --greedy
     """
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|FOLDER")]

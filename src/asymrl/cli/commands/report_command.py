@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from asymrl.cli.output import busy
-from asymrl.cli.usage import AgentFolder, Flag, Trust, UsageError, check_folder, open_runs, run_folder, user_errors
+from asymrl.cli.usage import AgentFolder, Flag, Trust, UsageError, check_folder, open_store, user_errors
 
 if TYPE_CHECKING:
     from asymrl.report.html import Section
+    from asymrl.runs.store import Store
 
 ENDINGS = (".html", ".htm")
 
@@ -48,40 +49,31 @@ class WriteReport:
             raise UsageError(f"--starts {min(self.starts)}: a seed is 0 or more")
         if self.episodes is not None and self.episodes < 0:
             raise UsageError(f"--episodes {self.episodes}: give 0 or more")
-        open_runs(self.folder)
-        folder = run_folder(self.folder)
-        save_page(
-            folder,
-            self.output,
-            claims_sections(folder),
-            episodes=self.episodes,
-            starts=self.starts,
-            greedy=self.greedy,
-            trust=self.trust,
-        )
+        store = open_store(self.folder, trust=self.trust)
+        more = claims_sections(store)
+        save_page(store, self.output, more, episodes=self.episodes, starts=self.starts, greedy=self.greedy)
         return 0
 
 
-def claims_sections(folder: Path) -> list[Section]:
-    """What the paper claims about the worlds and methods of a folder, and whether its runs show it.
+def claims_sections(store: Store) -> list[Section]:
+    """What the paper claims about the worlds and methods of a store, and whether its runs show it.
 
     Nothing for runs of other worlds or methods, and of a single method, which nothing can be compared with.
     """
     from asymrl.report.html import findings_section
     from asymrl.report.paper.reproduced import claims_reproduction
     from asymrl.runs.files import RunError
-    from asymrl.runs.store import Store
     from asymrl.settings.hyperparameters import PAPER_WORLDS
     from asymrl.settings.methods import PAPER_METHODS
 
     methods: dict[str, set[str]] = {}
-    for run in Store.open(folder).runs:
+    for run in store.runs:
         methods.setdefault(run.settings.world, set()).add(run.settings.method)
     worlds = [world for world in PAPER_WORLDS if len(methods.get(world, set()) & set(PAPER_METHODS)) > 1]
     if not worlds:
         return []
     try:
-        findings = claims_reproduction(folder, worlds)
+        findings = claims_reproduction(store.path, worlds)
     except (RunError, ValueError):  # settings that are not the paper's, or curves without points
         return []
     return [findings_section(findings, "The paper's claims")] if findings.leaders.height else []
@@ -97,23 +89,23 @@ def check_page(path: Path) -> None:
 
 
 def save_page(
-    folder: Path,
+    source: Store | Path,
     path: Path,
     more: Sequence[Section] = (),
     *,
     episodes: int | None = None,
     starts: Sequence[int] = (),
     greedy: bool = False,
-    trust: bool = False,
 ) -> None:
-    """Writes the page about the runs in a folder, with more sections, and says so."""
+    """Writes the page about the runs in a store or its folder, with more sections, and says so."""
     from asymrl.report.html import save_report
     from asymrl.runs.store import Store
     from asymrl.runs.wording import plural, size_text
     from asymrl.studies.choosing import search_numbers
 
+    folder = source if isinstance(source, Path) else source.path
     with user_errors(folder), busy("writing the page about the runs") as tell:
-        store = Store.open(folder, trust=trust)
+        store = Store.open(source) if isinstance(source, Path) else source
         path.parent.mkdir(parents=True, exist_ok=True)
         options = {} if episodes is None else {"episodes": episodes}
         how = {"search": search_numbers(store), "starts": starts or None, "greedy": greedy, "tell": tell}

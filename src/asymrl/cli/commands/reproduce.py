@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from asymrl.cli.output import busy
-from asymrl.cli.running import NetworkOptions, Running, train_to_the_end
+from asymrl.cli.running import NetworkOptions, Training
 from asymrl.cli.usage import Flag, UsageError, check_folder, user_errors
-from asymrl.report.paper.parts import Extent, Part, extent, probes_from_json
+from asymrl.report.paper.parts import Extent, Part, extent
 from asymrl.runs.wording import plural, thousands
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def rough_time(seconds: float) -> str:
     return plural("minute", max(1, round(seconds / 60)))
 
 
-@dataclass(frozen=True)
-class Reproduce(Running, NetworkOptions):
+@dataclass(frozen=True, kw_only=True)
+class Reproduce(NetworkOptions):
     """Reproduce the paper: curves (figure 3), critics (figure 4), grid (its search for settings), or claims.
 
     `claims` trains nothing: it tests the paper's claims against the runs of curves and critics, and of a grid in a
@@ -52,6 +52,10 @@ class Reproduce(Running, NetworkOptions):
 
     Runs that are already in the folder are not trained again, so a reproduction can be done in pieces; runs that are
     shorter than requested are extended.
+
+      asymrl reproduce curves --quick
+      asymrl reproduce curves --env heaven-hell-3 --seeds 5 --steps 4M
+      asymrl reproduce claims --from-results results/curves
     """
 
     part: Annotated[
@@ -85,10 +89,11 @@ class Reproduce(Running, NetworkOptions):
     """Draw the curves only up to this many steps, to compare runs of different lengths."""
     no_draw: Flag = False
     """Only train: no figures. For machines without the plotting packages."""
+    training: Training = field(default_factory=Training)
 
     def run(self) -> int:
         scope = self.extent()
-        options = self.options()
+        self.training.checked()
         if (part := self.part) == "claims":
             self._judge(scope)
             return 0
@@ -99,7 +104,6 @@ class Reproduce(Running, NetworkOptions):
             return 0
         from asymrl.api.run_folders import reproduction_folder, reproduction_store
 
-        trackers = self.trackers()
         out = self.out or reproduction_folder(part, quick=self.quick)
         with user_errors():
             store, only = reproduction_store(
@@ -108,13 +112,12 @@ class Reproduce(Running, NetworkOptions):
 
         def report(store: Store) -> None:
             if not self.no_draw:
-                self._draw(part, store.path, scope)
+                self._draw(part, store, scope)
             else:
-                self.write_page(store.path)
+                self.training.write_page(store)
 
-        probes = probes_from_json(store.probes)
         self._say_how_much(store, only)
-        return train_to_the_end(store, options, trackers, probes=probes, only=only, report=report)
+        return self.training.train(store, only=only, report=report)
 
     def _say_how_much(self, store: Store, only: Sequence[int]) -> None:
         """How many runs and steps are left, roughly how long they take here, and that there is a quick version."""
@@ -150,13 +153,14 @@ class Reproduce(Running, NetworkOptions):
         out = check_folder(self.out or Path("figures"))
         with user_errors(source), busy("drawing tables and figures from the runs"):
             findings = claims_reproduction(source, self.env, scope.seeds, scope.steps)
-        self.show_findings(findings, out, source)
+        self.training.show_findings(findings, out, source)
 
-    def _draw(self, part: Part, source: Path, scope: Extent) -> None:
+    def _draw(self, part: Part, source: Store | Path, scope: Extent) -> None:
         """Prints the numbers, and writes them and the figures."""
         from asymrl.report.paper.reproduced import reproduction
 
         out = check_folder(self.out or Path("figures"))
-        with user_errors(source), busy("drawing tables and figures from the runs"):
-            findings = reproduction(part, source, scope, until=self.until)
-        self.show_findings(findings, out, source)
+        folder = source if isinstance(source, Path) else source.path
+        with user_errors(folder), busy("drawing tables and figures from the runs"):
+            findings = reproduction(part, folder, scope, until=self.until)
+        self.training.show_findings(findings, out, source)

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from asymrl.cli.output import busy
-from asymrl.cli.running import NetworkOptions, Running, print_table, train_to_the_end
-from asymrl.cli.usage import Flag, check_folder, open_runs, user_errors
+from asymrl.cli.output import busy, print_table
+from asymrl.cli.running import NetworkOptions, Training
+from asymrl.cli.usage import Flag, check_folder, open_store, user_errors
 from asymrl.runs.wording import wrapped
 
 if TYPE_CHECKING:
+    from asymrl.runs.store import Store
     from asymrl.studies.study import Study
 
 WIDTH = 100
 
 
-@dataclass(frozen=True)
-class RunStudy(Running, NetworkOptions):
+@dataclass(frozen=True, kw_only=True)
+class RunStudy(NetworkOptions):
     """Answer a question that the paper leaves open: prediction, exact analysis, training, tables and a figure.
 
     Without a name, lists the studies. Runs that are already in the folder are not trained again, so a study can be done
     in pieces.
+
+      asymrl study
+      asymrl study bootstrap --exact-only
+      asymrl study bootstrap --quick
     """
 
     name: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="NAME")] = None
@@ -54,6 +59,7 @@ class RunStudy(Running, NetworkOptions):
     """Folders with finished runs: those that the study needs are copied instead of trained."""
     no_draw: Flag = False
     """Only train: no exact analysis, tables or figure."""
+    training: Training = field(default_factory=Training)
 
     def run(self) -> int:
         if self.name is None:
@@ -62,9 +68,9 @@ class RunStudy(Running, NetworkOptions):
 
         with user_errors():
             study = wanted_study(self.name, self.env, self.seeds, self.steps, self.arms, quick=self.quick)
-        options = self.options()
+        self.training.checked()
         for folder in filter(None, (self.from_results, *self.reuse)):
-            open_runs(folder)  # a mistake is told before the exact analysis, which takes a while
+            open_store(folder)  # a mistake is told before the exact analysis, which takes a while
         if self.out is not None:
             check_folder(self.out)
         if self.exact_only or not self.no_draw:
@@ -72,40 +78,40 @@ class RunStudy(Running, NetworkOptions):
         if self.exact_only:
             return 0
         if self.from_results is not None:
-            self._report(self.from_results, study)
+            self._report(open_store(self.from_results), study)
             return 0
-        return self._train(study, self.name, options)
+        return self._train(study, self.name)
 
-    def _train(self, study: Study, name: str, options: dict) -> int:
+    def _train(self, study: Study, name: str) -> int:
         from asymrl.api.studied import study_folder, study_stores
 
-        trackers, begin = self.trackers(), time.monotonic()
+        begin, training = time.monotonic(), self.training
         out = self.out or study_folder(name, quick=self.quick)
         status = 0
         with user_errors():
             for store, only in study_stores(
                 study, out, self.phase, keep_networks=self.networks_wanted(), reuse=self.reuse
             ):
-                if self.minutes is not None:
-                    options["minutes"] = max(0.0, self.minutes - (time.monotonic() - begin) / 60)
+                if (minutes := self.training.minutes) is not None:
+                    training = replace(training, minutes=max(0.0, minutes - (time.monotonic() - begin) / 60))
                 again = f"the same command, or asymrl resume {out} for what is listed there"
-                status = train_to_the_end(store, options, trackers, only=only, again=again)
+                status = training.train(store, only=only, again=again, report=lambda _: None)
                 if status > 1 or set(store.unfinished()) & set(only):
                     return status
         if not self.no_draw and self.phase != "search":
-            self._report(out, study)
+            self._report(open_store(out), study)
         else:
-            self.write_page(out)
+            self.training.write_page(open_store(out))
         return status
 
-    def _report(self, source: Path, study: Study) -> None:
+    def _report(self, store: Store, study: Study) -> None:
         """Prints the numbers, and writes them and the figures."""
         from asymrl.studies.answers import answer
 
         out = check_folder(self.out or Path("figures"))
-        with user_errors(source), busy("drawing tables and figures from the runs"):
-            findings = answer(study, source)
-        self.show_findings(findings, out, source)
+        with user_errors(store.path), busy("drawing tables and figures from the runs"):
+            findings = answer(study, store.path)
+        self.training.show_findings(findings, out, store)
 
 
 def _list_studies() -> int:

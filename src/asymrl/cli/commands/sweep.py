@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.cli.running import SEEDS, NetworkOptions
-from asymrl.cli.training_answer import Training
-from asymrl.cli.usage import EnvArgs, UsageError, full_world, read_toml, user_errors
+from asymrl.cli.running import SEEDS, NetworkOptions, Training
+from asymrl.cli.usage import EnvArgs, Flag, UsageError, full_world, read_toml, user_errors
 from asymrl.runs.options import checked_values, method_of
 from asymrl.settings.quantities import whole_number
 from asymrl.worlds.name_options import PREFIX, parse_value, split_values
@@ -22,12 +21,16 @@ if TYPE_CHECKING:
     from asymrl.runs.runs import Run
 
 
-@dataclass(frozen=True)
-class Sweep(Training, NetworkOptions):
+@dataclass(frozen=True, kw_only=True)
+class Sweep(NetworkOptions):
     """Train every world with every method, every setting and every seed; a second call trains what is missing.
 
     Other settings come from the preset, then from what the paper tuned for the world and method, then from the defaults
     of `asymrl train`. The command line overrides the --config file.
+
+      asymrl sweep --env tiger shopping-2 --methods a2c a2c-asym-hs --set steps=500k --out runs/two-worlds
+      asymrl sweep --env tiger --methods a2c --set actor_rate=1e-3,3e-4 steps=200k --seeds 3 --out runs/rates
+      asymrl sweep --config rates.toml --minutes 30
     """
 
     env: tuple[str, ...] = ()
@@ -48,6 +51,9 @@ class Sweep(Training, NetworkOptions):
     """Folder of the sweep."""
     config: Path | None = None
     """A TOML file with env, methods, preset, seeds, out, and a table [set] with lists of values."""
+    json: Flag = False
+    """Print one JSON object at the end for other programs; everything else goes to stderr."""
+    training: Training = field(default_factory=Training)
 
     def run(self) -> int:
         from asymrl.api.checks import check_possible
@@ -56,12 +62,12 @@ class Sweep(Training, NetworkOptions):
         command = self._with_config()
         if command.out is None:
             raise UsageError("--out is missing: name a folder for the sweep, such as --out runs/my-sweep")
-        options, trackers = command.options(), command.trackers()
+        placement = self.training.checked()
         with user_errors():
             runs = command.runs()
-            check_possible(runs, options["placement"])
+            check_possible(runs, placement)
             store = grown_store(command.out, runs, keeps_networks=keeps_networks(runs, command.networks_wanted()))
-        return command.train(store, options, trackers)
+        return self.training.train(store, as_json=self.json)
 
     def runs(self) -> list[Run]:
         """The runs that are asked for. Raises ValueError if they are not possible."""

@@ -30,7 +30,12 @@ Learner = Literal["a2c", "ppo", "dqn", "adqn", "adqn-vr", "adqn-state", "adqn-st
 
 @dataclass(frozen=True)
 class Theory:
-    """Compute, without training, whether a privileged critic would help in a finite world, and which."""
+    """Compute, without training, whether a privileged critic would help in a finite world, and which.
+
+    asymrl theory tiger --horizon 4
+    asymrl theory heaven-hell-3 --critic-sees heaven-side -o bias.png
+    asymrl theory problem.pomdp --policy uniform --json
+    """
 
     world: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD")]
     """Name of the world, such as heaven-hell-3 or tiger:episodic=true, or a .pomdp file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +12,9 @@ import tyro
 from asymrl.api.searching import SEEDS, STEPS, TOGETHER, TRIALS
 from asymrl.cli.commands.sweep import axis
 from asymrl.cli.commands.train import read_config
-from asymrl.cli.output import print_json
-from asymrl.cli.running import OUT_OF_TIME, print_failures, print_table
-from asymrl.cli.training_answer import Training
-from asymrl.cli.usage import EnvArgs, UsageError, WorldName, full_world, refuse_own_options, user_errors
+from asymrl.cli.output import print_json, print_table
+from asymrl.cli.running import OUT_OF_TIME, Training, print_failures
+from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, refuse_own_options, user_errors
 
 if TYPE_CHECKING:
     from asymrl.runs import SettingsSearch
@@ -26,11 +25,14 @@ SHOWN = 10  # trials of the table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tune(Training):
+class Tune:
     """Search for settings that work in a world, with Optuna; the best are written into a file for --config.
 
     Trials that are worse than the median of those before are pruned. The same command continues an interrupted search,
     or extends it with more --trials. Needs pip install "asymrl[tune]".
+
+      asymrl tune tiger --trials 20 --steps 50k
+      asymrl tune CartPole-v1 --preset ppo-small --steps 100k --space space.toml
     """
 
     world: WorldName
@@ -57,12 +59,15 @@ class Tune(Training):
     """A TOML file with such settings."""
     out: Path | None = None
     """Folder of the search. None: runs/tune-WORLD-METHOD."""
+    json: Flag = False
+    """Print one JSON object at the end for other programs; everything else goes to stderr."""
+    training: Training = field(default_factory=Training)
 
     def run(self) -> int:
-        options, trackers = self.options(), self.trackers()
+        self.training.checked()
         with user_errors():
             search = self._search()
-            outcome = self._train(search, options, trackers)
+            outcome = self._train(search)
         print_failures(outcome.failures)
         if outcome.interrupted is not None or outcome.is_out_of_time:
             why = "Stopped" if outcome.interrupted is not None else "Out of time"
@@ -90,22 +95,23 @@ class Tune(Training):
             seeds=range(self.seeds), space=self.space, together=self.together, out=self.out,
         )  # fmt: skip
 
-    def _train(self, search: SettingsSearch, options: dict[str, Any], trackers: list[Any]) -> Outcome:
+    def _train(self, search: SettingsSearch) -> Outcome:
         from asymrl.api.searching import keeps_networks
         from asymrl.runs.display import display
         from asymrl.runs.listeners import ListenerGroup
 
         print(f"{search.folder}: {search.trials} trials of {', '.join(search.space)}")
         return search.run(
-            lambda: ListenerGroup([display(), *(tracker(search.folder) for tracker in trackers)]),
+            lambda: ListenerGroup([display(), *(tracker(search.folder) for tracker in self.training.trackers())]),
             keeps_networks=keeps_networks(search),
-            **options,
+            **self.training.how(),
         )
 
     def _report(self, search: SettingsSearch, status: int) -> int:
         from asymrl.api.searching import tuning_of
         from asymrl.runs.files import RunError
         from asymrl.runs.settings_file import best_of
+        from asymrl.runs.store import Store
 
         trials = search.results()
         answer: dict[str, Any] = {"folder": str(search.folder), "exit_status": status, "world": search.base["world"]}
@@ -124,7 +130,7 @@ class Tune(Training):
         print()
         print_table(_table(trials))
         print(f"\nbest settings  {tuning.file}\n\nnext:\n{tuning.command}")
-        self.write_page(search.folder)
+        self.training.write_page(Store.open(search.folder))
         answer |= {"settings_file": str(tuning.file), "command": tuning.command}
         self._answer(answer, trials, tuning.settings)
         return status
