@@ -15,7 +15,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "worlds": set(),
     "draw": {"worlds"},
     "envs": {"worlds", "draw"},
-    "nn": {"worlds", "kernels", "kernels/attach"},
+    "nn": {"worlds", "kernels/attach"},
     "settings": {"worlds", "nn"},
     "learners": {"worlds", "kernels/attach", "nn", "settings"},
     "kernels": {"worlds", "nn", "learners", "kernels/attach"},

@@ -235,12 +235,6 @@ def test_first_weights_of_the_gru_are_uniform():
         np.testing.assert_allclose(np.std(weight), 64**-0.5 / 3**0.5, rtol=0.1)
 
 
-def test_acting_with_a_few_rows_is_the_same_network():
-    mlp = Mlp(jax.random.key(0), 8, (16, 4), 3)
-    x = jax.random.normal(jax.random.key(1), (2, 8))
-    np.testing.assert_allclose(mlp.act(x, jnp.array(True)), mlp(x), rtol=1e-5, atol=1e-6)
-
-
 def test_the_grid_of_a_state():
     """The agent's six numbers first, then the three convolutions over the embedded grid and the agent's cell."""
     env = make("memory-four-rooms-7x7")

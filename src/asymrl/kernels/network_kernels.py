@@ -17,11 +17,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 ROWS, COLUMNS = 128, 64  # inputs that one program of the product reads at once, and outputs that it computes
 PRODUCT_WARPS = 8
 MOST_EPISODES = 4  # beyond this many rows the usual products are efficient
+MANY = 2**30
 WARPS = 8  # with 4 or 16 the recurrences take two to ten times as long
 
 
@@ -167,99 +168,51 @@ def gru_backward(
     return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
 
 
+def few_products(plain: Callable[..., Array], x: Float[Array, "*batch inputs"], weight: Array) -> Array:
+    """The fast path of `layers.product_alone`: few rows, as while acting, times a matrix."""
+    rows, (inputs, outputs) = (x.shape[0] if x.ndim == 2 else MANY), weight.shape
+    if suits_product(rows, inputs, outputs):
+        return jax.lax.platform_dependent(x, weight, cuda=thin_product, default=plain)
+    if rows <= MOST_EPISODES and outputs < COLUMNS:
+        return jax.lax.platform_dependent(x, weight, cuda=_summed_product, default=plain)
+    return plain(x, weight)
+
+
+def _summed_product(x: Float[Array, "episode inputs"], weight: Float[Array, "inputs outputs"]) -> Array:
+    # A library product of so few numbers takes four times as long.
+    shape = (x.shape[0], weight.shape[1], x.shape[1])
+    return jnp.sum(jnp.broadcast_to(x[:, None], shape) * jnp.broadcast_to(weight.T[None], shape), axis=-1)
+
+
 def suits_product(rows: int, inputs: int, outputs: int) -> bool:
     """Whether a product has few rows and a matrix that divides into blocks."""
     return has_kernels() and rows in (1, 2, MOST_EPISODES) and inputs % ROWS == 0 and outputs % COLUMNS == 0
 
 
 def thin_product(
-    x: Float[Array, "episode inputs"],
-    weight: Float[Array, "inputs outputs"],
-    bias: Float[Array, "outputs"] | None = None,
-    wanted: Bool[Array, ""] | bool = True,
-    *,
-    interpret: bool = False,
+    x: Float[Array, "episode inputs"], weight: Float[Array, "inputs outputs"], *, interpret: bool = False
 ) -> Float[Array, "episode outputs"]:
-    """`x @ weight` for a few rows; with a bias, `relu(x @ weight + bias)`. The matrix may be float16.
-
-    Reads the matrix once for all rows, or not at all if the result is not `wanted`, which is then that of `x` = 0.
-    """
+    """`x @ weight` for a few rows, for all of which the matrix is read once. It may be float16."""
     from jax.experimental import pallas as pl
 
     E, K = x.shape
     N = weight.shape[1]
 
-    def kernel(x: Any, weight: Any, wanted: Any, *refs: Any) -> None:
-        *bias, out = refs
-
+    def kernel(x: Any, weight: Any, out: Any) -> None:
         def step(i: Array, sums: Array) -> Array:
             rows = pl.ds(i * ROWS, ROWS)
             return sums + x[:, rows][:, :, None] * weight[rows, :].astype(jnp.float32)[None]
 
         # Summed over rows only at the end: a sum across warps takes as long as reading a block.
-        blocks = wanted[0] * (K // ROWS)
-        sums = jnp.sum(jax.lax.fori_loop(0, blocks, step, jnp.zeros((E, ROWS, COLUMNS), jnp.float32)), axis=1)
-        out[...] = jnp.maximum(sums + bias[0][...][None], 0.0) if bias else sums
+        sums = jax.lax.fori_loop(0, K // ROWS, step, jnp.zeros((E, ROWS, COLUMNS), jnp.float32))
+        out[...] = jnp.sum(sums, axis=1)
 
-    operands = [
-        (x, pl.BlockSpec((E, K), lambda j: (0, 0))),
-        (weight, pl.BlockSpec((K, COLUMNS), lambda j: (0, j))),
-        (jnp.asarray(wanted).astype(jnp.int32)[None], pl.BlockSpec((1,), lambda j: (0,))),
-    ]
-    if bias is not None:
-        operands.append((bias, pl.BlockSpec((COLUMNS,), lambda j: (j,))))
-    arrays, specs = zip(*operands, strict=True)
     return triton_call(
         kernel,
         jax.ShapeDtypeStruct((E, N), jnp.float32),
         warps=PRODUCT_WARPS,
         interpret=interpret,
         grid=(N // COLUMNS,),
-        in_specs=list(specs),
+        in_specs=[pl.BlockSpec((E, K), lambda j: (0, 0)), pl.BlockSpec((K, COLUMNS), lambda j: (0, j))],
         out_specs=pl.BlockSpec((E, COLUMNS), lambda j: (0, j)),
-    )(*arrays)
-
-
-def thin_or_plain_product(
-    x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]
-) -> Float[Array, "*batch outputs"]:
-    """`x @ weight`, by the kernel where that is faster. Not for use where a gradient is needed."""
-    if x.ndim != 2 or not suits_product(x.shape[0], *weight.shape):
-        return x @ weight
-    return jax.lax.platform_dependent(x, weight, cuda=thin_product, default=jnp.matmul)
-
-
-def hidden_layer(
-    x: Float[Array, "episode inputs"],
-    weight: Float[Array, "inputs outputs"],
-    bias: Float[Array, "outputs"],
-    wanted: Bool[Array, ""],
-) -> Float[Array, "episode outputs"]:
-    """`relu(x @ weight + bias)`, by one kernel where that is faster. Not for use where a gradient is needed.
-
-    The result is arbitrary if it is not `wanted`.
-    """
-
-    def plain(x: Array, weight: Array, bias: Array, wanted: Array) -> Array:
-        del wanted
-        y = x @ weight
-        return jax.nn.relu(y + jnp.broadcast_to(bias, y.shape))
-
-    if x.ndim != 2 or not suits_product(x.shape[0], *weight.shape):
-        return plain(x, weight, bias, wanted)
-    return jax.lax.platform_dependent(x, weight, bias, wanted, cuda=thin_product, default=plain)
-
-
-def last_layer(
-    x: Float[Array, "episode inputs"], weight: Float[Array, "inputs outputs"], bias: Float[Array, "outputs"]
-) -> Float[Array, "episode outputs"]:
-    """`x @ weight + bias` for a few outputs. Not for use where a gradient is needed."""
-
-    def summed(x: Array, weight: Array) -> Array:
-        # A library product of so few numbers takes four times as long.
-        shape = (x.shape[0], weight.shape[1], x.shape[1])
-        return jnp.sum(jnp.broadcast_to(x[:, None], shape) * jnp.broadcast_to(weight.T[None], shape), axis=-1)
-
-    few = x.ndim == 2 and x.shape[0] <= MOST_EPISODES
-    y = jax.lax.platform_dependent(x, weight, cuda=summed, default=jnp.matmul) if few else x @ weight
-    return y + jnp.broadcast_to(bias, y.shape)
+    )(x, weight)

@@ -110,20 +110,18 @@ def step_by_step(
     arrays, static = eqx.partition(actors, eqx.is_array)
 
     def choose(
-        arrays: Any, memory: Any, previous_actions: Array, observation: Any, u: Array, is_active: Array
+        arrays: Any, memory: Any, previous_actions: Array, observation: Any, u: Array
     ) -> tuple[Any, Array, Array]:
-        memory, features, parameters = eqx.combine(arrays, static).step(
-            memory, previous_actions, observation, is_active
-        )
+        memory, features, parameters = eqx.combine(arrays, static).step(memory, previous_actions, observation)
         return memory, features, policy.mode(parameters) if greedy else policy.choose(parameters, u)
 
     def advance(key: PRNGKeyArray, t: Array, episode: Any, action: Array) -> Any:
         step_keys = jax.vmap(lambda e: jax.random.fold_in(jax.random.fold_in(key, t), e))(jnp.arange(episodes))
         return jax.vmap(env.advance)(step_keys, episode, policy.to_world(action))
 
-    def step(state: RolloutState, run_mask: Bool[Array, "run"]) -> tuple[RolloutState, StepRecord]:
+    def step(state: RolloutState) -> tuple[RolloutState, StepRecord]:
         u = start.chance[state.t]
-        memory, features, action = jax.vmap(choose)(arrays, state.memory, state.action, state.observation, u, run_mask)
+        memory, features, action = jax.vmap(choose)(arrays, state.memory, state.action, state.observation, u)
         episode, (observation, reward, terminated, truncated) = jax.vmap(advance, (0, None, 0, 0))(
             start.keys, state.t, state.episode, action
         )
@@ -134,9 +132,9 @@ def step_by_step(
 
     def steps(loop: tuple[RolloutState, StepRecord]) -> tuple[RolloutState, StepRecord]:
         state, tape = loop
-        t, records, run_mask = state.t, [], jnp.any(state.alive, axis=1)
+        t, records = state.t, []
         for _ in range(STEPS_PER_QUESTION):
-            state, record = step(state, run_mask)
+            state, record = step(state)
             records.append(record)
         return state, _write_records(tape, records, t)
 

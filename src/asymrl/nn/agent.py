@@ -14,7 +14,7 @@ from asymrl.nn.distributions import LOG_SPREAD, Distribution, distribution_over
 from asymrl.nn.features import kind_of, state_features
 from asymrl.nn.grid_state import GridState, aligned
 from asymrl.nn.history import History, Prepared
-from asymrl.nn.layers import Features, Mlp, product
+from asymrl.nn.layers import Features, Mlp, product, project_episodes
 from asymrl.nn.memory import Carry
 from asymrl.nn.user_modules import user_features
 from asymrl.worlds.spaces import Space
@@ -79,18 +79,17 @@ class ReadyActor(eqx.Module):
         carry: Carry,
         before: Num[Array, "episode *action"],
         observation: Any,
-        wanted: Bool[Array, ""] | bool = True,
     ) -> tuple[Carry, Float[Array, "episode size"], Float[Array, "episode parameters"]]:
-        """The next carry, the features of the history, and the parameters, which are arbitrary if not `wanted`."""
+        """The next carry, the features of the history, and the parameters."""
         carry, features = self.history.step(carry, before, observation)
-        return carry, features, _with_spread(self.head.act(features, jnp.asarray(wanted)), self.log_spread)
+        return carry, features, _with_spread(self.head(features), self.log_spread)
 
     def step_from(
         self, carry: Carry, first: Bool[Array, "stream"], before: Num[Array, "stream *action"], observation: Any
     ) -> tuple[Carry, Float[Array, "stream parameters"]]:
         """A step of streams: the next carry, and the parameters. An episode begins where `first` says so."""
         carry, features = self.history.step_from(carry, first, before, observation)
-        return carry, _with_spread(self.head.act(features, jnp.array(True)), self.log_spread)
+        return carry, _with_spread(self.head(features), self.log_spread)
 
 
 def _with_spread(outputs: Float[Array, "*batch outputs"], log_spread: Float[Array, "spreads"] | None) -> Array:
@@ -177,7 +176,8 @@ class Critic(eqx.Module):
         first, *rest = self.head.layers
         hidden = jnp.broadcast_to(first.bias, (*batch, first.bias.shape[0]))
         if self.phi_s is not None:
-            hidden = hidden + self.phi_s.project_beside(features, signal, first.weight, whole_episodes=whole_episodes)
+            project = project_episodes if whole_episodes else type(self.phi_s).project_beside
+            hidden = hidden + project(self.phi_s, features, signal, first.weight)
         elif features is not None:
             hidden = hidden + product(features, first.weight)
         for layer in rest:

@@ -186,23 +186,23 @@ class Parts(Features):
 
     def project(self, value: dict[str, Any], weight: Float[Array, "size width"]) -> Float[Array, "*batch width"]:
         """Part by part, so that each can look up its products."""
-        return self.project_beside(None, value, weight, whole_episodes=False)
+        return self.project_beside(None, value, weight)
 
     def project_beside(
         self,
         others: Float[Array, "*batch others"] | None,
         value: dict[str, Any],
         weight: Float[Array, "inputs width"],
-        *,
-        whole_episodes: bool,
     ) -> Float[Array, "*batch width"]:
-        sizes = [0 if others is None else others.shape[-1], *(part.size for part in self.parts)]
-        of_others, *weights = jnp.split(weight, np.cumsum(sizes)[:-1].tolist())
-        projected = [
-            part.project_beside(None, value[name], rows, whole_episodes=whole_episodes)
-            for name, part, rows in zip(self.names, self.parts, weights, strict=True)
-        ]
+        of_others, *weights = self.split(others, weight)
+        parts = zip(self.names, self.parts, weights, strict=True)
+        projected = [part.project_beside(None, value[name], rows) for name, part, rows in parts]
         return sum_of(projected if others is None else [product(others, of_others), *projected])
+
+    def split(self, others: Array | None, weight: Float[Array, "inputs width"]) -> list[Float[Array, "_ width"]]:
+        """The rows of a matrix for the other numbers, and for each part."""
+        sizes = [0 if others is None else others.shape[-1], *(part.size for part in self.parts)]
+        return jnp.split(weight, np.cumsum(sizes)[:-1].tolist())
 
 
 def kind_of(observation_space: Space) -> str:

@@ -11,8 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from asymrl.nn.grid_product import grid_product, visits
-from asymrl.nn.grid_windows import Convolutions, layer
 from asymrl.nn.layers import Embedding, Features, Mlp, convolution_weights
 from asymrl.worlds.spaces import (
     Indices,
@@ -60,7 +58,9 @@ class GridState(Features):
         return self._with_zeros(value, weight.shape[0] - self.size) @ weight
 
     def _with_zeros(self, latent: dict[str, Any], zeros: int) -> Float[Array, "*batch inputs"]:
-        return jnp.concatenate([_agent(latent, zeros), self.seen(latent["grid"], latent["agent_id_grid"])], axis=-1)
+        return jnp.concatenate(
+            [agent_numbers(latent, zeros), self.seen(latent["grid"], latent["agent_id_grid"])], axis=-1
+        )
 
     def seen(self, grid: Array, marked: Array) -> Float[Array, "*batch channels"]:
         """The output of the convolutions for a grid `[..., H, W, 3]` and the agent's cell in it, `[..., H, W]`."""
@@ -69,34 +69,32 @@ class GridState(Features):
         leading = planes.shape[:-3]
         planes = planes.reshape(-1, *planes.shape[-3:])
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            planes = jax.nn.relu(layer(planes, kernel, bias))
+            planes = jax.nn.relu(convolution(planes, kernel, bias))
         return planes.reshape(*leading, self.size - AGENT_SIZE)
 
-    def project_beside(
-        self,
-        others: Float[Array, "*batch others"] | None,
-        value: dict[str, Any],
-        weight: Float[Array, "inputs width"],
-        *,
-        whole_episodes: bool,
-    ) -> Float[Array, "*batch width"]:
-        """If only the agent moves, an episode has at most one grid per visited cell."""
-        marked = value["agent_id_grid"]
-        if self.place is None or marked.ndim != 4 or not whole_episodes:
-            return super().project_beside(others, value, weight, whole_episodes=whole_episodes)
-        T, E, H, W = marked.shape
-        inner = self.place.inner(marked).reshape(T, E, -1) > 0
-        cells = self.place.inner(np.arange(H * W).reshape(H, W)).reshape(-1)
-        grids = self.embedding(value["grid"][0].astype(jnp.int32))[..., 0]
-        zeros = weight.shape[0] - self.size - (0 if others is None else others.shape[-1])
-        agent = _agent(value, zeros)
-        beside = agent if others is None else jnp.concatenate([others, agent], axis=-1)
-        convolutions = Convolutions(self.kernels, self.biases)
-        read = grid_product(convolutions, weight, grids, beside.reshape(T * E, -1), visits(inner, cells))
-        return read.reshape(T, E, -1)
+
+def convolve(
+    planes: Float[Array, "*batch H W inputs"], kernel: Float[Array, "taps outputs"]
+) -> Float[Array, "*batch H W outputs"]:
+    """A 3 x 3 convolution with zero padding, as a product with the neighbourhoods.
+
+    With separate weights for each run, a convolution would become a grouped one, which is very slow.
+    """
+    H, W = planes.shape[-3:-1]
+    padded = jnp.pad(planes, [(0, 0)] * (planes.ndim - 3) + [(1, 1), (1, 1), (0, 0)])
+    taps = [padded[..., i : i + H, j : j + W, :] for i in range(3) for j in range(3)]
+    return jnp.concatenate(taps, axis=-1) @ kernel
 
 
-def _agent(latent: dict[str, Any], zeros: int) -> Float[Array, "*batch numbers"]:
+def convolution(
+    planes: Float[Array, "*batch H W inputs"], kernel: Float[Array, "taps outputs"], bias: Float[Array, "outputs"]
+) -> Float[Array, "*batch H W outputs"]:
+    """A convolution and its bias, before the ReLU."""
+    y = convolve(planes, kernel)
+    return y + jnp.broadcast_to(bias, y.shape)
+
+
+def agent_numbers(latent: dict[str, Any], zeros: int) -> Float[Array, "*batch numbers"]:
     """The agent's place and heading, and zeros."""
     agent = latent["agent"]
     return jnp.concatenate([agent, jnp.zeros((*agent.shape[:-1], zeros))], axis=-1)

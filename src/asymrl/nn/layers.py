@@ -9,9 +9,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from asymrl.kernels.network_kernels import hidden_layer, last_layer
+from asymrl.kernels.attach import replaceable
 
 LARGE_VOCABULARY = 256  # beyond this, a table of products takes longer to read than the matrix itself
 
@@ -19,6 +19,12 @@ LARGE_VOCABULARY = 256  # beyond this, a table of products takes longer to read 
 @jax.custom_vjp
 def product(x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "*batch outputs"]:
     """`x @ weight`. By default, the gradient of the weight would be transposed after it is computed."""
+    return product_alone(x, weight)
+
+
+@replaceable
+def product_alone(x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Array:
+    """`x @ weight` where no gradient is needed."""
     return x @ weight
 
 
@@ -95,12 +101,6 @@ class Mlp(eqx.Module):
             x = jax.nn.relu(layer(x))
         return self.layers[-1](x)
 
-    def act(self, x: Float[Array, "episode inputs"], wanted: Bool[Array, ""]) -> Float[Array, "episode outputs"]:
-        """The same for a few rows, without gradients; the result is arbitrary if it is not `wanted`."""
-        for layer in self.layers[:-1]:
-            x = hidden_layer(x, layer.weight, layer.bias, wanted)
-        return last_layer(x, self.layers[-1].weight, self.layers[-1].bias)
-
 
 class Features(eqx.Module):
     """A function from values of a space, with any leading axes, to `size` numbers each."""
@@ -127,14 +127,8 @@ class Features(eqx.Module):
         others: Float[Array, "*batch others"] | None,
         value: Any,
         weight: Float[Array, "inputs width"],
-        *,
-        whole_episodes: bool,
     ) -> Float[Array, "*batch width"]:
-        """Other numbers, if any, and the features side by side, times a matrix.
-
-        `whole_episodes`: values are `[time, episode]`, and those after the end of an episode do not matter.
-        """
-        del whole_episodes
+        """Other numbers, if any, and the features side by side, times a matrix."""
         # Split, not sliced: the gradient of a split is assembled without additions.
         of_others, of_features = jnp.split(weight, [0 if others is None else others.shape[-1]])
         projected = self.project(value, of_features)
@@ -143,6 +137,17 @@ class Features(eqx.Module):
     def prepared(self, weight: Float[Array, "size width"]) -> Features:
         """`project` with this matrix as a separate function, for many single values one after another."""
         return Product(self, weight)
+
+
+@replaceable
+def project_episodes(
+    phi: Features,
+    others: Float[Array, "time episode others"] | None,
+    value: Any,
+    weight: Float[Array, "inputs width"],
+) -> Float[Array, "time episode width"]:
+    """`Features.project_beside` for whole episodes; the values after the end of an episode do not matter."""
+    return phi.project_beside(others, value, weight)
 
 
 class Product(Features):

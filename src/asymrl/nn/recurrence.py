@@ -14,16 +14,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from asymrl.kernels import gru_on_tensor_cores, network_kernels
-from asymrl.kernels.network_kernels import suits_recurrence
-from asymrl.kernels.tensor_cores import use_tensor_cores
+from asymrl.kernels.attach import replaceable
 
 FEW = 8  # sequences of at most this many inputs, such as the window of a reactive agent, are unrolled
-
-
-def gru_kernels() -> Any:
-    """The module with the kernels for the precision of products."""
-    return gru_on_tensor_cores if use_tensor_cores() else network_kernels
 
 
 class Gates(NamedTuple):
@@ -80,21 +73,12 @@ def gru_sequence(
     """
     if known is not None:
         return known
-    if not suits_recurrence(projected.shape[1], weight.shape[0]):
-        return _forward_steps(projected, weight, bias, stream)[0]
-    return jax.lax.platform_dependent(
-        projected,
-        weight,
-        bias,
-        stream,
-        inputs,
-        cuda=gru_kernels().gru_forward,
-        default=lambda *arguments: _forward_steps(*arguments)[0],
-    )
+    return forward_steps(projected, weight, bias, stream, inputs)[0]
 
 
-def _forward_steps(
-    projected: Array, weight: Array, bias: Array, stream: Stream | None, inputs: Array | None = None
+@replaceable
+def forward_steps(
+    projected: Array, weight: Array, bias: Array, stream: Stream | None, inputs: Array | None
 ) -> tuple[Array, Gates]:
     """Memories and gates, step by step, for all inputs: the number of steps is static."""
     del inputs
@@ -140,7 +124,7 @@ def _product_of_zeros(h: Array, weight: Array) -> Array:
     return jnp.zeros((*h.shape[:-1], weight.shape[1]), h.dtype)
 
 
-def _previous_memory(hs: Array, stream: Stream | None) -> Array:
+def previous_memory(hs: Array, stream: Stream | None) -> Array:
     """The memory before each input."""
     if stream is None:
         return jnp.concatenate([jnp.zeros_like(hs[:1]), hs[:-1]])
@@ -156,32 +140,16 @@ def _forward(
     inputs: Array | None = None,
 ) -> tuple[Array, tuple]:
     """Memories, and what the backward pass needs. Where the memories are known, all gates follow at once."""
-
-    def gates_of(hs: Array) -> tuple[Array, Gates]:
-        return hs, gru_gates(projected, _previous_memory(hs, stream), weight, bias)[1]
-
-    arguments = (projected, weight, bias, stream, inputs)
-    if known is not None:
-        hs, gates = gates_of(known)
-    elif suits_recurrence(projected.shape[1], weight.shape[0]):
-        hs, gates = jax.lax.platform_dependent(
-            *arguments, cuda=lambda *arguments: gates_of(gru_kernels().gru_forward(*arguments)), default=_forward_steps
-        )
+    if known is None:
+        hs, gates = forward_steps(projected, weight, bias, stream, inputs)
     else:
-        hs, gates = _forward_steps(*arguments)
-    return hs, (gates, _previous_memory(hs, stream), weight, known, stream, inputs)
+        hs, gates = known, gru_gates(projected, previous_memory(known, stream), weight, bias)[1]
+    return hs, (gates, previous_memory(hs, stream), weight, known, stream, inputs)
 
 
-def _backward_steps(
-    gradient: Array,
-    reset: Array,
-    update: Array,
-    new: Array,
-    hidden_new: Array,
-    previous: Array,
-    weight: Array,
-    keep: Array | None,
-    inputs: Array | None,
+@replaceable
+def backward_steps(
+    gradient: Array, gates: Gates, previous: Array, weight: Array, keep: Array | None, inputs: Array | None
 ) -> Array:
     """The gradient of the projected inputs, step by step from the end."""
     del inputs
@@ -199,7 +167,7 @@ def _backward_steps(
         flow = flow if keep is None else kept(flow, keep)
         return flow, jnp.concatenate([d_reset, d_update, d_new], axis=-1)
 
-    steps = (gradient, reset, update, new, hidden_new, previous, keep)
+    steps = (gradient, *gates, previous, keep)
     # If the few steps are unrolled, the compiler drops what the first would pass back to a step before it.
     unroll = gradient.shape[0] if gradient.shape[0] <= FEW else 2
     return jax.lax.scan(step, jnp.zeros_like(gradient[0]), steps, reverse=True, unroll=unroll)[1]
@@ -207,11 +175,7 @@ def _backward_steps(
 
 def _backward(saved: tuple, gradient: Array) -> tuple[Array, Array, Array, Array | None, Stream | None, None]:
     gates, previous, weight, known, stream, inputs = saved
-    arguments = (gradient, *gates, previous, weight, None if stream is None else stream.keep, inputs)
-    if suits_recurrence(gradient.shape[1], weight.shape[0]):
-        d_projected = jax.lax.platform_dependent(*arguments, cuda=gru_kernels().gru_backward, default=_backward_steps)
-    else:
-        d_projected = _backward_steps(gradient, *gates, *arguments[5:])
+    d_projected = backward_steps(gradient, gates, previous, weight, None if stream is None else stream.keep, inputs)
     d_reset, d_update, d_new = jnp.split(d_projected, 3, axis=-1)
     size, width = weight.shape
     d_gates = jnp.concatenate([d_reset, d_update, d_new * gates.reset], axis=-1).reshape(-1, width)

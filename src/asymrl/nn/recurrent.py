@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.kernels.network_kernels import thin_or_plain_product
-from asymrl.nn.layers import Linear, uniform_within
+from asymrl.nn.layers import Linear, product, uniform_within
 from asymrl.nn.lstm_recurrence import Cells, lstm_gates, lstm_sequence
 from asymrl.nn.memory import Memory
 from asymrl.nn.recurrence import Stream, gru_gates, gru_sequence
@@ -41,7 +40,7 @@ class Gru(Memory):
     def advance(
         self, carry: Float[Array, "episode size"], projected: Float[Array, "episode gates"]
     ) -> tuple[Float[Array, "episode size"], Float[Array, "episode size"]]:
-        h, _ = gru_gates(projected, carry, self.hidden_weight, self.hidden_bias, thin_or_plain_product)
+        h, _ = gru_gates(projected, carry, self.hidden_weight, self.hidden_bias, product)
         return h, h
 
     def follow(

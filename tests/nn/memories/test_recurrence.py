@@ -11,7 +11,7 @@ import pytest
 from jax.test_util import check_grads
 
 from asymrl.kernels import gru_on_tensor_cores, network_kernels as kernels
-from asymrl.nn.layers import look_up
+from asymrl.nn.layers import look_up, product
 from asymrl.nn.recurrence import FEW, gru_gates, gru_sequence
 from tests.oracles.networks import gru_forward
 
@@ -145,35 +145,9 @@ def test_the_kernel_of_the_product_agrees(rows: int):
     x, weight = (jnp.asarray(draw(i, *shape), jnp.float32) for i, shape in enumerate([(rows, 256), (256, 384)]))
     assert kernels.suits_product(rows, *weight.shape)
     np.testing.assert_allclose(kernels.thin_product(x, weight, interpret=True), x @ weight, rtol=1e-4, atol=1e-4)
-    bias = jnp.asarray(draw(2, 384), jnp.float32)
-    layer = kernels.thin_product(x, weight, bias, interpret=True)
-    np.testing.assert_allclose(layer, np.maximum(x @ weight + np.asarray(bias)[None], 0.0), rtol=1e-4, atol=1e-4)
-
-
-def test_a_product_that_is_not_wanted_does_not_look_at_its_matrix():
-    """Not even at one that would spoil everything."""
-    shapes = [(2, 2, 128), (2, 128, 64), (2, 64)]
-    x, weight, bias = (jnp.asarray(draw(i, *shape), jnp.float32) for i, shape in enumerate(shapes))
-    layers = jax.vmap(lambda *given: kernels.thin_product(*given, interpret=True))
-    spoilt = weight.at[1].set(np.nan)
-    found = layers(x, spoilt, bias, jnp.array([True, False]))
-    expected = np.maximum(np.asarray(x[0] @ weight[0]) + np.asarray(bias[0])[None], 0.0)
-    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-4)
-    assert np.isfinite(found[1]).all()
-    assert not np.isfinite(layers(x, spoilt, bias, jnp.array([True, True]))[1]).any()
 
 
 @pytest.mark.parametrize("shape", [(2, 8), (3, 2, 128), (128,)])
 def test_any_product_is_a_product(shape: tuple[int, ...]):
     x, weight = jnp.asarray(draw(0, *shape), jnp.float32), jnp.asarray(draw(1, shape[-1], 128), jnp.float32)
-    np.testing.assert_allclose(kernels.thin_or_plain_product(x, weight), x @ weight, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(("inputs", "outputs"), [(8, 64), (128, 128)])
-def test_any_hidden_layer_is_a_layer(inputs: int, outputs: int):
-    x, weight, bias = (
-        jnp.asarray(draw(i, *shape), jnp.float32)
-        for i, shape in enumerate([(2, inputs), (inputs, outputs), (outputs,)])
-    )
-    expected = np.maximum(np.asarray(x @ weight) + np.asarray(bias)[None], 0.0)
-    np.testing.assert_allclose(kernels.hidden_layer(x, weight, bias, jnp.array(True)), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(product(x, weight), x @ weight, rtol=1e-5, atol=1e-5)

@@ -17,11 +17,41 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from asymrl.nn.grid_windows import Convolutions, Windows, agent_changes, agent_stamp, without_agent
-from asymrl.nn.lane_blocks import BLOCK, Blocks, over_lanes
+from asymrl.kernels.grid_windows import Convolutions, Windows, agent_changes, agent_stamp, without_agent
+from asymrl.kernels.lane_blocks import BLOCK, Blocks, over_lanes
+from asymrl.nn.features import Parts, sum_of
+from asymrl.nn.grid_state import GridState, agent_numbers
+from asymrl.nn.layers import Features, product
 
 USUAL = 0.55  # share of all cells that the run with the most visits has visited, among some hundreds
 MANY = 48  # from this many runs on, the large products are also compiled for that share
+
+
+def project_episodes(
+    plain: Callable[..., Array],
+    phi: Features,
+    others: Float[Array, "time episode others"] | None,
+    value: Any,
+    weight: Float[Array, "inputs width"],
+) -> Float[Array, "time episode width"]:
+    """The fast path of `layers.project_episodes` for grids in which only the agent moves, also as parts of a record."""
+    if isinstance(phi, Parts):
+        of_others, *weights = phi.split(others, weight)
+        parts = zip(phi.names, phi.parts, weights, strict=True)
+        projected = [project_episodes(plain, part, None, value[name], rows) for name, part, rows in parts]
+        return sum_of(projected if others is None else [product(others, of_others), *projected])
+    if not isinstance(phi, GridState) or phi.place is None or value["agent_id_grid"].ndim != 4:
+        return plain(phi, others, value, weight)
+    T, E, H, W = value["agent_id_grid"].shape
+    inner = phi.place.inner(value["agent_id_grid"]).reshape(T, E, -1) > 0
+    cells = phi.place.inner(np.arange(H * W).reshape(H, W)).reshape(-1)
+    grids = phi.embedding(value["grid"][0].astype(jnp.int32))[..., 0]
+    zeros = weight.shape[0] - phi.size - (0 if others is None else others.shape[-1])
+    agent = agent_numbers(value, zeros)
+    beside = agent if others is None else jnp.concatenate([others, agent], axis=-1)
+    convolutions = Convolutions(phi.kernels, phi.biases)
+    read = grid_product(convolutions, weight, grids, beside.reshape(T * E, -1), visits(inner, cells))
+    return read.reshape(T, E, -1)
 
 
 class Visits(NamedTuple):

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.nn.grid_windows import Windows, convolve, spread
+from asymrl.kernels.grid_windows import Windows, spread
+from asymrl.nn.grid_state import convolve
 
 
 def test_convolutions_as_products():

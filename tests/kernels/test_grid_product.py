@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.nn.grid_product import visits
+from asymrl.kernels.grid_product import visits
 from asymrl.nn.grid_state import GridState
+from asymrl.nn.layers import project_episodes
 from asymrl.worlds.registry import make
 from asymrl.worlds.spaces import Record
 
@@ -61,7 +62,7 @@ def test_values_and_gradients_are_those_of_a_convolution_for_each_step(lanes: in
     walks = Walks(lanes)
 
     def packed(phi: GridState, weight: jax.Array, others: jax.Array, latents: Any) -> jax.Array:
-        return phi.project_beside(others, latents, weight, whole_episodes=True)
+        return project_episodes(phi, others, latents, weight)
 
     def plain(phi: GridState, weight: jax.Array, others: jax.Array, latents: Any) -> jax.Array:
         return jnp.concatenate([others, phi(latents)], axis=-1) @ weight
@@ -90,5 +91,5 @@ def test_streams_are_read_step_by_step():
     )
     stream = jax.tree.map(lambda one, two: jnp.concatenate([one[: T // 2], two[: T // 2]]), latents, other)
     weight = walks.weight[0, BESIDE:]
-    read = eqx.filter_jit(lambda phi: phi.project_beside(None, stream, weight, whole_episodes=False))(phi)
+    read = eqx.filter_jit(lambda phi: phi.project_beside(None, stream, weight))(phi)
     np.testing.assert_allclose(read, phi(stream) @ weight, rtol=1e-4, atol=1e-5)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from asymrl.nn.lane_blocks import AT_ONCE, BLOCK, ENOUGH, Blocks, chunk_size, over_lanes
+from asymrl.kernels.lane_blocks import AT_ONCE, BLOCK, ENOUGH, Blocks, chunk_size, over_lanes
 
 
 @pytest.mark.parametrize("counts", [[1], [9, 0, 8, 17], [3, 40, 1, 16, 25]])

@@ -16,33 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from asymrl.nn.grid_state import convolution
+
 
 class Convolutions(NamedTuple):
     """The parameters of the convolutions."""
 
     kernels: tuple[Float[Array, "_ _"], ...]  # [9 * inputs, outputs], the 3 x 3 neighbourhood first
     biases: tuple[Float[Array, "_"], ...]
-
-
-def convolve(
-    planes: Float[Array, "*batch H W inputs"], kernel: Float[Array, "taps outputs"]
-) -> Float[Array, "*batch H W outputs"]:
-    """A 3 x 3 convolution with zero padding, as a product with the neighbourhoods.
-
-    With separate weights for each run, a convolution would become a grouped one, which is very slow.
-    """
-    H, W = planes.shape[-3:-1]
-    padded = jnp.pad(planes, [(0, 0)] * (planes.ndim - 3) + [(1, 1), (1, 1), (0, 0)])
-    taps = [padded[..., i : i + H, j : j + W, :] for i in range(3) for j in range(3)]
-    return jnp.concatenate(taps, axis=-1) @ kernel
-
-
-def layer(
-    planes: Float[Array, "*batch H W inputs"], kernel: Float[Array, "taps outputs"], bias: Float[Array, "outputs"]
-) -> Float[Array, "*batch H W outputs"]:
-    """A convolution and its bias, before the ReLU."""
-    y = convolve(planes, kernel)
-    return y + jnp.broadcast_to(bias, y.shape)
 
 
 class Windows(NamedTuple):
@@ -111,7 +92,7 @@ def without_agent(
     planes = jnp.concatenate([grids, jnp.zeros_like(grids[..., :1])], axis=-1)
     outputs = []
     for kernel, bias in zip(convolutions.kernels, convolutions.biases, strict=True):
-        outputs.append(layer(planes, kernel, bias))
+        outputs.append(convolution(planes, kernel, bias))
         planes = jax.nn.relu(outputs[-1])
     return [output.reshape(output.shape[0], -1, output.shape[-1]) for output in outputs]
 
