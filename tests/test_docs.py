@@ -111,7 +111,7 @@ def test_the_commands_about_sweeps_are_understood(tmp_path: Path):
         assert command == "asymrl"
         parsed = parse({"sweep": Sweep, "reproduce": Reproduce}[kind], arguments, "asymrl")
         if isinstance(parsed, Sweep):
-            runs.append(len(parsed._with_config().runs()))
+            runs.append(len(parsed.runs()))
     assert runs == [80, 20, 20, 80]
 
 

@@ -80,25 +80,4 @@ def _first_picture(world: Any) -> bytes | None:
     return first_picture(world)
 
 
-__getattr__, __dir__ = exports(
-    __name__,
-    {
-        "asymrl.envs": ["from_gymnasium", "from_gymnax", "register"],
-        "asymrl.settings": ["A2CSettings", "DQNSettings", "PPOSettings", "Settings"],
-        "asymrl.runs.policy": ["Policy"],
-        "asymrl.api": [
-            "Comparison",
-            "Runs",
-            "compare",
-            "load",
-            "reproduce",
-            "resume",
-            "study",
-            "sweep",
-            "train",
-            "tune",
-        ],
-        "asymrl.worlds.registry": ["make"],
-    },
-    modules=["draw", "envs", "export", "learners", "nn", "report", "runs", "studies", "theory", "worlds", "zoo"],
-)
+__getattr__, __dir__ = exports(__name__)

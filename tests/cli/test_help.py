@@ -96,8 +96,8 @@ def test_counts_are_understood_in_the_configuration_of_a_sweep(tmp_path: Path):
     config = tmp_path / "sweep.toml"
     config.write_text('env = ["tiger"]\nmethods = ["a2c"]\nseeds = "1e1"\n[set]\nsteps = ["2k", "1M"]\n')
     parsed = parse(Sweep, ["--config", str(config)], "asymrl")
-    assert {run.settings.steps for run in parsed._with_config().runs()} == {2000, 1_000_000}
-    assert len(parsed._with_config().runs()) == 20
+    assert {run.settings.steps for run in parsed.runs()} == {2000, 1_000_000}
+    assert len(parsed.runs()) == 20
     config.write_text('seeds = "many"')
     with pytest.raises(UsageError, match="seeds is 'many', expected a whole number"):
         read_config(config)

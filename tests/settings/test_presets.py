@@ -100,7 +100,7 @@ def test_a_sweep_has_a_preset_or_tries_several(tmp_path: Path):
     assert run.settings == settings_for(WORLD, preset="ppo-small")
     file = tmp_path / "sweep.toml"
     file.write_text(f'env = ["{WORLD}"]\npreset = "ppo-small"\nseeds = 1\n[set]\nepochs = [2, 3]\n')
-    runs = Sweep(config=file)._with_config().runs()
+    runs = Sweep(config=file).runs()
     assert [run.settings.epochs for run in runs] == [2, 3]
     assert {run.settings.rollout for run in runs} == {PRESETS["ppo-small"].values["rollout"]}
     runs = sweep_runs([WORLD], ["ppo"], {"preset": ["none", "ppo-small", "ppo-memory"]}, [0])

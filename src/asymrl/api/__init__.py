@@ -25,12 +25,4 @@ if TYPE_CHECKING:
         train as train,
     )
 
-__getattr__, __dir__ = exports(
-    __name__,
-    {
-        "asymrl.api.loaded": ["Runs", "load"],
-        "asymrl.api.searching": ["Tuning", "tune"],
-        "asymrl.api.studied": ["study"],
-        "asymrl.api.training": ["Comparison", "compare", "reproduce", "resume", "sweep", "train"],
-    },
-)
+__getattr__, __dir__ = exports(__name__)

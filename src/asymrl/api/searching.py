@@ -9,9 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asymrl.api.checks import check_possible
 from asymrl.api.loaded import Runs
-from asymrl.api.run_folders import NETWORKS_KEPT
+from asymrl.api.run_folders import NETWORKS_KEPT, check_possible
 from asymrl.api.wanted import world_names, world_with_arguments
 from asymrl.runs.files import RunError
 from asymrl.runs.options import checked_values, method_of, resolve

@@ -7,9 +7,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from asymrl.api.checks import check_possible
 from asymrl.api.loaded import Runs, train_taken
 from asymrl.api.run_folders import (
+    check_possible,
     compare_folder,
     comparison_store,
     grown_store,

@@ -7,7 +7,7 @@ import importlib.util
 import os
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -220,9 +220,3 @@ def require_packages(names: Sequence[str], extra: str, purpose: str) -> None:
     for name in names:
         if importlib.util.find_spec(name) is None:
             raise UsageError(f'{purpose} needs the package {name}: pip install "asymrl[{extra}]"')
-
-
-def refuse_own_options(given: Iterable[str], options: Sequence[str]) -> None:
-    """Raises UsageError if `--set` names something that the command has an option for, which would win silently."""
-    if both := [name for name in given if name in options]:
-        raise UsageError(f"--set {both[0]}: use --{both[0]} instead")

@@ -18,7 +18,4 @@ if TYPE_CHECKING:
     from asymrl.zoo.packing import pack as pack
     from asymrl.zoo.shipped import Card as Card, ShippedAgent as ShippedAgent, load as load, names as names
 
-__getattr__, __dir__ = exports(
-    __name__,
-    {"asymrl.zoo.packing": ["pack"], "asymrl.zoo.shipped": ["Card", "ShippedAgent", "load", "names"]},
-)
+__getattr__, __dir__ = exports(__name__)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from asymrl.cli.commands.sweep import axis
+from asymrl.cli.commands.sweep import single_values
 from asymrl.cli.output import busy
 from asymrl.cli.running import SEEDS, Training
-from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, refuse_own_options, user_errors
+from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, user_errors
 from asymrl.runs.wording import wrapped
 
 if TYPE_CHECKING:
@@ -66,13 +66,10 @@ class Compare:
 
         if self.seeds < 2:
             raise UsageError(f"--seeds {self.seeds}: at least 2 are needed, as one run says nothing about others")
-        axes = dict(axis(text) for text in self.set)
-        if several := [name for name, values in axes.items() if len(values) != 1]:
-            raise UsageError(f"--set {several[0]}: give one value; `asymrl sweep` tries several")
-        if "method" in axes:
+        values = single_values(self.set, "`asymrl sweep` tries several", ("world", "steps", "preset", "seeds"))
+        if "method" in values or "methods" in values:
             raise UsageError("--set method: use --methods instead")
-        refuse_own_options(axes, ("world", "methods", "steps", "preset", "seeds"))
-        overrides = {"preset": self.preset} | {name: values[0] for name, values in axes.items()} | {"steps": self.steps}
+        overrides = {"preset": self.preset, **values, "steps": self.steps}
         with user_errors():
             return world_with_arguments(full_world(self.world, self.env_args), overrides)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,58 +55,46 @@ class Sweep(NetworkOptions):
     training: Training = field(default_factory=Training)
 
     def run(self) -> int:
-        from asymrl.api.checks import check_possible
-        from asymrl.api.run_folders import grown_store, keeps_networks
+        from asymrl.api.run_folders import check_possible, grown_store, keeps_networks
 
-        command = self._with_config()
-        if command.out is None:
+        placement, out = self.training.checked(), self.given()["out"]
+        if out is None:
             raise UsageError("--out is missing: name a folder for the sweep, such as --out runs/my-sweep")
-        placement = self.training.checked()
         with user_errors():
-            runs = command.runs()
+            runs = self.runs()
             check_possible(runs, placement)
-            store = grown_store(command.out, runs, keeps_networks=keeps_networks(runs, command.networks_wanted()))
+            store = grown_store(Path(out), runs, keeps_networks=keeps_networks(runs, self.networks_wanted()))
         return self.training.train(store, as_json=self.json)
 
     def runs(self) -> list[Run]:
         """The runs that are asked for. Raises ValueError if they are not possible."""
         from asymrl.api.wanted import sweep_runs
 
-        axes: dict[str, list[Any]] = {}
+        given = self.given()
+        axes, preset = given["set"], given["preset"]
         where = "--set" if self.config is None else f"--set or --config {self.config}"
-        for name, values in map(axis, self.set):
-            if name in axes:
-                raise UsageError(f"--set {name} is given twice; write {name}=VALUE,VALUE to try several values")
-            axes[name] = values
+        for name, values in axes.items():
             for value in values if not name.startswith(PREFIX) else []:
                 checked_values({name: value}, where)
-        if self.preset is not None:
-            axes = {"preset": [self.preset]} | axes
-        methods = self.methods or ((method_of({"preset": self.preset}),) if self.preset is not None else ())
-        if not self.env or not methods:
+        if preset is not None:
+            axes = {"preset": [preset]} | axes
+        methods = given["methods"] or ((method_of({"preset": preset}),) if preset is not None else ())
+        if not given["env"] or not methods:
             raise UsageError("name worlds with --env and methods with --methods, or give a --config file")
-        count = SEEDS if self.seeds is None else self.seeds
+        count, first = SEEDS if given["seeds"] is None else given["seeds"], given["first_seed"]
         if count < 1:
             raise UsageError(f"--seeds {count}: train at least one run")
-        worlds = [full_world(name, self.env_args) for name in self.env]
-        return sweep_runs(worlds, methods, axes, range(self.first_seed, self.first_seed + count))
+        worlds = [full_world(name, self.env_args) for name in given["env"]]
+        return sweep_runs(worlds, methods, axes, range(first, first + count))
 
-    def _with_config(self) -> Sweep:
-        if self.config is None:
-            return self
-        config = read_config(self.config)
-        axes = tuple(
-            f"{name}={','.join(_text(value, name) for value in _listed(values))}"
-            for name, values in config.pop("set", {}).items()
-        )
-        names = {text.partition("=")[0] for text in self.set}
-        changes: dict[str, Any] = {
-            name: Path(value) if name == "out" else tuple(value) if isinstance(value, list) else value
-            for name, value in config.items()
-            if getattr(self, name) == getattr(Sweep(), name)
-        }
-        config_axes = tuple(axis for axis in axes if axis.partition("=")[0] not in names)
-        return replace(self, **changes, set=(*config_axes, *self.set))
+    def given(self) -> dict[str, Any]:
+        """What was given, by the names of `CONFIG`: as an option, or in the file, or neither."""
+        config = {} if self.config is None else read_config(self.config)
+        usual = {each.name: each.default for each in fields(Sweep)}
+        own = {name: getattr(self, name) for name in CONFIG if name not in config or getattr(self, name) != usual[name]}
+        listed = {name: value if isinstance(value, list) else [value] for name, value in config.get("set", {}).items()}
+        axes = {name.replace("-", "_"): [_one(name, value) for value in values] for name, values in listed.items()}
+        return {**config, **own, "set": {**axes, **axes_of(self.set)}}
 
 
 CONFIG = {"env": list, "methods": list, "preset": str, "seeds": int, "first_seed": int, "out": str, "set": dict}
@@ -128,17 +115,30 @@ def read_config(path: Path) -> dict[str, Any]:
     return values
 
 
-def _listed(values: Any) -> Sequence[Any]:
-    return values if isinstance(values, list) else [values]
+def axes_of(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """The settings that `--set NAME=VALUE,VALUE ...` gives, with their values."""
+    axes: dict[str, list[Any]] = {}
+    for name, values in map(axis, texts):
+        if name in axes:
+            raise UsageError(f"--set {name} is given twice; write {name}=VALUE,VALUE to try several values")
+        axes[name] = values
+    return axes
 
 
-def _text(value: Any, name: str = "") -> str:
-    """A TOML value of a setting as it is written on the command line."""
-    if name.startswith(PREFIX):
-        return json.dumps(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ":".join(map(str, value)) if isinstance(value, list) else str(value)
+def single_values(texts: Sequence[str], otherwise: str, options: Sequence[str]) -> dict[str, Any]:
+    """The settings that `--set NAME=VALUE ...` gives to a command that tries one value of each.
+
+    Args:
+        texts: of the option.
+        otherwise: what tries several.
+        options: what the command has options for, which would win in silence.
+    """
+    axes = axes_of(texts)
+    if several := [name for name, values in axes.items() if len(values) != 1]:
+        raise UsageError(f"--set {several[0]}: give one value; {otherwise}")
+    if both := [name for name in axes if name in options]:
+        raise UsageError(f"--set {both[0]}: use --{both[0]} instead")
+    return {name: value for name, (value,) in axes.items()}
 
 
 def axis(text: str) -> tuple[str, list[Any]]:
@@ -150,9 +150,12 @@ def axis(text: str) -> tuple[str, list[Any]]:
     if name.startswith(PREFIX):
         with user_errors(f"--set {text}"):
             return name, [parse_value(name, part.strip()) for part in split_values(values)]
-    parsed = [_value(part) for part in values.split(",") if part]
-    # One hidden layer is a list, too.
-    return name, [[value] if name == "hidden" and isinstance(value, int) else value for value in parsed]
+    return name, [_one(name, _value(part)) for part in values.split(",") if part]
+
+
+def _one(name: str, value: Any) -> Any:
+    """A value of a setting; one hidden layer is a list, too."""
+    return [value] if name == "hidden" and isinstance(value, int) else value
 
 
 def _value(text: str) -> Any:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from asymrl.api.searching import SEEDS, STEPS, TOGETHER, TRIALS
-from asymrl.cli.commands.sweep import axis
+from asymrl.cli.commands.sweep import single_values
 from asymrl.cli.commands.train import read_config
 from asymrl.cli.output import print_json, print_table
 from asymrl.cli.running import OUT_OF_TIME, Training, print_failures
-from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, refuse_own_options, user_errors
+from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, user_errors
 
 if TYPE_CHECKING:
     from asymrl.runs import SettingsSearch
@@ -80,12 +80,10 @@ class Tune:
     def _search(self) -> SettingsSearch:
         from asymrl.api.searching import new_search
 
-        axes = dict(axis(text) for text in self.set)
-        if several := [name for name, values in axes.items() if len(values) != 1]:
-            raise UsageError(f"--set {several[0]}: give one value; --space says what to search")
-        refuse_own_options(axes, ("world", "method", "steps", "preset", "seeds"))
+        options = ("world", "method", "steps", "preset", "seeds")
+        values = single_values(self.set, "--space says what to search", options)
         config = read_config(self.config) if self.config else {}
-        overrides = {**config, **{name: values[0] for name, values in axes.items()}, "steps": self.steps}
+        overrides = {**config, **values, "steps": self.steps}
         if self.preset is not None:
             overrides["preset"] = self.preset
         if self.seeds < 1:
