@@ -121,7 +121,7 @@ def fuzz_with_atheris(inputs: int) -> None:
     """Lets libFuzzer look for inputs that reach new code. It ends the process."""
     import atheris  # pyright: ignore[reportMissingModuleSource, reportMissingImports]
 
-    for name in ("tokens", "header", "parser", "rules", "assembly", "reader"):
+    for name in ("tokens", "parser", "rules", "assembly", "reader"):
         module = sys.modules[f"asymrl.envs.pomdp_files.{name}"]
         for value in list(vars(module).values()):
             if getattr(value, "__module__", None) == module.__name__ and callable(value):

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asymrl.envs.pomdp_files.header import EXACT
-from asymrl.envs.pomdp_files.parser import ParsedFile
+from asymrl.envs.pomdp_files.parser import EXACT, ParsedFile
 from asymrl.envs.pomdp_files.problem import Problem, by_state_and_action
 from asymrl.envs.pomdp_files.rules import TooManyEntriesError
 from asymrl.envs.pomdp_files.tokens import FileError, Limits
@@ -167,9 +166,7 @@ def _normalised(parsed: ParsedFile, rows: Rows, where: Callable[[int], tuple[int
         if order < 0:
             raise FileError(f"{parsed.source.name}: the {what} are missing")
         more = f" (and {wrong.size - 1} more such rows)" if wrong.size > 1 else ""
-        raise parsed.source.error(
-            parsed.positions.offset(order // 2), f"the {what} sum to {sums[wrong[0]]:.6g}, expected 1{more}"
-        )
+        raise parsed.source.error(order // 2, f"the {what} sum to {sums[wrong[0]]:.6g}, expected 1{more}")
     off = np.abs(sums - 1) > EXACT
     row, column, probability = rows.entries()
     probability = np.where(off[row], probability / sums[row], probability)

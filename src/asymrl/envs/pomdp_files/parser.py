@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import NamedTuple
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 
-from asymrl.envs.pomdp_files.header import (
-    Header,
-    Labels,
-    statement_word,
-    take_header,
-    take_start,
-    unknown_statement,
-)
 from asymrl.envs.pomdp_files.rules import ANY, Rules
 from asymrl.envs.pomdp_files.tokens import (
     NAME,
     NUMBER,
+    FileError,
     Limits,
     SourceText,
     Token,
@@ -31,24 +25,109 @@ from asymrl.envs.pomdp_files.tokens import (
     take_number,
     take_numbers,
 )
+from asymrl.worlds.probability_tables import TOLERANCE
 
-# A large file consists almost entirely of entries, like `T: a : s : s' p`: these are read thousands at a time.
-_INDEX = rf"\s*+:\s*+({NAME}|[0-9]++|\*)"
-_ENTRY_PATTERN = rf"\s*+([TOR])\b{_INDEX * 3}(?>(?:{_INDEX})?)\s++({NUMBER})(?!\S)"
-_ENTRY = re.compile(_ENTRY_PATTERN)
-_FEW, _MANY = 16, 1 << 16
-_ENTRIES = {
-    size: re.compile(f"(?>(?:{re.sub('[(](?![?])', '(?:', _ENTRY_PATTERN)}){{1,{size}}})") for size in (_FEW, _MANY)
+STATEMENTS = ("discount", "values", "states", "actions", "observations", "start", "T", "O", "R", "OO")
+KINDS = ("states", "actions", "observations")
+MOST_DIGITS = 18  # of an index or a count, so that it fits into 64 bits
+_OTHER_DIALECTS = {
+    "agents": "`agents:` makes it a problem for several agents (Dec-POMDP), which is not supported",
+    "costs": "`costs:` before the tables belongs to another dialect; write `values: cost` and R lines instead",
+    "atom": "`atom` lines belong to an extension of the format that pomdp-solve reads, which is the dialect read here; "
+    "leave them out if the other lines are complete, or convert the file",
 }
+EXACT = 1e-12  # sums this close to one are left alone, as rounding explains the difference
+# A large file consists almost entirely of entries such as `T: a : s : s' p`, so these are matched as a whole.
+_INDEX = rf"\s*+:\s*+({NAME}|[0-9]++|\*)"
+_ENTRY = re.compile(rf"\s*+([TOR])\b{_INDEX * 3}(?>(?:{_INDEX})?)\s++({NUMBER})(?!\S)")
+
+
+class Labels:
+    """The states, actions or observations of a file: their names, and the index of each name and number.
+
+    A header can announce a million of them, so names and index are built when first needed.
+    """
+
+    def __init__(self, kind: str, given: Sequence[str] | int):
+        self.kind, self._given = kind, given
+
+    def __len__(self) -> int:
+        return self._given if isinstance(self._given, int) else len(self._given)
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        return [str(i) for i in range(self._given)] if isinstance(self._given, int) else self._given
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The index of each name and number, and `ANY` for the wildcard."""
+        numbers = {str(i): i for i in range(len(self))}
+        return numbers | {name: i for i, name in enumerate(self.names)} | {"*": ANY}
+
+    def find(self, source: SourceText, token: Token) -> int:
+        """The index that a token refers to, `ANY` for a wildcard."""
+        kind = self.kind[:-1]
+        if token.is_mark("*"):
+            return ANY
+        if token.kind == "name":
+            if (index := self.index.get(token.text)) is not None:
+                return index
+            close = difflib.get_close_matches(token.text, self.names[:10_000], n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise source.error(token.start, f"there is no {kind} {token.text!r}{hint}")
+        if not token.is_index:
+            raise source.error(token.start, f"found {token.shown}, expected the name or the number of a {kind}, or *")
+        if len(token.text) > MOST_DIGITS or int(token.text) >= len(self):
+            raise source.error(token.start, f"{kind} {token.text} does not exist; they are 0 to {len(self) - 1}")
+        return int(token.text)
+
+
+@dataclass
+class Header:
+    """The statements before the tables."""
+
+    states: Labels
+    actions: Labels
+    observations: Labels
+    discount: float | None
+    cost: bool
+
+
+def statement_word(tokens: Tokens) -> str | None:
+    """The word of the statement that begins here, or None. A name may look the same, but is not followed by a colon."""
+    token = tokens.peek()
+    if token.kind != "name" or token.text not in STATEMENTS:
+        return None
+    after = tokens.peek(1)
+    if after.is_mark(":"):
+        return token.text
+    if token.text == "start" and after.is_name("include", "exclude") and tokens.peek(2).is_mark(":"):
+        return token.text
+    return None
+
+
+def unknown_statement(tokens: Tokens) -> FileError:
+    """The error for a token found where a statement should begin."""
+    token = tokens.peek()
+    if token.kind in ("number", "sign"):
+        problem = f"found {token.shown} after a complete statement, expected another statement"
+    elif token.kind == "name" and token.text in _OTHER_DIALECTS:
+        problem = _OTHER_DIALECTS[token.text]
+    elif token.kind == "name" and token.text in STATEMENTS:
+        problem = f"found {tokens.peek(1).shown} after {token.text!r}, expected a colon"
+    else:
+        close = difflib.get_close_matches(token.text, STATEMENTS, n=1) if token.kind == "name" else []
+        hint = f"; did you mean `{close[0]}:`?" if close else ""
+        problem = f"found {token.shown}, expected a statement ({', '.join(STATEMENTS)}){hint}"
+    return tokens.source.error(token.start, problem)
 
 
 @dataclass
 class ParsedFile:
-    """The statements of a file as rules. A rule of statement q has order 2 q (whole rows) or 2 q + 1."""
+    """The statements of a file as rules. One that begins at character q has the order 2 q (whole rows) or 2 q + 1."""
 
     source: SourceText
     header: Header
-    positions: Positions  # of the statements in the text
     start: np.ndarray | None = None
     T: Rules = field(init=False)  # (a, s, s')
     resets: Rules = field(init=False)  # (a, s)
@@ -64,28 +143,28 @@ class ParsedFile:
 def parse(source: SourceText, limits: Limits) -> ParsedFile:
     """Parses a whole text. Raises FileError with line and column at the first violation of the grammar."""
     tokens = Tokens(source)
-    parsed = ParsedFile(source, take_header(tokens, limits), Positions(tokens.text))
-    parser = _Parser(parsed, tokens)
-    while parser.take():
+    parsed = ParsedFile(source, take_header(tokens, limits))
+    tables = _Tables(parsed, tokens)
+    while tables.take():
         pass
     return parsed
 
 
-class _Parser:
+class _Tables:
     """Parses the statements after the header: `start`, T, O, OO and R."""
 
     def __init__(self, parsed: ParsedFile, tokens: Tokens):
         self.parsed, self.tokens, self.source = parsed, tokens, tokens.source
-        self.entries = EntryReader(tokens.text, parsed.header)
         header = parsed.header
         a, s, o = header.actions, header.states, header.observations
         self.axes: dict[str, tuple[Labels, ...]] = {
             "T": (a, s, s), "O": (a, s, o), "OO": (a, s, s, o), "R": (a, s, s, o)
         }  # fmt: skip
+        self.rules = {"T": parsed.T, "O": parsed.O, "OO": parsed.O, "R": parsed.R}
 
     def take(self) -> bool:
         """Takes one statement. False at the end of the file."""
-        if self._take_entries():
+        if self._take_entry():
             return True
         token = self.tokens.peek()
         if token.kind == "end":
@@ -101,24 +180,21 @@ class _Parser:
             raise self.source.error(token.start, f"`{word}:` must come before the tables")
         return True
 
-    def _take_entries(self) -> bool:
-        """Takes all entries from here on. False if there are none."""
-        groups, count, end = self.entries.take(self.tokens.place)
-        if not count:
+    def _take_entry(self) -> bool:
+        """Takes a valid entry at once. False if there is none here; `_take_table` says what is wrong with it."""
+        match = _ENTRY.match(self.tokens.text, self.tokens.place)
+        if match is None:
             return False
-        first = self.parsed.positions.add(self.tokens.place, count)
-        for word, indices, number, values in groups:
-            order = 2 * (first + number) + (indices[:, -1] != ANY)
-            wildcards = (indices == ANY) @ (1 << np.arange(indices.shape[1]))
-            for wild in np.flatnonzero(np.bincount(wildcards)):
-                mask = wildcards == wild
-                columns = [ANY if wild >> i & 1 else indices[mask, i] for i in range(indices.shape[1])]
-                self._rules(word).add_many(self._pattern(word, columns), order[mask], values[mask])
-        self.tokens.place = end
+        word, *names, number = match.groups()
+        axes, value = self.axes[word], float(number)
+        if (names[3] is None) is (len(axes) == 4) or not (value >= 0 or word == "R") or not math.isfinite(value):
+            return False
+        indices = [labels.index.get(name) for labels, name in zip(axes, names, strict=False)]
+        if None in indices:
+            return False
+        self._set(word, 2 * match.start(1), cast("list[int]", indices), value)
+        self.tokens.place = match.end()
         return True
-
-    def _begin(self, offset: int) -> int:
-        return 2 * self.parsed.positions.add(offset)
 
     def _take_start(self, token: Token) -> None:
         if self.parsed.start is not None:
@@ -128,7 +204,7 @@ class _Parser:
         self.parsed.start = take_start(self.tokens, self.parsed.header.states)
 
     def _take_table(self, word: str) -> None:
-        order = self._begin(self.tokens.take().start)
+        order = 2 * self.tokens.take().start
         axes = self.axes[word]
         expect_colon(self.tokens, word)
         indices = [axes[0].find(self.source, self.tokens.take())]
@@ -150,10 +226,10 @@ class _Parser:
 
     def _set(self, word: str, order: int, indices: Sequence[int], value: float) -> None:
         # Rules for whole rows have even orders, so that the other rules of the same statement come after them.
-        self._rules(word).add(self._pattern(word, indices), order if indices[-1] == ANY else order + 1, value)
+        self.rules[word].add(self._pattern(word, indices), order if indices[-1] == ANY else order + 1, value)
 
     def _set_by_word(self, word: str, order: int, indices: list[int], rest: Sequence[Labels], token: Token) -> None:
-        columns, rules = len(rest[-1]), self._rules(word)
+        columns, rules = len(rest[-1]), self.rules[word]
         row = self._pattern(word, [*indices, *([ANY] * len(rest))])
         if token.text == "uniform" and word != "R":
             rules.add(row, order, 1 / columns)
@@ -179,7 +255,7 @@ class _Parser:
                 token = self.tokens.peek()
             raise self.source.error(token.start, f"found {content}, expected {self._expected(word, rest)}{fewer}")
         self._check(word, token, indices, values)
-        rules = self._rules(word)
+        rules = self.rules[word]
         rules.add(self._pattern(word, [*indices, *([ANY] * len(rest))]), order, 0.0)
         nonzero = np.flatnonzero(values)
         places = np.unravel_index(nonzero, shape)
@@ -190,9 +266,6 @@ class _Parser:
             named = zip(self.axes[word], indices, strict=False)
             where = ", ".join(f"{t.kind[:-1]} {'*' if i == ANY else t.names[i]!r}" for t, i in named)
             raise self.source.error(token.start, f"the probability {values[values < 0][0]:g} for {where} is negative")
-
-    def _rules(self, word: str) -> Rules:
-        return {"T": self.parsed.T, "O": self.parsed.O, "OO": self.parsed.O, "R": self.parsed.R}[word]
 
     def _pattern(self, word: str, indices: Sequence) -> tuple:
         """The indices of a rule. `O:` does not mention the previous state, so that is a wildcard."""
@@ -207,85 +280,155 @@ class _Parser:
         return ", ".join([f"{sizes} numbers ({names})", *words])
 
 
-class Entries(NamedTuple):
-    """n entries of one table: indices or wildcards `[n, axes]`, their numbers within the run, and their values."""
-
-    word: str
-    indices: np.ndarray
-    number: np.ndarray
-    values: np.ndarray
-
-
-class Positions:
-    """Where each statement begins. Only the first of a run of entries is stored; others are searched when needed."""
-
-    def __init__(self, text: str):
-        self._text = text
-        self._first: list[int] = []  # number of the first statement of each part
-        self._starts: list[int] = []
-        self.count = 0
-
-    def add(self, start: int, count: int = 1) -> int:
-        """Records statements that begin here and returns the number of the first."""
-        self._first.append(self.count)
-        self._starts.append(start)
-        self.count += count
-        return self._first[-1]
-
-    def offset(self, statement: int) -> int:
-        """The position of a statement in the text."""
-        part = bisect_right(self._first, statement) - 1
-        skip = statement - self._first[part]
-        match = next(islice(_ENTRY.finditer(self._text, self._starts[part]), skip, None), None)
-        return match.start(1) if match and (skip or match.start() == self._starts[part]) else self._starts[part]
+def take_header(tokens: Tokens, limits: Limits) -> Header:
+    """Reads up to the first statement that does not belong to the header."""
+    source, lines = tokens.source, {}
+    labels: dict[str, Labels] = {}
+    discount, cost = None, False
+    while (word := statement_word(tokens)) in ("discount", "values", *KINDS):
+        assert word is not None
+        token = tokens.take()
+        if word in lines:
+            raise source.error(token.start, f"a second `{word}`; the first is on line {lines[word]}")
+        lines[word] = source.text.count("\n", 0, token.start) + 1
+        expect_colon(tokens, word)
+        if word == "discount":
+            discount = _discount(tokens)
+        elif word == "values":
+            cost = _values(tokens)
+        else:
+            labels[word] = _labels(tokens, word, limits)
+    for word in KINDS:
+        if word not in labels:
+            token = tokens.peek()
+            if token.kind != "end" and statement_word(tokens) is None:
+                raise unknown_statement(tokens)
+            why = " (a problem without observations is an MDP)" if word == "observations" else ""
+            raise source.error(token.start, f"found {token.shown}, but `{word}:` must come before it{why}")
+    header = Header(labels["states"], labels["actions"], labels["observations"], discount, cost)
+    _check_size(header, source, limits)
+    return header
 
 
-class EntryReader:
-    """Reads runs of entries."""
-
-    def __init__(self, text: str, header: Header):
-        self._text, self._header = text, header
-        self._size = _MANY
-
-    def take(self, place: int) -> tuple[list[Entries], int, int]:
-        """The entries from here on, by table; how many there are, and where they end.
-
-        An invalid entry ends the run: the token-by-token parser reports it.
-        """
-        run = _ENTRIES[self._size].match(self._text, place)
-        if run is None:
-            return [], 0, place
-        words, a, b, c, d, numbers = zip(*_ENTRY.findall(self._text, place, run.end()), strict=True)
-        actions, states, observations = (
-            labels.index.get for labels in (self._header.actions, self._header.states, self._header.observations)
+def _check_size(header: Header, source: SourceText, limits: Limits) -> None:
+    S, A, O = len(header.states), len(header.actions), len(header.observations)
+    if limits.rows < S * A:
+        raise FileError(
+            f"{source.name}: {S} states x {A} actions are more than {limits.rows} pairs; "
+            "read_pomdp(path, limits=Limits(rows=...)) allows more"
         )
-        first, second = list(map(actions, a)), list(map(states, b))
-        third = [(observations if word == "O" else states)(name) for word, name in zip(words, c, strict=True)]
-        fourth = [observations(name) if name else ANY for name in d]
-        right = [(word == "R") == bool(name) for word, name in zip(words, d, strict=True)]
-        values = np.array(list(map(float, numbers)))
-        is_reward = np.array([word == "R" for word in words])
-        good = np.array(right) & np.isfinite(values) & (is_reward | (values >= 0))
-        for indices in (first, second, third, fourth):
-            if None in indices:
-                good[indices.index(None)] = False
-        count = int(np.argmin(good)) if not good.all() else good.size
-        # Matching a long run again after every other statement would take too long.
-        self._size = _MANY if count == good.size else _FEW
-        table = [indices[:count] for indices in (first, second, third, fourth)]
-        end = run.end() if count == good.size else self._end(place, count)
-        return _by_word(words[:count], np.array(table, np.int64).reshape(4, count).T, values[:count]), count, end
-
-    def _end(self, place: int, count: int) -> int:
-        matches = list(islice(_ENTRY.finditer(self._text, place), count))
-        return matches[-1].end() if matches else place
+    if A * S * S * O >= 2**62:
+        raise FileError(f"{source.name}: {S} states, {A} actions and {O} observations are too many together")
 
 
-def _by_word(words: tuple[str, ...], indices: np.ndarray, values: np.ndarray) -> list[Entries]:
-    kinds = np.array(words, dtype="U1")
-    groups = []
-    for word, axes in (("T", 3), ("O", 3), ("R", 4)):
-        number = np.flatnonzero(kinds == word)
-        if number.size:
-            groups.append(Entries(word, indices[number, :axes], number, values[number]))
-    return groups
+def _discount(tokens: Tokens) -> float:
+    value, token = take_number(tokens)
+    if not 0 <= value <= 1:
+        raise tokens.source.error(token.start, f"discount is {value:g}, expected a number between 0 and 1")
+    return value
+
+
+def _values(tokens: Tokens) -> bool:
+    token = tokens.take()
+    if not token.is_name("reward", "rewards", "cost", "costs"):
+        raise tokens.source.error(token.start, f"found {token.shown}, expected `reward` or `cost`")
+    return token.text.startswith("cost")
+
+
+def _labels(tokens: Tokens, kind: str, limits: Limits) -> Labels:
+    """A count, or a list of names up to the next statement."""
+    source, token = tokens.source, tokens.peek()
+    if token.is_index:
+        tokens.take()
+        if (after := tokens.peek()).kind in ("number", "name") and statement_word(tokens) is None:
+            hint = f"names begin with a letter, and numbered {kind} are given by their count alone"
+            raise source.error(after.start, f"found {after.shown} after a number of {kind}; {hint}")
+        if len(token.text) > MOST_DIGITS or not 0 < int(token.text) <= limits.states:
+            count = token.text if len(token.text) <= MOST_DIGITS else f"{token.text[:MOST_DIGITS]}..."
+            more = f"; read_pomdp(path, limits=Limits(states=...)) allows more {kind}" if token.text.strip("0") else ""
+            raise source.error(token.start, f"{count} {kind}, expected 1 to {limits.states}{more}")
+        return Labels(kind, int(token.text))
+    names: dict[str, None] = {}
+    while (token := tokens.peek()).kind == "name" and statement_word(tokens) is None:
+        tokens.take()
+        if token.text in names:
+            raise source.error(token.start, f"{token.text!r} is named twice among the {kind}")
+        names[token.text] = None
+    if not names:
+        raise source.error(token.start, f"found {token.shown}, expected the number of {kind} or their names")
+    if len(names) > limits.states:
+        raise source.error(token.start, f"{len(names)} {kind}, expected at most {limits.states}")
+    return Labels(kind, list(names))
+
+
+def take_start(tokens: Tokens, states: Labels) -> np.ndarray:
+    """The distribution `[S]` given by a `start` statement, in any of its forms."""
+    first = tokens.take()
+    how = tokens.peek()
+    if how.is_name("include", "exclude"):
+        tokens.take()
+        expect_colon(tokens, f"start {how.text}")
+        return _set(tokens, states, first, how.text == "include")
+    expect_colon(tokens, "start")
+    token = tokens.peek()
+    if token.is_name("uniform"):
+        tokens.take()
+        return np.full(len(states), 1 / len(states))
+    if token.kind == "name":
+        tokens.take()
+        _refuse_second(tokens, token)
+        return _uniform_over(states, [states.find(tokens.source, token)])
+    values = take_numbers(tokens)
+    # A vector of one entry looks like an index: with a single state only 0 can be one.
+    if values.size == 1 and token.is_index and (len(states) > 1 or values[0] == 0):
+        _refuse_second(tokens, token)
+        return _uniform_over(states, [states.find(tokens.source, token)])
+    return _vector(tokens, states, token, values)
+
+
+def _vector(tokens: Tokens, states: Labels, token: Token, values: np.ndarray) -> np.ndarray:
+    source = tokens.source
+    if values.size != len(states):
+        hint = "" if values.size < 2 else "; for a set of states write `start include:`"
+        content = f"{values.size} numbers" if values.size else token.shown
+        raise source.error(
+            token.start,
+            f"found {content}, expected a state, `uniform`, or a probability for each of {len(states)} states{hint}",
+        )
+    if (values < 0).any():
+        s = states.names[int(np.flatnonzero(values < 0)[0])]
+        raise source.error(token.start, f"the start probability of state {s!r} is negative")
+    total = values.sum()
+    if not abs(total - 1) <= TOLERANCE:
+        raise source.error(token.start, f"the start probabilities sum to {total:.6g}, expected 1")
+    return values if abs(total - 1) <= EXACT else values / total
+
+
+def _set(tokens: Tokens, states: Labels, first: Token, include: bool) -> np.ndarray:
+    indices: dict[int, None] = {}
+    while (token := tokens.peek()).kind in ("name", "number") and statement_word(tokens) is None:
+        indices[states.find(tokens.source, tokens.take())] = None
+    if not indices:
+        raise tokens.source.error(token.start, f"found {token.shown}, expected one or more states")
+    if not include:
+        mask = np.ones(len(states), bool)
+        mask[list(indices)] = False
+        indices = dict.fromkeys(np.flatnonzero(mask).tolist())
+    if not indices:
+        raise tokens.source.error(first.start, "all states are excluded from the start")
+    return _uniform_over(states, list(indices))
+
+
+def _uniform_over(states: Labels, indices: list[int]) -> np.ndarray:
+    start = np.zeros(len(states))
+    start[indices] = 1 / len(indices)
+    return start
+
+
+def _refuse_second(tokens: Tokens, first: Token) -> None:
+    second = tokens.peek()
+    if second.kind in ("name", "number") and statement_word(tokens) is None:
+        both = f"start include: {first.text} {second.text}"
+        raise tokens.source.error(
+            second.start, f"found {second.shown} after a single start state; did you mean `{both}`?"
+        )
