@@ -13,21 +13,19 @@ from asymrl.lazy import exports
 
 if TYPE_CHECKING:
     from asymrl.envs import pomdp_files as pomdp_files
-    from asymrl.envs.environment import Environment as Environment
+    from asymrl.envs.gymnasium_out import Environment as Environment, VectorEnvironment as VectorEnvironment
     from asymrl.envs.gymnasium_world import from_gymnasium as from_gymnasium
     from asymrl.envs.gymnax_world import from_gymnax as from_gymnax
     from asymrl.envs.pomdp_files.reader import read_pomdp as read_pomdp
     from asymrl.envs.pomdp_files.tokens import FileError as FileError
     from asymrl.envs.pomdp_files.writer import write_pomdp as write_pomdp
     from asymrl.envs.sources import register as register
-    from asymrl.envs.vector_environment import VectorEnvironment as VectorEnvironment
 
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "asymrl.envs.environment": ["Environment"],
+        "asymrl.envs.gymnasium_out": ["Environment", "VectorEnvironment"],
         "asymrl.envs.gymnasium_world": ["from_gymnasium"],
-        "asymrl.envs.vector_environment": ["VectorEnvironment"],
         "asymrl.envs.gymnax_world": ["from_gymnax"],
         "asymrl.envs.pomdp_files.reader": ["read_pomdp"],
         "asymrl.envs.pomdp_files.tokens": ["FileError"],

@@ -52,11 +52,13 @@ def to_world(space: Space, value: Any) -> Any:
     return np.asarray(value, space.dtype)
 
 
-def batch_to_gymnasium(space: Space, values: Any) -> Any:
-    """Values of many worlds, `[num_envs, ...]`, as new NumPy arrays that the caller may change."""
+def values_to_gymnasium(space: Space, values: Any) -> Any:
+    """Values of a world, or of many, `[num_envs, ...]`, as new NumPy arrays that the caller may change."""
     if isinstance(space, Record):
-        return {name: batch_to_gymnasium(part, values[name]) for name, part in space.items()}
-    return np.array(values, np.int64 if isinstance(space, Discrete) else space.dtype)
+        return {name: values_to_gymnasium(part, values[name]) for name, part in space.items()}
+    if isinstance(space, Discrete):
+        return np.array(values, np.int64)[()]  # a single index becomes a number
+    return np.array(values, space.dtype)
 
 
 def entry(values: Any, i: int) -> Any:

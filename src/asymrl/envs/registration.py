@@ -21,8 +21,8 @@ def register_worlds() -> None:
         if gymnasium_id(world) not in gymnasium.registry:
             gymnasium.register(
                 gymnasium_id(world),
-                entry_point="asymrl.envs.environment:Environment",
-                vector_entry_point="asymrl.envs.vector_environment:VectorEnvironment",
+                entry_point="asymrl.envs.gymnasium_out:Environment",
+                vector_entry_point="asymrl.envs.gymnasium_out:VectorEnvironment",
                 max_episode_steps=usual_time_limit(world),
                 # Gymnasium applies its own limit, so that `max_episode_steps` can also lengthen an episode.
                 kwargs={"world": world, "time_limit": None},

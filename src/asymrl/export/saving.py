@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from asymrl.envs.environment import Environment
+from asymrl.envs.gymnasium_out import Environment
 from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy

@@ -8,5 +8,4 @@ from jaxtyping import install_import_hook
 import asymrl.envs.gymnasium_spaces
 
 with install_import_hook("asymrl.envs", "beartype.beartype"):
-    import asymrl.envs.environment
-    import asymrl.envs.vector_environment  # noqa: F401
+    import asymrl.envs.gymnasium_out  # noqa: F401

@@ -13,7 +13,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from gymnasium.utils.passive_env_checker import env_step_passive_checker
 
-from asymrl.envs.environment import Environment
+from asymrl.envs.gymnasium_out import Environment
 from asymrl.envs.registration import gymnasium_id
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.worlds import Cleaner, FiniteWorld, GoodBad, HeavenHell
@@ -209,7 +209,7 @@ def test_unknown_reset_options_are_refused():
 def test_actions_outside_the_space_are_refused_before_anything_is_compiled(action: Any, monkeypatch):
     env = _reset(Environment("heaven-hell-3", time_limit=None))
     with monkeypatch.context() as patch:
-        patch.setattr(env._compiled, "step", lambda *_: pytest.fail("the step was run"))
+        patch.setattr(env, "_compiled", env._compiled._replace(step=lambda *_: pytest.fail("the step was run")))
         with pytest.raises(ValueError, match=r"heaven-hell-3: action .* is not in .* 0\.\.3: 0 N, 1 S, 2 E, 3 W"):
             env.step(action)
     assert env.step(SOUTH)[0] == 10  # nothing has happened in between

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import gymnasium
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from asymrl.envs.action_spaces import action_encoding
-from asymrl.envs.compiled_functions import Layout
-from asymrl.envs.gymnasium_spaces import batch_to_gymnasium, to_gymnasium, to_world
+from asymrl.envs.gymnasium_spaces import to_gymnasium, to_world, values_to_gymnasium
 from asymrl.worlds.spaces import Box, Discrete, Indices, Record
 
 CAT = Record((("kind", Indices(300, (2,))), ("at", Box((3,), -1.0, (1.0, 2.0, 3.0))), ("mood", Discrete(4))))
@@ -41,42 +39,11 @@ def test_values_for_the_world_have_its_dtypes():
 
 def test_batches_are_copies_with_gymnasium_dtypes():
     source = {"kind": jnp.zeros((5, 2), jnp.int32), "at": jnp.ones((5, 3)), "mood": jnp.arange(5) % 4}
-    values = batch_to_gymnasium(CAT, source)
+    values = values_to_gymnasium(CAT, source)
     assert values in gymnasium.vector.utils.batch_space(to_gymnasium(CAT), 5)
     assert values["mood"].dtype == np.int64
     values["at"][:] = 7
     assert np.all(np.asarray(source["at"]) == 1)
-
-
-@pytest.mark.parametrize(
-    ("space", "value"),
-    [
-        (Discrete(9), np.int64(5)),
-        (Discrete(100_000), np.int64(99_999)),
-        (Indices(11, (2, 1)), np.array([[3], [10]], np.uint8)),
-        (Box((2, 2)), np.array([[1.5, -0.05], [np.pi, 1e-30]], np.float32)),
-    ],
-)
-def test_packed_values_come_back_unchanged(space, value):
-    # The bytes before make the value start where its dtype is not aligned.
-    layout = Layout(Record((("before", Indices(11, (3,))), ("value", space), ("after", Indices(11, (1,))))))
-    packed = jax.jit(layout.pack)({"before": np.arange(3), "value": value, "after": np.array([7])})
-    assert packed.shape == (layout.size,)
-    unpacked = layout.unpack(packed)
-    assert list(unpacked) == ["before", "value", "after"]
-    assert type(unpacked["value"]) is type(value)
-    assert unpacked["value"].dtype == value.dtype
-    np.testing.assert_array_equal(unpacked["value"], value)
-    np.testing.assert_array_equal(unpacked["after"], [7])
-
-
-def test_unpacked_arrays_can_be_changed_and_share_nothing():
-    layout = Layout(CAT)
-    packed = layout.pack({"kind": jnp.array([1, 2]), "at": jnp.zeros(3), "mood": jnp.int32(0)})
-    first, second = layout.unpack(packed), layout.unpack(packed)
-    first["at"][0] = 5.0
-    assert second["at"][0] == 0.0
-    assert first["at"].flags.aligned
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])

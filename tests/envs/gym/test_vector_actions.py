@@ -63,5 +63,5 @@ def test_many_at_once_do_what_each_does_alone(world: GymnaxWorld):
     assert "1.5, 0.9" in texts[0]
     with pytest.raises(ValueError, match=r"the action of environment 1 has 3\.0"):
         envs.step(np.array([[0.0, 0.0], [3.0, 0.0]], np.float32))
-    with pytest.raises(ValueError, match=r"the actions have shape \(2,\), expected \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"the action of environment 0 has shape \(\), expected \(2,\)"):
         envs.step(np.zeros(2, np.float32))

@@ -9,9 +9,9 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import batch_space
 
+from asymrl.envs.gymnasium_out import VectorEnvironment, without_masks
 from asymrl.envs.gymnasium_spaces import entry
 from asymrl.envs.registration import gymnasium_id
-from asymrl.envs.vector_environment import VectorEnvironment, without_masks
 from asymrl.worlds import HeavenHell
 from asymrl.worlds.registry import WORLDS
 from tests.envs.gym.same import assert_same
@@ -201,7 +201,7 @@ def test_episodes_can_be_resumed_from_their_states(world: str):
 
 def test_states_are_checked():
     hell, rooms = native("heaven-hell-3"), native("memory-four-rooms-7x7")
-    with pytest.raises(ValueError, match=r"must hold 3 latent states, stacked along a first axis.*np.stack"):
+    with pytest.raises(ValueError, match=r"must hold 3 values, stacked along a first axis.*np.stack"):
         hell.reset(options={"state": 13})
     with pytest.raises(ValueError, match=r"of environment 1 is 28, outside 0..27"):
         hell.reset(options={"state": [0, 28, 0]})
@@ -253,15 +253,16 @@ def test_a_mask_needs_a_full_reset_before():
     [
         ([0, 4, 0], r"action 4 of environment 1 is not in .* 0\.\.3: 0 N, 1 S, 2 E, 3 W"),
         ([0, 0, -1], "action -1 of environment 2"),
-        ([0, 0], r"shape \(2,\) and dtype int64, expected \(3,\) and integers"),
-        (0, r"shape \(\)"),
-        ([0.0, 1.0, 2.0], "dtype float64"),
+        ([0, 0], r"actions must hold 3 values, stacked along a first axis, but has the shape \(2,\)"),
+        (0, r"the shape \(\)"),
+        ([0.0, 1.0, 2.0], r"action 0\.0 of environment 0 is not in"),
     ],
 )
 def test_actions_outside_the_space_are_refused(actions: Any, complaint: str, monkeypatch):
     env = native("heaven-hell-3")
     env.reset()
-    monkeypatch.setattr(env._compiled, "step_many", lambda *_: pytest.fail("the step was run"))
+    compiled = env._compiled._replace(step_many=lambda *_: pytest.fail("the step was run"))
+    monkeypatch.setattr(env, "_compiled", compiled)
     with pytest.raises(ValueError, match=f"heaven-hell-3: .*{complaint}"):
         env.step(actions)
 
