@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from asymrl.envs import Environment
-from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.export.policy_files import PolicyFacts, save_npz, save_onnx
+from asymrl.export.policy_graph import build_graph
 from asymrl.export.saving import largest_difference
 from asymrl.nn.agent import Actor, Architecture
 from asymrl.nn.distributions import NO_ACTION
@@ -32,8 +32,6 @@ MEMORIES = [
     ("lstm:gru", None),
     ("gru", 1),
     ("gru", 4),
-    ("attention", 3),
-    ("attention:lstm", 2),
 ]
 # Embeddings with and without a blank row, one-hot actions with a flat vector, and an embedded grid.
 WORLDS = ["heaven-hell-3", "tiger", "good-bad", "car-flag", "cleaner", "memory-four-rooms-7x7"]
@@ -107,7 +105,7 @@ def test_observations_made_of_parts(ending: str, tmp_path: Path):
     space = Record((("where", Indices(5, (2, 2))), ("speed", Box((3,))), ("inner", inner), ("word", Discrete(3, True))))
     actor = Actor(jax.random.key(0), Discrete(3), space, Architecture("gru", 8, hidden=(8,)), 9)
     path = tmp_path / f"policy{ending}"
-    graph = build_graph(actor)
+    graph = build_graph(actor, space)
     (save_npz if ending == ".npz" else save_onnx)(path, graph, PolicyFacts("parts", "a2c", ("x", "y", "z"), {}, 0))
     twin = (NumpyPolicy if ending == ".npz" else OnnxPolicy)(path)
     generator = np.random.default_rng(0)

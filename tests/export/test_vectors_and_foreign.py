@@ -154,7 +154,7 @@ def test_vectors_of_indices_take_the_form_of_the_environment(tmp_path: Path):
     switches, keys = (
         exported(env, agent_of(env), tmp_path / "policy.npz") for env in map(foreign, ("switches", "keys"))
     )
-    assert (switches.about["version"], switches.sizes) == (2, [3, 2])
+    assert switches.sizes == [3, 2]
     np.testing.assert_array_equal(switches.previous_action, [-1, -1])
     np.testing.assert_array_equal(switches.to_env([0, 1]), [-1, 6])
     np.testing.assert_array_equal(keys.to_env([0, 1, 1, 0]), [[0, 1], [1, 0]])
@@ -198,11 +198,6 @@ def test_a_greedy_policy_gives_values_and_takes_the_best_action(tmp_path: Path, 
     assert values.sum() < 0.5  # not probabilities
     agent.reset()
     assert twin.act(2) == agent.act(2) == values.argmax()
-
-
-def test_older_programs_read_what_they_know(tmp_path: Path):
-    env = make("tiger", time_limit=TIME_LIMIT)
-    assert exported(env, agent_of(env), tmp_path / "policy.npz").about["version"] == 1
 
 
 def test_vectors_in_onnx_have_documented_names(slider: World, tmp_path: Path):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import jax
 
-from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.export.policy_files import PolicyFacts, actions_of, reading_of, save_npz, save_onnx
+from asymrl.export.policy_graph import build_graph
 from asymrl.nn.agent import Actor, Architecture
 from asymrl.worlds import World
 
@@ -29,7 +29,7 @@ def about(env: World) -> PolicyFacts:
 def exported(env: World, actor: Actor, path: Path) -> NumpyPolicy:
     """The actor, written to a file and read back; the ending decides how."""
     if path.suffix == ".npz":
-        save_npz(path, build_graph(actor), about(env))
+        save_npz(path, build_graph(actor, env.observation_space), about(env))
         return NumpyPolicy(path)
-    save_onnx(path, build_graph(actor), about(env))
+    save_onnx(path, build_graph(actor, env.observation_space), about(env))
     return OnnxPolicy(path)

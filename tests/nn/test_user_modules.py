@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.export.actor_graph import build_graph
+from asymrl.export.policy_graph import build_graph
 from asymrl.nn.agent import Actor, Critic
 from asymrl.nn.architecture import Architecture
 from asymrl.nn.user_modules import UserFeatures, UserMemory
@@ -100,7 +100,7 @@ def test_actor_and_critic_are_built_of_them():
     critic = Critic(jax.random.key(1), Discrete(2), SPACE, SPACE, "hs", shape, 5)
     seen = {"place": jnp.ones((3, 1, 2)), "sign": jnp.zeros((3, 1), jnp.int32)}
     assert critic(jnp.zeros((3, 1), jnp.int32), seen, seen).shape == (3, 1)
-    assert [part.name for part in build_graph(actor).parts] == ["observation/place", "observation/sign"]
+    assert [part.name for part in build_graph(actor, SPACE).parts] == ["observation/place", "observation/sign"]
 
 
 @pytest.mark.parametrize("memory", ["gru", "rnn:attention"])

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asymrl.export.operator_graph import ACTION, MEAN, PREVIOUS_ACTION, PROBABILITIES, VALUES, OperatorGraph
+from asymrl.export.graph import MEAN, PREVIOUS_ACTION, PROBABILITIES, OperatorGraph
 from asymrl.nn.distributions import distribution_over
 from asymrl.settings import Settings
 from asymrl.worlds.spaces import Box, Discrete, Record, Space, choice_sizes, number_box
@@ -107,8 +107,7 @@ def save_npz(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
     """Writes the weights as NumPy arrays and the list of operators as JSON among them, under `about`."""
     description = {
         "format": "asymrl policy",
-        # Readers of version 1 know only a single choice; readers of version 2 know no units, pictures or modules.
-        "version": NPZ_VERSION if _is_new(graph) else 2 if VALUES in graph.results or graph.entries else 1,
+        "version": NPZ_VERSION,
         **_description(graph, facts),
         "nodes": graph.nodes,
     }
@@ -120,10 +119,6 @@ def save_npz(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
     _replace(path, write)
 
 
-def _is_new(graph: OperatorGraph) -> bool:
-    return ACTION in graph.results or graph.has_modules or any(node.operator == "Conv" for node in graph.nodes)
-
-
 def save_onnx(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
     """Writes the graph as an ONNX model of one step; the description becomes its metadata."""
     onnx = _import_onnx()
@@ -133,7 +128,7 @@ def save_onnx(path: Path, graph: OperatorGraph, facts: PolicyFacts) -> None:
         opset_imports=[onnx.helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         doc_string=f"One step of a policy. At the first step, previous_action is {_no_action(graph)} and the memory is "
-        "zeros; each next_memory is the memory of the following step. An axis called `past` starts with length 0.",
+        "zeros; each next_memory is the memory of the following step.",
     )
     texts = {
         name: value if isinstance(value, str) else json.dumps(value)
@@ -167,11 +162,7 @@ def _onnx_graph(graph: OperatorGraph, facts: PolicyFacts) -> Any:
         return helper.make_tensor_value_info(name, kind, ["episode", *shape])
 
     def remembered(after: bool) -> list[Any]:
-        grown = "past_and_now" if after else "past"
-        return [
-            value(slot.after if after else slot.name, "float32", *[grown] * slot.grows, *slot.shape[slot.grows :])
-            for slot in graph.slots
-        ]
+        return [value(slot.after if after else slot.name, "float32", *slot.shape) for slot in graph.slots]
 
     entries = [] if graph.entries is None else [graph.entries]
     return helper.make_graph(

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 
 from asymrl.envs.gymnasium_out import Environment
-from asymrl.export.actor_graph import build_graph
 from asymrl.export.numpy_policy import NumpyPolicy
 from asymrl.export.onnx_policy import OnnxPolicy
 from asymrl.export.policy_files import PolicyFacts, save_npz, save_onnx
+from asymrl.export.policy_graph import build_graph
 from asymrl.runs.policy import ActorPolicy
 from asymrl.runs.trained import TrainedRun
 from asymrl.worlds.stepped_world import SteppedWorld
@@ -35,7 +35,8 @@ def export_run(trained: TrainedRun, path: Path) -> float:
         raise ValueError(f"{path}: unknown file ending {path.suffix!r}; use {' or '.join(kinds)}")
     save, read = kinds[path.suffix.lower()]
     actor = trained.state.actor
-    save(path, build_graph(actor), PolicyFacts.of(trained.world, trained.settings, trained.seed))
+    facts = PolicyFacts.of(trained.world, trained.settings, trained.seed)
+    save(path, build_graph(actor, trained.world.observation_space), facts)
     difference = largest_difference(ActorPolicy(trained.world, actor), read(path))
     if not difference <= TOLERANCE:
         path.unlink()

@@ -1,7 +1,7 @@
-"""Users' modules as operators: translates the program that JAX traces of a module, one primitive after the other.
+"""A function as operators: translates what JAX traces of it, one primitive after the other.
 
-The module is traced for one value; in the graph every value that depends on the input has a leading axis of episodes.
-Values that do not depend on it are computed now and become weights.
+The function is traced for one episode; in the graph every value that depends on the input has a leading axis of
+episodes. Values that do not depend on it are computed now and become weights.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from asymrl.export.operator_graph import BOOL, FLOAT, INT64, OperatorGraph
+from asymrl.export.graph import BOOL, FLOAT, INT64, OperatorGraph
 
 Value = Any  # the name of a value of the graph, or an array that is known already
 
@@ -57,35 +57,34 @@ INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # possible names of the parameter 
 SAME = ("copy", "copy_p", "reduce_precision", "stop_gradient", "optimization_barrier")
 
 
-def module_operators(
-    graph: OperatorGraph, name: str, module: Callable[..., Any], inputs: Sequence[Any], examples: Sequence[Any]
-) -> list[str]:
-    """Adds the operators of a module to the graph.
+def add_operators(
+    graph: OperatorGraph, name: str, function: Callable[..., Any], inputs: Sequence[Any], examples: Sequence[Any]
+) -> list[tuple[str, tuple[int, ...]]]:
+    """Adds the operators of a function to the graph.
 
     Args:
         graph: to add to.
-        name: of the module, for its weights and in errors.
-        module: a function of trees of arrays, without an axis of episodes.
+        name: of what the function computes, for errors.
+        function: of trees of arrays, without an axis of episodes.
         inputs: the same trees of the names of values, with that axis.
         examples: shapes and dtypes of the inputs, without it.
 
     Returns:
-        The names of its results, in the order of the leaves.
+        The names of its results, in the order of the leaves, and their shapes without the axis of episodes.
 
     Raises:
         ValueError: if a primitive of it has no operator, naming the primitive.
     """
-    traced = jax.make_jaxpr(module)(*examples)
-    graph.has_modules = True
-    translation = _Translation(graph, name)
-    results = translation.run(traced.jaxpr, traced.consts, jax.tree.leaves(list(inputs)))
-    some = jax.tree.leaves(list(inputs))[0]
+    traced = jax.make_jaxpr(function)(*examples)
+    translation, names = _Translation(graph, name), jax.tree.leaves(list(inputs))
+    results = translation.run(traced.jaxpr, traced.consts, names)
     shapes = [variable.aval.shape for variable in traced.jaxpr.outvars]
-    return [translation.for_each_episode(each, shape, some) for each, shape in zip(results, shapes, strict=True)]
+    pairs = zip(results, shapes, strict=True)
+    return [(translation.for_each_episode(each, shape, names[0]), shape) for each, shape in pairs]
 
 
 class _Translation:
-    """The translation of one module."""
+    """The translation of one function."""
 
     def __init__(self, graph: OperatorGraph, name: str):
         self.graph, self.name, self._count = graph, name, itertools.count(len(graph.weights))  # for unused names
@@ -105,9 +104,9 @@ class _Translation:
         return [read(variable) for variable in jaxpr.outvars]
 
     def weight(self, value: Any) -> str:
-        """A constant of the module; integers have 64 bits in the graph."""
+        """A constant; integers have 64 bits in the graph."""
         array = np.asarray(value)
-        name = f"{self.name}/{next(self._count)}"
+        name = f"weight_{next(self._count)}"
         self.graph.weights[name] = array.astype(np.int64) if np.issubdtype(array.dtype, np.integer) else array
         return name
 
@@ -137,6 +136,11 @@ class _Translation:
         if primitive in CALLS:
             inner = next(parameters[name] for name in INNER if name in parameters)
             return self.run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), values)
+        if primitive == "cond" and not isinstance(values[0], str):  # of `platform_dependent`, or decided already
+            platforms = parameters.get("branches_platforms") or ()
+            which = platforms.index(None) if None in platforms else int(values[0])
+            branch = parameters["branches"][which]
+            return self.run(branch.jaxpr, branch.consts, values[1:])
         if not any(isinstance(value, str) for value in values):
             result = equation.primitive.bind(*values, **parameters)
             return list(result) if equation.primitive.multiple_results else [result]
@@ -159,6 +163,8 @@ class _Translation:
         if primitive in REDUCTIONS:
             axes = self.weight(np.array([axis + 1 for axis in parameters["axes"]], np.int64))
             return apply(REDUCTIONS[primitive], self.named(values[0]), axes, keepdims=0)
+        if primitive == "dynamic_update_slice":
+            return self._updated(values, shapes)
         if primitive in ("gather", "dynamic_slice", "dot_general"):  # whose constants are stored in another form
             return self._table_or_product(primitive, values, shapes, out, parameters)
         x = self.named(values[0])
@@ -254,12 +260,13 @@ class _Translation:
         """Rows of a table at indices that depend on the input, as `table[index]` reads them."""
         numbers, (table, rows) = parameters["dimension_numbers"], values
         whole = tuple(parameters["slice_sizes"]) == (1, *shapes[0][1:])
-        by_rows = numbers.start_index_map == numbers.collapsed_slice_dims == (0,) and not numbers.operand_batching_dims
-        behind = tuple(range(len(out.shape) - len(shapes[0]) + 1, len(out.shape)))
+        # The indices of further axes, which are read as a whole, are zeros.
+        by_rows = numbers.start_index_map[0] == 0 and not numbers.operand_batching_dims
+        behind = tuple(range(len(out.shape) - len(numbers.offset_dims), len(out.shape)))
         if isinstance(table, str) or not (whole and by_rows and numbers.offset_dims == behind):
             raise self._unknown("gather")
-        rows = self.graph.reshape(self.named(rows), 0, *shapes[1][:-1])
-        return self.graph.apply("Gather", self.weight(table), rows, axis=0)
+        rows = self.graph.apply("Gather", self.named(rows), self.weight(np.int64(0)), axis=len(shapes[1]))
+        return self.graph.reshape(self.graph.apply("Gather", self.weight(table), rows, axis=0), 0, *out.shape)
 
     def _row(self, values: list[Value], shapes: list[tuple[int, ...]], out: Any, sizes: Sequence[int]) -> str:
         """A row of a table, as `table[index]` reads it where the index is a single number."""
@@ -268,6 +275,15 @@ class _Translation:
         if isinstance(table, str) or not isinstance(index, str) or not is_row:
             raise self._unknown("dynamic_slice")
         return self.graph.reshape(self.graph.apply("Gather", self.weight(table), index, axis=0), 0, *out.shape)
+
+    def _updated(self, values: list[Value], shapes: list[tuple[int, ...]]) -> str:
+        """An array with a new row at an index along its first axis."""
+        (old, new, index, *others), whole, row = values, shapes[0], shapes[1]
+        if row != (1, *whole[1:]) or any(isinstance(each, str) or int(each) for each in others):
+            raise self._unknown("dynamic_update_slice")
+        places = self.weight(np.arange(whole[0]).reshape(-1, *[1] * (len(whole) - 1)))
+        here = self.graph.apply("Equal", places, self._aligned(index, (), whole))
+        return self.graph.apply("Where", here, self.named(new), self.named(old))
 
     def _product(self, values: list[Value], shapes: list[tuple[int, ...]], out: Any, numbers: Any) -> str:
         """A product over the axes `numbers`, as one of matrices `[episode, free, summed] @ [episode, summed, free]`.

@@ -12,9 +12,9 @@ import onnx
 import onnxruntime
 import pytest
 
-from asymrl.export.module_graph import BINARY, UNARY, module_operators
+from asymrl.export.graph import OperatorGraph
+from asymrl.export.jaxpr import BINARY, UNARY, add_operators
 from asymrl.export.numpy_policy import OPERATORS
-from asymrl.export.operator_graph import OperatorGraph
 from asymrl.export.policy_files import IR_VERSION, OPSET
 
 KEY = jax.random.key(0)
@@ -79,9 +79,10 @@ def computed(graph: OperatorGraph, inputs: dict[str, np.ndarray], results: list[
 def test_numpy_and_onnx_compute_what_jax_does(name: str):
     graph, function = OperatorGraph(), FUNCTIONS[name]
     x = np.random.default_rng(0).normal(size=(7, *SHAPE)).astype(np.float32)
-    results = module_operators(graph, "own.py:Own", function, ["x"], [jax.ShapeDtypeStruct(SHAPE, jnp.float32)])
+    results = add_operators(graph, "own.py:Own", function, ["x"], [jax.ShapeDtypeStruct(SHAPE, jnp.float32)])
+    names = [name for name, _ in results]
     expected = jax.vmap(function)(x)
-    for (given,) in computed(graph, {"x": x}, results):
+    for (given,) in computed(graph, {"x": x}, names):
         assert given.shape == expected.shape
         np.testing.assert_allclose(given, expected, atol=2e-6, rtol=2e-5)
 
@@ -92,14 +93,14 @@ def test_numpy_and_onnx_compute_what_jax_does(name: str):
 )
 def test_indices_are_looked_up(function: Any):
     graph, indices = OperatorGraph(), np.array([0, 3, 4])
-    results = module_operators(graph, "own.py:Own", function, ["i"], [jax.ShapeDtypeStruct((), jnp.int32)])
-    for (given,) in computed(graph, {"i": indices}, results):
+    results = add_operators(graph, "own.py:Own", function, ["i"], [jax.ShapeDtypeStruct((), jnp.int32)])
+    for (given,) in computed(graph, {"i": indices}, [name for name, _ in results]):
         np.testing.assert_allclose(given, jax.vmap(function)(jnp.asarray(indices)), atol=1e-6)
 
 
 def test_what_has_no_operator_is_named():
     with pytest.raises(ValueError, match=r"a policy with own\.py:Own cannot be exported: sort, which JAX makes of it"):
-        module_operators(OperatorGraph(), "own.py:Own", jnp.sort, ["x"], [jax.ShapeDtypeStruct((3,), jnp.float32)])
+        add_operators(OperatorGraph(), "own.py:Own", jnp.sort, ["x"], [jax.ShapeDtypeStruct((3,), jnp.float32)])
 
 
 def test_numpy_knows_every_operator():

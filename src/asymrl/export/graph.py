@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asymrl.nn.layers import Linear
-
 PREVIOUS_ACTION, LOGITS, PROBABILITIES = "previous_action", "logits", "probabilities"
 MEAN, SPREAD = "mean", "spread"  # of actions that are vectors of numbers, where -1 and 1 are the bounds
 ACTION = "action"  # the means in the units of the environment, within its bounds
@@ -42,8 +40,7 @@ class Slot(NamedTuple):
     """A value that is kept from one step to the next. Before the first step it is zero."""
 
     name: str
-    shape: tuple[int, ...]  # without the axis of episodes; a first axis that grows has length 0 at the start
-    grows: bool  # whether each step adds an entry along the first axis
+    shape: tuple[int, ...]  # without the axis of episodes
 
     @property
     def after(self) -> str:
@@ -61,7 +58,6 @@ class OperatorGraph:
         self.slots: list[Slot] = []
         self.results: dict[str, int] = {}  # the outputs that describe the policy, and how many numbers each has
         self.entries: int | None = None  # how many entries an action has, if it is a vector
-        self.has_modules = False  # of the user's own
         self._values = 0
 
     def weight(self, name: str, numbers: ArrayLike) -> str:
@@ -77,23 +73,16 @@ class OperatorGraph:
         self.parts.append(Part(name, path, shape, dtype))
         return name
 
-    def slot(self, name: str, shape: tuple[int, ...], *, grows: bool = False) -> str:
+    def slot(self, name: str, shape: tuple[int, ...]) -> str:
         """A value of the memory, as an input."""
-        self.slots.append(Slot(name, shape, grows))
+        self.slots.append(Slot(name, shape))
         return name
 
     def apply(self, operator: str, *inputs: str, **attributes: int | list[int]) -> str:
         """The result of an operator."""
-        return self._add(operator, inputs, 1, attributes)[0]
-
-    def split(self, x: str, count: int) -> tuple[str, ...]:
-        """Equal parts of a value along its last axis."""
-        return self._add("Split", (x,), count, {"axis": -1, "num_outputs": count})
-
-    def columns(self, x: str, name: str, first: int, count: int | None = None) -> str:
-        """Some columns of a value `[episode, columns]`, or without a `count` a single one, as `[episode]`."""
-        which = np.int64(first) if count is None else np.arange(first, first + count, dtype=np.int64)
-        return self.apply("Gather", x, self.weight(name, which), axis=1)
+        output, self._values = f"value_{self._values}", self._values + 1
+        self.nodes.append(Node(operator, inputs, (output,), attributes))
+        return output
 
     def reshape(self, x: str, *shape: int) -> str:
         """A value in another shape; 0 keeps the length of an axis."""
@@ -108,17 +97,3 @@ class OperatorGraph:
         """Makes a value an output that describes the policy, with `count` numbers."""
         self.results[name] = count
         self.name_output(x, name)
-
-    def _add(
-        self, operator: str, inputs: tuple[str, ...], count: int, attributes: dict[str, int | list[int]]
-    ) -> tuple[str, ...]:
-        outputs = tuple(f"value_{self._values + i}" for i in range(count))
-        self._values += count
-        self.nodes.append(Node(operator, inputs, outputs, attributes))
-        return outputs
-
-
-def linear_layer(graph: OperatorGraph, name: str, layer: Linear, x: str) -> str:
-    """A linear layer, applied to the value `x`."""
-    product = graph.apply("MatMul", x, graph.weight(f"{name}/weight", layer.weight))
-    return graph.apply("Add", product, graph.weight(f"{name}/bias", layer.bias))
