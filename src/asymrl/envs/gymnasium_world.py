@@ -23,9 +23,8 @@ from asymrl.envs.checked_environment import (
 )
 from asymrl.envs.constructors import checked_arguments
 from asymrl.envs.gymnasium_spaces import Encoding, encoding_of_space, encoding_of_value
-from asymrl.envs.process_stepper import ProcessStepper, try_environment
+from asymrl.envs.gymnasium_steppers import ProcessStepper, SerialStepper, try_environment
 from asymrl.envs.returned_values import ReturnedValueError, check_value, reset_values
-from asymrl.envs.steppers import SerialStepper
 from asymrl.envs.user_code import importable_name, load_attribute, load_module
 from asymrl.worlds.name_options import with_options
 from asymrl.worlds.registry import full_name
