@@ -46,8 +46,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if "ASYMRL_CACHE" not in os.environ:
         os.environ["ASYMRL_CACHE"] = folder = tempfile.mkdtemp(prefix="asymrl-tests-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-    os.environ["ASYMRL_STATE"] = state = tempfile.mkdtemp(prefix="asymrl-tests-state-")
-    config.add_cleanup(lambda: shutil.rmtree(state, ignore_errors=True))
 
 
 @pytest.fixture(scope="session", autouse=True)

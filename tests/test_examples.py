@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -197,7 +196,6 @@ def test_networks_of_ones_own_are_trained_resumed_and_trusted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     """Every command loads the user's file; a store from elsewhere asks first, and keeps a copy."""
-    monkeypatch.setenv("ASYMRL_STATE", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text((EXAMPLES / "own_features.py").read_text())
     features, memory = ["--observation-features", "own.py:Waves"], ["--memory", "own.py:Leaky"]
@@ -225,10 +223,9 @@ def test_networks_of_ones_own_are_trained_resumed_and_trusted(
     kept = json.loads((tmp_path / "run" / "settings.json").read_text())
     assert "own.py" in json.dumps(kept)
     assert [path.name for path in (tmp_path / "run" / "sources").rglob("*.py")] == ["own.py"]
-    elsewhere = {**os.environ, "ASYMRL_STATE": str(tmp_path / "other")}
     command = [sys.executable, "-m", "asymrl", "evaluate", "run", "--episodes", "2"]
-    asked = subprocess.run(command, env=elsewhere, capture_output=True, text=True, check=False)
+    asked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (asked.returncode, len(asked.stderr.splitlines())) == (2, 1)
     assert "own.py:Waves would run the file" in asked.stderr
     (tmp_path / "own.py").unlink()
-    subprocess.run([*command, "--trust"], env=elsewhere, capture_output=True, check=True)
+    subprocess.run([*command, "--trust"], capture_output=True, check=True)

@@ -29,7 +29,7 @@ class Runs:
     def __init__(self, folder: str | PathLike[str], *, trust: bool = False):
         """Raises RunError if there are no runs in this folder.
 
-        `trust`: run the code that their settings name, if they were not trained here; see "Open runs of someone else".
+        `trust`: run the code that their settings name; see "Open runs of someone else".
         """
         self._store = Store.open(Path(folder), trust=trust)
         self.folder, self.trust = Path(folder), trust
@@ -223,8 +223,7 @@ def load(folder: str | PathLike[str], *, trust: bool = False) -> Runs:
 
     Args:
         folder: of the runs.
-        trust: run the code that their settings name. By default, only code that you have trained with on this machine
-            runs.
+        trust: run the code that their settings name. By default, only code that you have named in this process runs.
     """
     return Runs(folder, trust=trust)
 

@@ -112,7 +112,7 @@ class Training(Placement):
         from asymrl.runs.files import RunError, StorageError
         from asymrl.runs.listeners import ListenerGroup
 
-        again = again or f"asymrl resume {store.path}"
+        again = again or f"asymrl resume {store.path}{store.trust_option}"
         listener = ListenerGroup([display(), CurveFile(store), *(tracker(store.path) for tracker in self.trackers())])
         try:
             probes = probes_from_json(store.probes)

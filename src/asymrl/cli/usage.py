@@ -60,7 +60,7 @@ Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 Quiet = Annotated[Flag, tyro.conf.arg(help="Print errors only.")]
 Trust = Annotated[
     Flag,
-    tyro.conf.arg(help="Run the code that the settings of these runs name, even though you did not train them here."),
+    tyro.conf.arg(help="Run the code that the settings of these runs name."),
 ]
 AsJson = Annotated[Flag, tyro.conf.arg(help="Print JSON on stdout for other programs instead of text.")]
 

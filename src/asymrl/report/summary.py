@@ -15,7 +15,7 @@ from asymrl.runs.statistics import mean_and_error
 from asymrl.runs.wording import plural, plus_minus, thousands
 from asymrl.settings import Settings
 from asymrl.worlds.reference_scores import ReferenceScores
-from asymrl.worlds.registry import usual_time_limit
+from asymrl.worlds.registry import runs_code, usual_time_limit
 
 MORE_STEPS = "train for more steps, or set a shorter --time-limit"
 """What to do about runs in which no episode has ended."""
@@ -194,8 +194,9 @@ def next_commands(
         return f'asymrl.load("{folder}").metrics in Python; the networks were not kept (--keep-networks keeps them)'
     conditions = " ".join(f"{name}={value}" for name, value in (where or {}).items())
     which = f" --where {conditions}" if conditions else ""
-    commands = [f"asymrl evaluate {folder}{which}", f"asymrl render {folder}{which} -o episode.gif"]
+    trust = " --trust" if any(map(runs_code, settings.code_names)) else ""
+    commands = [f"asymrl evaluate {folder}{which}{trust}", f"asymrl render {folder}{which} -o episode.gif{trust}"]
     if not getattr(settings, "anneal", False):  # a run whose learning rate has fallen to zero is not made longer
         longer = 2 * settings.steps // settings.log_period * settings.log_period
-        commands.append(f"asymrl resume {folder} --steps {longer}")
+        commands.append(f"asymrl resume {folder} --steps {longer}{trust}")
     return "\n".join(commands)

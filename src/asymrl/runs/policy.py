@@ -107,7 +107,7 @@ class Policy(ActorPolicy):
             run: folder of a store.
             run_seed: which seed; by default the run with the best recent return.
             generator: samples the actions; without one, the most likely action is taken.
-            trust: run the code that the settings of the run name, if it was not trained here.
+            trust: run the code that the settings of the run name.
         """
         best = best_run(Store.open(Path(run), trust=trust), run_seed)
         self.settings, self.run_seed = best.settings, best.seed

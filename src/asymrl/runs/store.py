@@ -20,7 +20,8 @@ from asymrl.runs.result_files import METRICS_FILE, read_results, read_table, reo
 from asymrl.runs.runs import Run
 from asymrl.runs.saved_runs import SavedRuns
 from asymrl.runs.tables import RunResult
-from asymrl.runs.world_sources import Sources, current_files, make_ready, remember_sources, sources_of
+from asymrl.runs.world_sources import Sources, current_files, make_ready, sources_of
+from asymrl.worlds.registry import runs_code
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,7 +50,6 @@ class Store:
         """Whether the networks of runs that are over are kept; their curves always are."""
         self.sources = dict(sources or {})
         """Where its worlds come from, by their text in world names."""
-        self._began_with: Sources | None = None
         self.trust = trust
         """Whether the user trusts the code that its settings name."""
         self.probes = dict(probes or {})
@@ -71,7 +71,7 @@ class Store:
         """
         run_lists.check_runs(runs)
         run_lists.check_beginnings(runs)
-        sources, copies = sources_of(_code_names(runs))
+        sources, copies = sources_of(path, _code_names(runs))
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -186,7 +186,7 @@ class Store:
         run_lists.check_runs(runs)
         run_lists.check_beginnings(runs)
         results, old_runs = self.results(), self.runs
-        new, copies = sources_of(_code_names(runs).keys() - _code_names(self.runs))
+        new, copies = sources_of(self.path, _code_names(runs).keys() - _code_names(self.runs))
         for source, each in new.items():
             if source in self.sources and each.sha256 != self.sources[source].sha256:
                 raise RunError(
@@ -206,20 +206,19 @@ class Store:
         Raises:
             RunError: if one of them cannot be read.
         """
-        changed, copies = current_files(self.sources, anywhere=self.trust)
+        changed, copies = current_files(self.path, self.sources)
         if changed:
-            self._began_with, self.sources = self.sources, {**self.sources, **changed}
+            self.sources = {**self.sources, **changed}
             if self._lock:
                 self._keep(copies)
                 self._write_settings()
 
     def _keep(self, copies: Mapping[str, bytes]) -> None:
-        """Writes copies of the files that worlds come from, and remembers that the user trained with them here."""
+        """Writes copies of the files that worlds come from."""
         for name, data in copies.items():
             if not (self.path / name).exists():
                 (self.path / name).parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self.path / name, data)
-        remember_sources(_code_names(self.runs), self.sources)
 
     # What the runs have reached.
 
@@ -228,6 +227,11 @@ class Store:
         if self._results is None:
             self._results = read_results(self.path, self.runs)
         return self._results
+
+    @property
+    def trust_option(self) -> str:
+        """The option that commands on this folder need if its settings name code, with a space before it."""
+        return " --trust" if any(map(runs_code, _code_names(self.runs))) else ""
 
     @property
     def was_taken(self) -> bool:
@@ -284,10 +288,10 @@ class Store:
 
         Raises:
             RunError: if a file is neither where it was nor in the store, as it was when the runs began; or if code
-                would run that the user has neither named nor trained with on this machine, and does not trust.
+                would run that the user has not named in this process, and does not trust.
         """
         runs = self.runs if numbers is None else [self.runs[number] for number in numbers]
-        make_ready(self.path, _code_names(runs), self.sources, trust=self.trust, say=say, began=self._began_with)
+        make_ready(self.path, _code_names(runs), self.sources, trust=self.trust, say=say)
 
     def metrics(self) -> pl.DataFrame:
         """The learning curves so far: one row per run and point."""

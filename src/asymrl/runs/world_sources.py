@@ -19,7 +19,6 @@ from asymrl.envs.sources import code_sources, is_registered, pomdp_path, recipe_
 from asymrl.envs.user_code import Location, locate, location_of, user_path
 from asymrl.reading import UnreadableError, read_regular
 from asymrl.runs.files import RunError, check_no_way_out
-from asymrl.runs.trusted_code import is_remembered, remember
 from asymrl.runs.wording import listed
 from asymrl.worlds.allowed_code import allow, is_allowed
 from asymrl.worlds.registry import make, runs_code, source_of, split_options
@@ -37,7 +36,7 @@ class WorldSource(NamedTuple):
 
     kind: str
     path: str | None = None
-    """Where it was when the runs began."""
+    """Where a file was when the runs began, seen from the store."""
     sha256: str | None = None
     copy: str | None = None
     """The copy of a file, relative to the store."""
@@ -83,8 +82,8 @@ def is_path_text(text: str) -> bool:
 Sources = Mapping[str, WorldSource]
 
 
-def sources_of(worlds: Iterable[str]) -> tuple[dict[str, WorldSource], dict[str, bytes]]:
-    """The sources of worlds, by their text in world names, and the contents of the copies to keep.
+def sources_of(folder: Path, worlds: Iterable[str]) -> tuple[dict[str, WorldSource], dict[str, bytes]]:
+    """The sources of the worlds of a store, by their text in world names, and the contents of the copies to keep.
 
     Raises:
         RunError: if a file cannot be read.
@@ -98,17 +97,17 @@ def sources_of(worlds: Iterable[str]) -> tuple[dict[str, WorldSource], dict[str,
         if is_registered(base):
             sources[base] = WorldSource(OBJECT, recipe=(recipe := recipe_of(base)))
             if recipe is not None:
-                sources |= _of_code(recipe, copies)
+                sources |= _of_code(folder, recipe, copies)
         elif (path := pomdp_path(world)) is not None:
-            sources[path] = _of_pomdp(path, copies)
+            sources[path] = _of_pomdp(folder, path, copies)
         elif base.startswith("gymnax:"):
             sources["gymnax"] = WorldSource(PACKAGE, version=_version("gymnax"))
         else:
-            sources |= _of_code(world, copies)
+            sources |= _of_code(folder, world, copies)
     return sources, copies
 
 
-def _of_pomdp(path: str, copies: dict[str, bytes]) -> WorldSource:
+def _of_pomdp(folder: Path, path: str, copies: dict[str, bytes]) -> WorldSource:
     from asymrl.envs.pomdp_files import FileError, checksum
 
     there = location_of(path).path
@@ -117,14 +116,14 @@ def _of_pomdp(path: str, copies: dict[str, bytes]) -> WorldSource:
         data = Path(there).read_bytes()
     except (FileError, OSError) as error:
         raise RunError(str(error)) from error
-    return WorldSource(POMDP, there, digest, _copied(there, digest, data, copies))
+    return WorldSource(POMDP, _relative(there, folder), digest, _copied(there, digest, data, copies))
 
 
-def _of_code(world: str, copies: dict[str, bytes]) -> dict[str, WorldSource]:
+def _of_code(folder: Path, world: str, copies: dict[str, bytes]) -> dict[str, WorldSource]:
     sources = {}
     for source in code_sources(world):
         if not source.endswith(".py"):
-            sources[source] = WorldSource(MODULE, _origin(source), version=_version(source))
+            sources[source] = WorldSource(MODULE, version=_version(source))
             continue
         path = location_of(source).path
         try:
@@ -132,7 +131,7 @@ def _of_code(world: str, copies: dict[str, bytes]) -> dict[str, WorldSource]:
         except OSError as error:
             raise RunError(f"{source}: cannot be read: {error.strerror}") from error
         digest = hashlib.sha256(data).hexdigest()
-        sources[source] = WorldSource(FILE, path, digest, _copied(path, digest, data, copies))
+        sources[source] = WorldSource(FILE, _relative(path, folder), digest, _copied(path, digest, data, copies))
     if not sources:
         sources[split_options(world)[0]] = WorldSource(PACKAGE, version=_version("gymnasium"))
     return sources
@@ -166,28 +165,8 @@ def _version(module: str) -> str | None:
         return None
 
 
-def remember_sources(worlds: Iterable[str], sources: Sources) -> None:
-    """Remembers that the user has trained in these worlds on this machine; only for worlds that the user has named."""
-    for world in dict.fromkeys(worlds):
-        if is_allowed(world) and runs_code(world):
-            remember(_code(world, sources))
-        elif is_registered(world) and (recipe := recipe_of(world)) is not None and runs_code(recipe):
-            remember(_code(recipe, sources))
-
-
-def _code(world: str, sources: Sources) -> dict[str, Any]:
-    """What identifies the code of a world on this machine."""
-    parts = {}
-    for source in code_sources(world):
-        record = sources.get(source, WorldSource(FILE))
-        parts[source] = [_origin(source)] if record.kind == MODULE else [record.path, record.sha256]
-    return {"world": world, "sources": parts}
-
-
-def current_files(sources: Sources, *, anywhere: bool) -> tuple[dict[str, WorldSource], dict[str, bytes]]:
-    """The sources whose files have changed, as they are now, and the contents of the copies to keep.
-
-    `anywhere`: whether a file that is not where it was is taken from where its name leads now.
+def current_files(folder: Path, sources: Sources) -> tuple[dict[str, WorldSource], dict[str, bytes]]:
+    """The sources of a store whose files have changed, as they are now, and the contents of the copies to keep.
 
     Raises:
         RunError: if a file cannot be read.
@@ -197,26 +176,29 @@ def current_files(sources: Sources, *, anywhere: bool) -> tuple[dict[str, WorldS
     for source, record in sources.items():
         if record.kind not in (FILE, POMDP):
             continue
-        path = record.path
-        if path is None or (anywhere and not os.path.isfile(path)):
-            path = os.path.abspath(source)
-        if not os.path.isfile(path):
+        path = next(filter(os.path.isfile, _places(folder, source, record)), None)
+        if path is None:
             continue  # its copy is used, or the message says that it is missing
         digest = _pomdp_digest(path) if record.kind == POMDP else _digest(path)
         if digest != record.sha256:
             copy = _copied(path, digest, Path(path).read_bytes(), copies)
-            changed[source] = record._replace(path=path, sha256=digest, copy=copy)
+            changed[source] = record._replace(path=_relative(path, folder), sha256=digest, copy=copy)
     return changed, copies
 
 
+def _relative(path: str, folder: Path) -> str:
+    """A path as it is recorded: seen from the store, so that nobody reads there how a user's folders are called."""
+    return os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
+
+
+def _places(folder: Path, source: str, record: WorldSource) -> list[str]:
+    """Where a file may be: where it was, and where its name leads now."""
+    recorded = [] if record.path is None else [os.path.normpath(os.path.join(os.path.realpath(folder), record.path))]
+    return list(dict.fromkeys([*recorded, os.path.abspath(source)]))
+
+
 def make_ready(
-    folder: Path,
-    worlds: Iterable[str],
-    sources: Sources,
-    *,
-    trust: bool,
-    say: Callable[[str], None],
-    began: Sources | None = None,
+    folder: Path, worlds: Iterable[str], sources: Sources, *, trust: bool, say: Callable[[str], None]
 ) -> None:
     """Prepares the worlds of a store: finds their files, and checks whether their code may run.
 
@@ -226,7 +208,6 @@ def make_ready(
         sources: as the store has recorded them.
         trust: whether the user trusts the code of this store.
         say: called about copies in use.
-        began: the sources that the runs began with, if others are used now: a user who trained with those may go on.
 
     Raises:
         RunError: if something is missing, or the code of a world may not run.
@@ -237,7 +218,7 @@ def make_ready(
         if source_of(world) is None and not (record is not None and record.kind == OBJECT):
             continue  # a world of this package, or an unknown one, which fails when it is made
         if record is None or record.kind != OBJECT:
-            _make_code_ready(folder, world, sources, trust, say, began)
+            _make_code_ready(folder, world, sources, trust, say)
         elif not is_registered(base):
             if record.recipe is None:
                 raise RunError(
@@ -245,7 +226,7 @@ def make_ready(
                     f"asymrl.register({base!r}, lambda time_limit: WORLD.with_time_limit(time_limit)), and load the "
                     "runs again. A world that is trained by name, FILE.py:CLASS, needs none of that"
                 )
-            _make_code_ready(folder, record.recipe, sources, trust, say, began)
+            _make_code_ready(folder, record.recipe, sources, trust, say)
             recipe = record.recipe
             register(base, lambda time_limit=None, recipe=recipe: _remake(recipe, time_limit))
 
@@ -255,9 +236,7 @@ def _remake(recipe: str, time_limit: int | None) -> Any:
     return make(recipe, trust=False, **limit)
 
 
-def _make_code_ready(
-    folder: Path, world: str, sources: Sources, trust: bool, say: Callable[[str], None], began: Sources | None
-) -> None:
+def _make_code_ready(folder: Path, world: str, sources: Sources, trust: bool, say: Callable[[str], None]) -> None:
     files = [*code_sources(world), *([path] if (path := pomdp_path(world)) is not None else [])]
     notes: list[str] = []
     for source in files:
@@ -265,10 +244,10 @@ def _make_code_ready(
         if record is not None and record.sha256 is not None and record.kind in (FILE, POMDP):
             locate(source, _location(folder, source, record, notes.append))
     if runs_code(world) and not is_allowed(world):
-        if not trust and not is_remembered(_code(world, began or sources)):
+        if not trust:
             raise RunError(
-                f"{folder}: these runs were not trained here by you, and {world} would run {_described(world)}. If you "
-                "trust it, say so with --trust, or trust=True in Python"
+                f"{folder}: {world} would run {_described(world)}. If you trust it, say so with --trust, or trust=True "
+                "in Python"
             )
         allow(world)
     for note in notes:
@@ -295,19 +274,18 @@ def _described(world: str) -> str:
 
 def _location(folder: Path, source: str, record: WorldSource, say: Callable[[str], None]) -> Location:
     """Where to read a file with the recorded contents: where it was, where its name leads now, or in the store."""
-    assert record.path is not None or record.kind == POMDP
     digest_of = _pomdp_digest if record.kind == POMDP else _digest
     copy = None if record.copy is None else folder / record.copy
     if copy is not None:
         inside = copy.relative_to(folder)
         check_no_way_out(folder, [folder / part for part in (*reversed(inside.parents[:-1]), inside)])
     is_copy_sound = copy is not None and copy.is_file() and digest_of(str(copy)) == record.sha256
-    path, sound_copy = record.path or os.path.abspath(source), str(copy.absolute()) if copy and is_copy_sound else None
-    if os.path.isfile(path) and digest_of(path) == record.sha256:
-        return Location(path, record.sha256, sound_copy)
-    here = os.path.abspath(source)
-    if here != path and os.path.isfile(here) and digest_of(here) == record.sha256:
-        return Location(here, record.sha256, sound_copy)
+    sound_copy = str(copy.absolute()) if copy and is_copy_sound else None
+    places = _places(folder, source, record)
+    for path in places:
+        if os.path.isfile(path) and digest_of(path) == record.sha256:
+            return Location(path, record.sha256, sound_copy)
+    path = places[0]
     what = "has changed since the runs began" if os.path.isfile(path) else f"is no longer at {path}"
     if sound_copy is None:
         damaged = f"; its copy {copy} is damaged" if copy is not None and copy.exists() else ""

@@ -73,13 +73,13 @@ def test_the_other_run_goes_on_and_the_failed_one_is_resumed(folder: Folder, met
     assert [line for line in lines if line.startswith("  File ")] == [
         line for line in lines if f'"{folder.path / "mine.py"}"' in line
     ]
-    assert lines[-1] == "Once this is fixed: asymrl resume failed --current-code"
+    assert lines[-1] == "Once this is fixed: asymrl resume failed --trust --current-code"
     store = Store.open(folder.path / "failed")
     assert sorted(result.status for result in store.results().values()) == ["complete", "error"]
     assert "failed: mine.py:FailsWhenTold: step() in episode 3" in out
 
     (folder.path / "broken").unlink()
-    status, out, err = folder.run("resume", "failed")
+    status, out, err = folder.run("resume", "failed", "--trust")
     assert (status, err) == (0, "")
     assert folder.train(TOLD, method, "sound")[0] == 0
     found, expected = final_states(folder.path / "failed"), final_states(folder.path / "sound")
@@ -98,16 +98,16 @@ def test_a_corrected_file_is_used_if_asked_for(folder: Folder):
     code.write_text(sound + MISTAKEN.replace("1 / 0", "1 / 1"))
     before = (folder.path / "failed" / "settings.json").read_bytes()
 
-    status, out, err = folder.run("resume", "failed", "--quiet")
+    status, out, err = folder.run("resume", "failed", "--trust", "--quiet")
     assert status == 1
     assert "ZeroDivisionError" in err, "without the option, runs stay in the world they began in"
     assert (folder.path / "failed" / "settings.json").read_bytes() == before
 
-    status, out, err = folder.run("resume", "failed", "--current-code")
+    status, out, err = folder.run("resume", "failed", "--trust", "--current-code")
     assert (status, err) == (0, "")
     assert "using the copy" not in out
     assert {result.status for result in Store.open(folder.path / "failed").results().values()} == {"complete"}
-    status, out, err = folder.run("evaluate", "failed", "--episodes", "2")
+    status, out, err = folder.run("evaluate", "failed", "--trust", "--episodes", "2")
     assert (status, err) == (0, "")
     assert "using the copy" not in out, "the corrected file belongs to the runs now"
 
@@ -131,7 +131,7 @@ def test_in_a_sweep_the_others_are_trained(folder: Folder):
 def test_comparisons_and_evaluations_name_it_too(folder: Folder):
     assert folder.train(TOLD, "a2c", "sound")[0] == 0
     folder.break_episode(1)  # an evaluation has a copy of the environment for each episode
-    status, _, err = folder.run("evaluate", "sound", "--episodes", "8")
+    status, _, err = folder.run("evaluate", "sound", "--trust", "--episodes", "8")
     assert status == 2
     assert err.splitlines()[0].startswith("asymrl: ")
     assert f"{TOLD}: step() in episode 1, step 2 (reset with seed " in err.splitlines()[0]

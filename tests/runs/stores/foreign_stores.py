@@ -1,4 +1,4 @@
-"""A folder with a store that names code, and a user who has never trained anything."""
+"""A folder with a store that names code."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ class Env(gymnasium.Env):
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A process that knows nothing yet, of a user who has never trained, in an empty folder."""
+    """A process that knows nothing yet, in an empty folder."""
     monkeypatch.setattr(allowed_code, "_ALLOWED", set())
     monkeypatch.setattr(user_code, "_LOCATIONS", {})
     monkeypatch.setattr(user_code, "_FILES", {})
     monkeypatch.setattr(user_code, "_WANTED", set())
-    monkeypatch.setenv("ASYMRL_STATE", str(tmp_path / "state"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
 

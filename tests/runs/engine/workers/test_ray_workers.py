@@ -107,7 +107,6 @@ class StopsEarly(Silent):
 @pytest.mark.filterwarnings("ignore")
 def test_environments_and_listeners_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ASYMRL_STATE", str(tmp_path / "state"))
     shutil.copy(MAZES, tmp_path / "mazes.py")
     small: dict[str, Any] = {"memory_size": 4, "hidden": (4,), "time_limit": 5, "log_points": 20, "steps": 400}
     how = {"seeds": 1, "listener": Silent(), "placement": Placement(engine="ray"), **small}
