@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
+from scripts.make_zoo import best_by_world, pack, train_command
 
 import asymrl
 from asymrl.api.wanted import settings_for
@@ -20,8 +21,7 @@ from asymrl.runs.saved_runs import SavedRuns
 from asymrl.runs.states import from_saved, key_kind, to_arrays, without_training_state
 from asymrl.runs.store import Store
 from asymrl.runs.trained import load_trained
-from asymrl.zoo.packing import best_by_world, pack, train_command
-from asymrl.zoo.shipped import ShippedAgent, folder_size
+from asymrl.zoo import ShippedAgent, folder_size
 from tests.runs.engine.stores import made_result, random_states, small, store_with_curves
 
 SETTINGS = small("tiger:episodic=true", method="a2c-asym-hs", steps=1000)

@@ -16,7 +16,7 @@ from asymrl.nn.agent import Critic
 from asymrl.runs.files import RunError
 from asymrl.runs.store import Store
 from asymrl.settings.hyperparameters import PAPER_WORLDS
-from asymrl.zoo.shipped import AGENTS, CARD_FILE, folder_size
+from asymrl.zoo import AGENTS, CARD_FILE, folder_size
 
 LARGEST = 1_100_000  # bytes of an entry: actor and critic of the paper's size in eight bits a weight, a curve and text
 LARGEST_ROOMS = 3_200_000  # critics of the memory rooms, which read grids, are larger

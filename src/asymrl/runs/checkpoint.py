@@ -23,7 +23,6 @@ from asymrl.runs.arrays import from_disk, restored, to_disk
 from asymrl.runs.files import RunError, write_whole
 from asymrl.runs.runs import MAY_GROW, Run
 from asymrl.runs.saved_runs import DeviceLayout, SavedRuns
-from asymrl.settings import SETTINGS
 
 FORMAT = 3
 REPLAY = "replay."  # name prefix on disk of the arrays of a replay
@@ -89,6 +88,7 @@ class Checkpoints:
         """
         missing = {run.key: run for run in wanted}
         damaged: DamagedError | None = None
+        is_one_whole = False  # then runs without a state have simply not begun
         for _, path in manifests(self.folder):
             if not missing:
                 return
@@ -101,6 +101,7 @@ class Checkpoints:
                 damaged = damaged or error
                 say(f"{error}; going back to the checkpoint before it")
                 continue
+            is_one_whole = True
             if not rows:
                 continue
             now = tuple(missing.pop(runs[row].key) for row in rows)
@@ -108,21 +109,11 @@ class Checkpoints:
                 _check_length(path, runs[row], run)
             saved = SavedRuns(runs, from_disk(arrays), manifest["key_kind"], tuple(manifest["seconds"])).only(rows)
             yield saved._replace(runs=now, layout=DeviceLayout.from_json(manifest.get("layout")))
-        if missing and damaged is not None and not self._holds_another(damaged):
+        if missing and damaged is not None and not is_one_whole:
             raise RunError(
                 f"{damaged}. There is no other checkpoint to go back to; nothing was changed. Restore the file, or "
                 f"remove the folder {self.folder} to start again from the beginning"
             )
-
-    def _holds_another(self, damaged: DamagedError) -> bool:
-        """Whether a sound checkpoint is there, so that runs without a state have simply not begun."""
-        del damaged
-        for _, path in manifests(self.folder):
-            with contextlib.suppress(RunError):
-                manifest = read_manifest(path)
-                _read_arrays(path, manifest)
-                return True
-        return False
 
     def check_settings(self, wanted: Sequence[Run]) -> None:
         """Raises RunError if settings.json was edited since the newest checkpoint, so that it holds no wanted run.
@@ -284,16 +275,13 @@ def _check_length(path: Path, then: Run, now: Run) -> None:
 
 def _refuse_other_runs(path: Path, saved_runs: Sequence[Run], current_runs: Sequence[Run]) -> NoReturn:
     by_seed = {run.seed: run for run in current_runs}
-    for then in saved_runs:
-        if (now := by_seed.get(then.seed)) is None:
-            continue
-        for name in SETTINGS:
-            old, new = getattr(then.settings, name, None), getattr(now.settings, name, None)
-            if old != new and name not in MAY_GROW:
-                raise RunError(
-                    f"{path}: made with {name} = {old!r}, but settings.json says {new!r} for seed {then.seed}; put it "
-                    "back, or start a new run"
-                )
+    for then, now in ((run, by_seed[run.seed]) for run in saved_runs if run.seed in by_seed):
+        for name in (name for name in run_lists.differing([then, now]) if name not in MAY_GROW):
+            old, new = getattr(then.settings, name), getattr(now.settings, name)
+            raise RunError(
+                f"{path}: made with {name} = {old!r}, but settings.json says {new!r} for seed {then.seed}; put it "
+                "back, or start a new run"
+            )
     raise RunError(f"{path}: a checkpoint of seeds {[run.seed for run in saved_runs]}, not of {sorted(by_seed)}")
 
 

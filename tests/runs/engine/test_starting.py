@@ -22,7 +22,7 @@ from asymrl.runs.runs import Run
 from asymrl.runs.starting import starting_networks
 from asymrl.runs.store import Store
 from asymrl.settings import A2CSettings, DQNSettings, Settings
-from asymrl.zoo.shipped import AGENTS
+from asymrl.zoo import AGENTS
 from tests.runs.engine.conftest import OPTIONS, WORLD, Recorder, Uninterrupted, tiny
 
 SHORT: dict[str, Any] = {"steps": 400, "log_points": 10}
