@@ -152,18 +152,6 @@ class FiniteWorld(World):
         """Whether the episode ends after an action in a state."""
         return self.ends
 
-    def tables(self) -> list[ProbabilityTable]:
-        """The tables that transitions, observations and starts are drawn from."""
-        S, A = self.ends.shape
-        tables = [
-            ProbabilityTable("transition", ("state", "action"), self.transitions, (S, A)),
-            ProbabilityTable("observation", ("action", "next state"), self.observations, (A, S + 1)),
-            ProbabilityTable("start", (), self.start_states, ()),
-        ]
-        if self.first_observations is not None:
-            tables.append(ProbabilityTable("first observation", ("state",), self.first_observations, (S,)))
-        return tables
-
     def possible_outcomes(self) -> tuple[Joint, Float64[np.ndarray, "outcomes"]]:
         """All that can follow each action in each state, and the rewards; after an end, observations do not matter."""
         outcomes = joint(self.transitions, self.observations, self.ends.shape[1], previous=False)
@@ -298,6 +286,8 @@ class OutcomeWorld(FiniteWorld):
         self.previous, self.sure = previous, False
         number = np.arange(rewards.size)
         self.outcomes = Rows.from_entries(outcomes.row, number, outcomes.probability, S * A, rewards.size)
+        if problem := ProbabilityTable("outcome", ("state", "action"), self.outcomes, (S, A)).problem():
+            raise ValueError(f"world {name!r}: {problem}")
         ended = ends.ravel()[outcomes.row]
         self.outcome_state = np.where(ended, outcomes.row // A, outcomes.next_state).astype(np.int32)
         self.outcome_observation = outcomes.observation.astype(np.int32)
@@ -316,13 +306,6 @@ class OutcomeWorld(FiniteWorld):
             )
         S, A = self.ends.shape
         return self.observations.dense().reshape(A, S, -1)
-
-    def tables(self) -> list[ProbabilityTable]:
-        S, A = self.ends.shape
-        return [
-            ProbabilityTable("outcome", ("state", "action"), self.outcomes, (S, A)),
-            ProbabilityTable("start", (), self.start_states, ()),
-        ]
 
     def possible_outcomes(self) -> tuple[Joint, Float64[np.ndarray, "outcomes"]]:
         row, number, probability = self.outcomes.entries()

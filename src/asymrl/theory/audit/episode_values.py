@@ -172,8 +172,7 @@ def _exact_values(
     graph, values = analysis.graph, analysis.values
     largest = TOLERANCE * max(float(np.abs(graph.pomdp.reward).max()), 1e-12)
     observations, actions = np.asarray(playback.observations), np.asarray(playback.actions)
-    first = int(observations[0]) if graph.pomdp.first_observation is not None else None
-    node = graph.first_node_of(first)
+    node = graph.root(int(observations[0]) if graph.pomdp.first_observation is not None else -1)
     for t in range(T):
         if t > 0 and node is not None:
             node = graph.successor(node, int(actions[t - 1]), int(observations[t]))

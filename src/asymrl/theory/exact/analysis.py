@@ -271,7 +271,7 @@ class Analysis:
 
     def find(self, h: History) -> int | None:
         """The node of the graph that contains a history; None if the policy never reaches it."""
-        return self.lookup.find(h)
+        return self.graph.find(h)
 
     def describe(self, h: History) -> str:
         """A history in the world's own names."""

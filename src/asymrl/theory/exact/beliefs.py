@@ -1,6 +1,6 @@
 """Exact beliefs b(h) = Pr(S | h), given that the episode goes on, in float64 and sparse.
 
-`worlds.belief_filter.BeliefFilter` is the same, compiled, for training programs.
+`worlds.critic_inputs.BeliefFilter` is the same, compiled, for training programs.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import scipy.sparse as sparse
 from jaxtyping import Bool, Float64, Int
 from scipy.sparse.linalg import spsolve
 
+from asymrl.theory.exact.beliefs import begin_history
 from asymrl.theory.exact.histories import History
 from asymrl.worlds.pomdp import Pomdp
 
@@ -217,15 +218,21 @@ class HistoryGraph:
         index = int(np.searchsorted(codes, code))
         return int(to[index]) if index < len(codes) and codes[index] == code else None
 
-    def first_node_of(self, o: int | None) -> int | None:
-        """The node after this first observation; `o` is None if the world shows a constant symbol first."""
-        if o is None:
-            return int(np.flatnonzero(self.parent < 0)[0])
-        return self._roots_by_observation.get(o)
+    def root(self, o: int) -> int | None:
+        """The node after this first observation; -1: the only node, if histories leave the first observation out."""
+        return self._roots.get(o)
 
     @cached_property
-    def _roots_by_observation(self) -> dict[int, int]:
+    def _roots(self) -> dict[int, int]:
         return {int(self.parent_observation[z]): int(z) for z in np.flatnonzero(self.parent < 0)}
+
+    def find(self, h: History) -> int | None:
+        """The node of a history; None if the policy never reaches it. Raises ValueError if it is impossible."""
+        _, rest = begin_history(self.pomdp, h)
+        node = self.root(h[0][1] if self.pomdp.first_observation is not None else -1)
+        for a, o in rest:
+            node = None if node is None or a is None else self.successor(node, a, o)
+        return node
 
     def pairs_of(self, node: int) -> Int[np.ndarray, "support"]:
         """The pairs of a node."""

@@ -46,23 +46,11 @@ class Lookup:
         if over:
             raise ValueError(f"{pomdp.name}: the history has {length} actions, the horizon is {self.horizon:g}")
         belief = belief_of(pomdp, h)
-        node = self.find(h)
+        node = self.graph.find(h)
         if node is not None and not self.graph.open[node]:
             return _values_at(self.graph, self.values, node)
         graph = self._follow_from(h, belief)
         return _values_at(graph, Values(graph), 0)
-
-    def find(self, h: History) -> int | None:
-        """The node of the graph that contains a history; None if the policy never reaches it."""
-        pomdp = self.graph.pomdp
-        _, rest = begin_history(pomdp, h)
-        node = self.graph.first_node_of(h[0][1] if pomdp.first_observation is not None else None)
-        for a, o in rest:
-            if node is None:
-                return None
-            assert a is not None
-            node = self.graph.successor(node, a, o)
-        return node
 
     def memory(self, h: History) -> Any:
         """The policy's memory after a history."""

@@ -17,7 +17,6 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from asymrl.theory.exact.analysis import as_pomdp
-from asymrl.theory.exact.beliefs import begin_history
 from asymrl.theory.exact.graph_builder import unroll
 from asymrl.theory.exact.histories import NODES, History, describe
 from asymrl.theory.exact.history_graph import HistoryGraph
@@ -143,11 +142,7 @@ class QFixedPoint:
     def node_of(self, h: History) -> int:
         """The node of a history. Raises ValueError if it is impossible, or not shorter than the horizon."""
         pomdp = self.graph.pomdp
-        _, rest = begin_history(pomdp, h)
-        node = self.graph.first_node_of(h[0][1] if pomdp.first_observation is not None else None)
-        for a, o in rest:
-            node = None if node is None or a is None else self.graph.successor(node, a, o)
-        if node is None:
+        if (node := self.graph.find(h)) is None:
             raise ValueError(
                 f"{pomdp.name}: {describe(pomdp, h)} is impossible, or has {self.graph.horizon} actions or more"
             )

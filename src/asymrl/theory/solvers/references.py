@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from asymrl.theory.solvers.deadline import Deadline
 from asymrl.theory.solvers.memoryless import best_memoryless, uniform_return
-from asymrl.theory.solvers.optima import Solution, solve
+from asymrl.theory.solvers.optima import SECONDS as SOLVING, Solution, solve
 from asymrl.theory.solvers.rock_tours import MOST_ROCKS_OF_TOURS, rock_returns
 from asymrl.theory.solvers.uninformed import best_open_loop
 from asymrl.worlds.builtin.rock_sample import RockSample, SimulatedRockSample
@@ -78,16 +78,9 @@ def known_returns(name: str) -> ReferenceScores | None:
     if not isinstance(world, FiniteWorld) or (pomdp := world.pomdp()).states > CHEAP:
         return None
 
-    def returns(discount: float) -> dict[str, Score]:
-        chance = uniform_return(pomdp, horizon, discount)
-        best = solve(pomdp, horizon, discount, seconds=SECONDS)
-        by_policy = {"random": Score(chance, chance, "exact"), "best": Score(best.low, best.high, best.kind)}
-        if pomdp.states <= STATES:
-            blind = best_open_loop(pomdp, horizon, discount)
-            by_policy["uninformed"] = Score(blind.value, blind.value, blind.kind)
-        return by_policy
-
-    return ReferenceScores(undiscounted=returns(1.0), discounted=returns(pomdp.discount))
+    is_small = pomdp.states <= STATES
+    by_discount = (_computed(pomdp, horizon, g, uninformed=is_small, seconds=SECONDS) for g in (1.0, pomdp.discount))
+    return ReferenceScores(*by_discount)
 
 
 def reference_returns(world: FiniteWorld, *, starts: int = 4) -> ReferenceScores:
@@ -102,16 +95,27 @@ def reference_returns(world: FiniteWorld, *, starts: int = 4) -> ReferenceScores
     """
     pomdp, horizon = world.pomdp(), world.time_limit or DEFAULT_TIME_LIMIT
 
-    def returns(discount: float) -> dict[str, Score]:
-        best = solve(pomdp, horizon, discount)
-        random = uniform_return(pomdp, horizon, discount)
-        uninformed = best_open_loop(pomdp, horizon, discount)
-        memoryless = best_memoryless(pomdp, horizon, discount, starts=starts).value
-        return {
-            "random": Score(random, random, "exact"),
-            "best": Score(best.low, best.high, best.kind),
-            "uninformed": Score(uninformed.value, uninformed.value, uninformed.kind),
-            "memoryless": Score(memoryless, memoryless, "found"),
-        }
+    by_discount = (_computed(pomdp, horizon, discount, starts=starts) for discount in (1.0, world.discount))
+    return ReferenceScores(*by_discount)
 
-    return ReferenceScores(undiscounted=returns(1.0), discounted=returns(world.discount))
+
+def _computed(
+    pomdp: Pomdp,
+    horizon: int,
+    discount: float,
+    *,
+    uninformed: bool = True,
+    starts: int = 0,
+    seconds: float = SOLVING,
+) -> dict[str, Score]:
+    """Returns by name of the policy; with `starts` also that of the best memoryless one."""
+    chance = uniform_return(pomdp, horizon, discount)
+    best = solve(pomdp, horizon, discount, seconds=seconds)
+    returns = {"random": Score(chance, chance, "exact"), "best": Score(best.low, best.high, best.kind)}
+    if uninformed:
+        blind = best_open_loop(pomdp, horizon, discount)
+        returns["uninformed"] = Score(blind.value, blind.value, blind.kind)
+    if starts:
+        memoryless = best_memoryless(pomdp, horizon, discount, starts=starts).value
+        returns["memoryless"] = Score(memoryless, memoryless, "found")
+    return returns

@@ -12,7 +12,6 @@ import numpy as np
 
 from asymrl.worlds.checking.sampling import random_action
 from asymrl.worlds.checking.world_facts import WorldFacts, space_text, state_text
-from asymrl.worlds.spaces import Space
 from asymrl.worlds.stepped_world import SteppedWorld, UserCodeError
 
 SECONDS = 10.0  # that sampling may take
@@ -83,7 +82,8 @@ def check_environment(env: SteppedWorld, *, steps: int = 2000, seed: int = 0) ->
     begin = time.perf_counter()
     try:
         while taken < steps and time.perf_counter() - begin < SECONDS:
-            sampled.append(_play(env, stepper, int(generator.integers(2**31)), _random(env.action_space, generator)))
+            first = int(generator.integers(2**31))
+            sampled.append(_play(env, stepper, first, lambda t: random_action(env.action_space, generator)))
             taken += len(sampled[-1].rewards)
         per_second = taken / (time.perf_counter() - begin)
     except UserCodeError as error:
@@ -123,27 +123,21 @@ def check_environment(env: SteppedWorld, *, steps: int = 2000, seed: int = 0) ->
     )
 
 
-def _random(space: Space, generator: np.random.Generator) -> Callable[[int], Any]:
-    return lambda t: random_action(space, generator)
-
-
 def _play(env: SteppedWorld, stepper: Any, seed: int, act: Callable[[int], Any]) -> SampledEpisode:
     """An episode, up to the time limit."""
     alive, first = np.ones(1, bool), _first(stepper.reset([seed]))
-    actions: list[Any] = []
-    observations, states, rewards = [first[0]], [first[1]], []
+    episode = SampledEpisode(seed, [], [first[0]], [first[1]], [], terminated=False)
     for t in range(env.time_limit or 1000):
         action = act(t)
         batch = jax.tree.map(lambda leaf: np.asarray(leaf)[None], action)
-        next_observations, next_states, reward, terminated, truncated = stepper.step(batch, alive)
-        actions.append(action)
-        observation, state = _first((next_observations, next_states))
-        observations.append(observation)
-        states.append(state)
-        rewards.append(float(reward[0]))
+        observations, states, reward, terminated, truncated = stepper.step(batch, alive)
+        observation, state = _first((observations, states))
+        parts = (episode.actions, episode.observations, episode.states, episode.rewards)
+        for part, value in zip(parts, (action, observation, state, float(reward[0])), strict=True):
+            part.append(value)
         if terminated[0] or truncated[0]:
-            return SampledEpisode(seed, actions, observations, states, rewards, bool(terminated[0]))
-    return SampledEpisode(seed, actions, observations, states, rewards, False)
+            return episode._replace(terminated=bool(terminated[0]))
+    return episode
 
 
 def _first(values: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -158,7 +152,7 @@ def _repeated(env: SteppedWorld, sampled: Sequence[SampledEpisode]) -> str | Non
         for where in ("in a new environment", "in an environment that was used before"):
             for each in sampled:
                 try:
-                    again = _play(env, stepper, each.seed, lambda t, each=each: _nth(each.actions, t))
+                    again = _play(env, stepper, each.seed, each.actions.__getitem__)
                 except IndexError:  # it goes on where the first one ended
                     return _different(len(each.actions), "end of the episode", where)
                 if (difference := _difference(each, again)) is not None:
@@ -168,10 +162,6 @@ def _repeated(env: SteppedWorld, sampled: Sequence[SampledEpisode]) -> str | Non
     finally:
         stepper.close()
     return None
-
-
-def _nth(actions: Sequence[Any], t: int) -> Any:
-    return actions[t]
 
 
 def _different(step: int, what: str, where: str) -> str:

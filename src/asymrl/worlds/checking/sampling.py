@@ -48,9 +48,8 @@ class ActionOutcome(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """The outcomes of all actions in N states. All but `batches` and `batch_keys` are on the host."""
+    """The outcomes of all actions in N states, on the host."""
 
-    starts: Any
     first_observations: Any
     start_latents: Any
     latents: Any  # [N, ...]
@@ -58,9 +57,6 @@ class Samples(NamedTuple):
     latents_again: Any  # the same for the states that `from_latent` makes from the latents
     outcomes_again: ActionOutcome
     same_latent: np.ndarray  # [N], the first state with the same latent
-    start_keys: Any
-    batches: list[State]  # the N states, some at a time
-    batch_keys: list[Any]
 
 
 def trace_functions(env: World, times: int = 3) -> Shapes:
@@ -113,11 +109,12 @@ def sample_world(env: World, episodes: int, steps: int, seed: int) -> Samples:
     A small finite world is sampled in all its states instead.
     """
     random = np.random.default_rng(seed)
-    start_keys = _keys(_key_data(random, episodes))
-    try_actions = quick_jit(jax.vmap(functools.partial(_try_actions, env)))
+    try_actions = _quick_jit(jax.vmap(functools.partial(_try_actions, env)))
     no_walk = np.zeros(episodes, np.int32)
     try:
-        starts, first_observations, start_latents = quick_jit(jax.vmap(functools.partial(begin, env)))(start_keys)
+        starts, first_observations, start_latents = _quick_jit(jax.vmap(functools.partial(begin, env)))(
+            _keys(_key_data(random, episodes))
+        )
         if isinstance(env, FiniteWorld) and env.latent_space.n * len(env.action_names) <= EXHAUSTIVE_PAIRS:
             batches, latents = _all_states(env, episodes)
         else:
@@ -132,7 +129,6 @@ def sample_world(env: World, episodes: int, steps: int, seed: int) -> Samples:
     except Exception as error:
         raise CheckError(f"{env.name}: fails when compiled with vmap: {type(error).__name__}: {error}") from error
     return Samples(
-        starts=to_numpy(starts),
         first_observations=to_numpy(first_observations),
         start_latents=to_numpy(start_latents),
         latents=latents,
@@ -140,9 +136,6 @@ def sample_world(env: World, episodes: int, steps: int, seed: int) -> Samples:
         latents_again=_join([latent for latent, _, _, _ in again]),
         outcomes_again=_join([outcomes for _, _, outcomes, _ in again]),
         same_latent=leader,
-        start_keys=start_keys,
-        batches=batches,
-        batch_keys=batch_keys,
     )
 
 
@@ -258,7 +251,7 @@ def _first_equal(latents: Any) -> np.ndarray:
     return np.array([first.setdefault(b"".join(leaf.tobytes() for leaf in row), i) for i, row in enumerate(rows)])
 
 
-def quick_jit(function: Callable) -> Callable:
+def _quick_jit(function: Callable) -> Callable:
     """Compiles without optimisation, since checks spend their time compiling, not running."""
     return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
 
