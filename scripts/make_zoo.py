@@ -19,12 +19,11 @@ from asymrl.api.wanted import settings_for
 from asymrl.runs.arrays import quantised
 from asymrl.runs.evaluation import evaluate
 from asymrl.runs.files import RunError, write_whole
-from asymrl.runs.result_files import RUNS_FILE, read_table
 from asymrl.runs.runs import Run
 from asymrl.runs.sessions import sessions
 from asymrl.runs.states import without_training_state
 from asymrl.runs.store import Store
-from asymrl.runs.tables import COMPLETE, SOLVED
+from asymrl.runs.tables import COMPLETE, RUNS_FILE, SOLVED, read_table
 from asymrl.runs.trained import load_trained
 from asymrl.runs.wording import estimate, size_text
 from asymrl.settings import names_of

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 from asymrl.api.run_folders import take_store
 from asymrl.runs.files import RunError, StorageError
 from asymrl.runs.placement import Pace, Placement
-from asymrl.runs.result_files import RUNS_FILE, read_table
 from asymrl.runs.runs import Run
 from asymrl.runs.store import Store
+from asymrl.runs.tables import RUNS_FILE, read_table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -226,7 +226,7 @@ def training_answer(store: Store, status: int, page: Path) -> dict[str, Any]:
     """
     from asymrl.api import Runs
     from asymrl.cli.curve_file import CURVE_FILE
-    from asymrl.runs.result_files import METRICS_FILE
+    from asymrl.runs.tables import METRICS_FILE
 
     runs = Runs.of(store)
     files = {"metrics": store.path / METRICS_FILE, "curve": store.path / CURVE_FILE, "report": page}

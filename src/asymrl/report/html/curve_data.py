@@ -19,8 +19,8 @@ from asymrl.report.curves import MEANINGS, SERIES, curves, has_values
 from asymrl.report.html.page_numbers import numbers
 from asymrl.report.html.run_groups import RunGroup, group_colours, groups_of
 from asymrl.report.summary import comparable
-from asymrl.runs.result_files import RUNS_FILE, read_table
 from asymrl.runs.store import Store
+from asymrl.runs.tables import RUNS_FILE, read_table
 from asymrl.settings import Settings
 
 DIGITS = 4

@@ -18,8 +18,8 @@ from asymrl.report.html.page_server import Document
 from asymrl.report.html.store_report import report_sections, report_subtitle
 from asymrl.runs.description import SETTINGS_FILE
 from asymrl.runs.files import RunError
-from asymrl.runs.result_files import METRICS_FILE, RUNS_FILE
 from asymrl.runs.store import Store
+from asymrl.runs.tables import METRICS_FILE, RUNS_FILE
 
 SECONDS = 2.0  # between two requests of the page
 SHARE = 0.2  # the largest share of the time that making the report may take, as the training needs the cores

@@ -16,10 +16,10 @@ from asymrl.report.run_kinds import reads_state
 from asymrl.report.summary import ranking_of
 from asymrl.runs.description import SETTINGS_FILE
 from asymrl.runs.files import RunError
-from asymrl.runs.result_files import RUNS_FILE, read_table
 from asymrl.runs.runs import differing_by_choice, to_json
 from asymrl.runs.sessions import sessions
 from asymrl.runs.store import Store
+from asymrl.runs.tables import RUNS_FILE, read_table
 from asymrl.runs.wording import duration, listed, plural, thousands
 from asymrl.settings import Settings
 

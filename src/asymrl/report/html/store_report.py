@@ -17,8 +17,8 @@ from asymrl.report.html.run_facts import settings_section, subtitle, training_se
 from asymrl.report.html.run_groups import groups_of
 from asymrl.report.markup import escape
 from asymrl.runs.files import RunError, write_whole
-from asymrl.runs.result_files import RUNS_FILE, read_table
 from asymrl.runs.store import Store
+from asymrl.runs.tables import RUNS_FILE, read_table
 from asymrl.runs.wording import plural
 
 CONTROLS = """<p class="hint">Move over a chart for values; drag to zoom, double-click to go back.</p>

@@ -14,8 +14,8 @@ from asymrl.report.curves import curves
 from asymrl.report.intervals import Interval, bootstrap, difference_interval, mean, normalised
 from asymrl.report.paper.results import chosen, read_results, up_to, with_paper_settings
 from asymrl.runs.files import RunError
-from asymrl.runs.result_files import METRICS_FILE, PROBES_FILE
 from asymrl.runs.statistics import final_returns, run_columns, tenth_means
+from asymrl.runs.tables import METRICS_FILE, PROBES_FILE
 from asymrl.settings.hyperparameters import PAPER_WORLDS, Steps
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.worlds.reference_scores import scores

@@ -14,9 +14,9 @@ from asymrl.report.intervals import bootstrap, mean, normalised
 from asymrl.report.paper.fork import PAIRS, exact_values
 from asymrl.report.score_rows import improvement_row, score_row
 from asymrl.runs.files import RunError
-from asymrl.runs.result_files import METRICS_FILE, PROBES_FILE, read_table
 from asymrl.runs.runs import MAY_GROW
 from asymrl.runs.statistics import final_points, final_returns, run_columns
+from asymrl.runs.tables import METRICS_FILE, PROBES_FILE, read_table
 from asymrl.runs.wording import thousands
 from asymrl.settings import A2CSettings, names_of
 from asymrl.settings.hyperparameters import PAPER_WORLDS, Steps, steps_in, tuned
