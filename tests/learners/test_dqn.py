@@ -20,9 +20,9 @@ from asymrl.learners.key_purposes import REPLAY_DRAWS
 from asymrl.learners.numbers import stack_numbers
 from asymrl.learners.q_networks import QNetworks
 from asymrl.learners.state import METRICS, training_world
+from asymrl.runs.arrays import SavedRuns
 from asymrl.runs.checkpoint import Checkpoints
 from asymrl.runs.runs import Run
-from asymrl.runs.saved_runs import SavedRuns
 from asymrl.runs.states import from_saved, key_kind, to_arrays
 from asymrl.settings import DQNSettings
 from asymrl.worlds.spaces import Discrete

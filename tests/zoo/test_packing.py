@@ -15,9 +15,9 @@ import asymrl
 from asymrl.api.wanted import settings_for
 from asymrl.learners.factory import program
 from asymrl.learners.state import METRICS
+from asymrl.runs.arrays import SavedRuns
 from asymrl.runs.files import RunError
 from asymrl.runs.runs import Run
-from asymrl.runs.saved_runs import SavedRuns
 from asymrl.runs.states import from_saved, key_kind, to_arrays, without_training_state
 from asymrl.runs.store import Store
 from asymrl.runs.trained import load_trained

@@ -19,10 +19,9 @@ import numpy as np
 
 from asymrl.reading import UnreadableError, read_json, read_regular
 from asymrl.runs import runs as run_lists
-from asymrl.runs.arrays import from_disk, restored, to_disk
+from asymrl.runs.arrays import DeviceLayout, SavedRuns, from_disk, restored, to_disk
 from asymrl.runs.files import RunError, write_whole
 from asymrl.runs.runs import MAY_GROW, Run
-from asymrl.runs.saved_runs import DeviceLayout, SavedRuns
 
 FORMAT = 3
 REPLAY = "replay."  # name prefix on disk of the arrays of a replay

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asymrl.runs.saved_runs import DeviceLayout
+from asymrl.runs.arrays import DeviceLayout
 from asymrl.runs.wording import size_text
 from asymrl.settings import DQNSettings, Settings
 

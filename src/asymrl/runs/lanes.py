@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from asymrl.learners.state import METRICS, RunState
+from asymrl.runs.arrays import EXTRA, SavedRuns, filled_up
 from asymrl.runs.runs import Run
-from asymrl.runs.saved_runs import EXTRA, SavedRuns, filled_up
 from asymrl.runs.statistics import recent_mean
 from asymrl.runs.tables import COMPLETE, FAILED, SOLVED, TRAINING, RunResult
 

@@ -19,8 +19,8 @@ from asymrl.worlds.stepped_world import UserCodeError
 if TYPE_CHECKING:
     import numpy as np
 
+    from asymrl.runs.arrays import DeviceLayout
     from asymrl.runs.devices import MemoryBudget
-    from asymrl.runs.saved_runs import DeviceLayout
 
 
 def possible_runs(record: TrainingRecord, numbers: Sequence[int], memory: MemoryBudget | None) -> list[int]:

@@ -18,12 +18,12 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from asymrl.envs.child_processes import become_child, start_child
+from asymrl.runs.arrays import DeviceLayout
 from asymrl.runs.cache import use_compilation_cache
 from asymrl.runs.devices import MemoryBudget
 from asymrl.runs.interrupts import end_process, is_busy
 from asymrl.runs.placement import Pace
 from asymrl.runs.run_queue import RunQueue
-from asymrl.runs.saved_runs import DeviceLayout
 from asymrl.runs.threads import Workers
 from asymrl.runs.worker import LocalWorker, Report, Request, Seat, WorkerLostError, reason_of
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from asymrl.learners.program import Program
 from asymrl.learners.state import RunState
-from asymrl.runs.arrays import ADDED
-from asymrl.runs.saved_runs import SavedRuns, filled_up
+from asymrl.runs.arrays import ADDED, SavedRuns, filled_up
 
 KEY = "key"  # the only leaf that is not an array of numbers
 OTHER_VERSION = (

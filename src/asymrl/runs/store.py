@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asymrl.runs import runs as run_lists
+from asymrl.runs.arrays import SavedRuns
 from asymrl.runs.checkpoint import Checkpoints, manifests
 from asymrl.runs.description import SETTINGS_FILE, is_store, read_description, write_description
 from asymrl.runs.files import UNFINISHED, Lock, RunError, check_links, check_subfolders, write_whole
 from asymrl.runs.runs import Run
-from asymrl.runs.saved_runs import SavedRuns
 from asymrl.runs.tables import METRICS_FILE, RunResult, read_results, read_table, reopened, write_results
 from asymrl.runs.world_sources import Sources, current_files, make_ready, sources_of
 from asymrl.worlds.registry import runs_code

@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Sequence
 
+from asymrl.runs.arrays import DeviceLayout
 from asymrl.runs.devices import MemoryBudget, cores, layout_of
 from asymrl.runs.interrupts import POOL_THREAD
 from asymrl.runs.placement import Pace
 from asymrl.runs.run_queue import RunQueue
-from asymrl.runs.saved_runs import DeviceLayout
 from asymrl.runs.worker import LocalWorker, Worker, WorkerLostError, reason_of
 
 MOST_IDLE_LOSSES = 5  # times that a worker may be lost before it has anything to do

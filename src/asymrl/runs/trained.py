@@ -15,9 +15,9 @@ import numpy as np
 
 from asymrl.learners.factory import program
 from asymrl.learners.state import RunState
+from asymrl.runs.arrays import joined
 from asymrl.runs.files import RunError
 from asymrl.runs.runs import Run, labels
-from asymrl.runs.saved_runs import joined
 from asymrl.runs.states import from_saved
 from asymrl.runs.statistics import recent_mean
 from asymrl.runs.store import Store

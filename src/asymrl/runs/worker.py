@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Protocol
 
 from asymrl.envs.surroundings import Surroundings
 from asymrl.learners.factory import program
+from asymrl.runs.arrays import SavedRuns
 from asymrl.runs.devices import MEMORY_SHARE, memory_of
 from asymrl.runs.lanes import Assignment, Failed, Retired
 from asymrl.runs.placement import Pace
 from asymrl.runs.pool import Pool
-from asymrl.runs.saved_runs import SavedRuns
 from asymrl.runs.tables import TRAINING, RunResult
 from asymrl.runs.wording import size_text
 from asymrl.settings import Settings

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asymrl.runs.arrays import SavedRuns
 from asymrl.runs.listeners import Silent
 from asymrl.runs.progress import Progress
 from asymrl.runs.runs import Run
-from asymrl.runs.saved_runs import SavedRuns
 from asymrl.runs.store import Store
 from asymrl.settings import A2CSettings, Settings
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from asymrl.runs.arrays import SavedRuns
 from asymrl.runs.lanes import Assignment, Retired
 from asymrl.runs.run_queue import Broken, Noted, RunQueue, Stopped
 from asymrl.runs.runs import Run
-from asymrl.runs.saved_runs import SavedRuns
 from asymrl.runs.tables import COMPLETE, RunResult
 from asymrl.runs.worker import Order, Report, Seat
 from asymrl.settings import Settings

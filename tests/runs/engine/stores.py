@@ -13,8 +13,8 @@ import numpy as np
 
 from asymrl.learners.learners import new_run
 from asymrl.learners.state import METRICS, RECENT, RunState, training_world
+from asymrl.runs.arrays import SavedRuns
 from asymrl.runs.runs import Run
-from asymrl.runs.saved_runs import SavedRuns
 from asymrl.runs.states import key_kind, to_arrays
 from asymrl.runs.store import Store
 from asymrl.runs.tables import COMPLETE, RunResult

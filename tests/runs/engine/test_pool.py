@@ -14,12 +14,12 @@ from hypothesis import given, strategies as st
 from asymrl.learners.factory import program
 from asymrl.learners.state import METRICS
 from asymrl.runs import pool as pool_module, worker as worker_module
+from asymrl.runs.arrays import SavedRuns, joined
 from asymrl.runs.lanes import Assignment, Retired
 from asymrl.runs.narrowing import narrower_width
 from asymrl.runs.placement import Pace
 from asymrl.runs.pool import Pool
 from asymrl.runs.runs import Run
-from asymrl.runs.saved_runs import SavedRuns, joined
 from asymrl.runs.tables import COMPLETE, FAILED, SOLVED
 from asymrl.runs.worker import LocalWorker, Order, Report, Request
 from tests.runs.engine.conftest import tiny

@@ -9,11 +9,10 @@ import pytest
 
 from asymrl.learners.factory import program
 from asymrl.runs import arrays
-from asymrl.runs.arrays import from_disk, quantised, restored, to_disk
+from asymrl.runs.arrays import SavedRuns, from_disk, quantised, restored, to_disk
 from asymrl.runs.checkpoint import Checkpoints
 from asymrl.runs.description import AGENTS
 from asymrl.runs.runs import Run
-from asymrl.runs.saved_runs import SavedRuns
 from asymrl.runs.states import array_shapes, from_saved, to_arrays
 from asymrl.runs.store import Store
 from asymrl.settings import Settings, new_settings

@@ -13,10 +13,10 @@ import pytest
 
 from asymrl.learners.factory import program
 from asymrl.runs import checkpoint
+from asymrl.runs.arrays import SavedRuns, joined
 from asymrl.runs.checkpoint import Checkpoints
 from asymrl.runs.files import RunError, StorageError, write_whole
 from asymrl.runs.runs import Run, to_json
-from asymrl.runs.saved_runs import SavedRuns, joined
 from asymrl.runs.states import from_saved, key_kind, to_arrays
 from tests.runs.engine.conftest import random_saved, tiny
 

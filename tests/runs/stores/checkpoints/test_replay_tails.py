@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asymrl.runs.arrays import SavedRuns
 from asymrl.runs.checkpoint import Checkpoints, with_tail, without_tail
 from asymrl.runs.runs import Run
-from asymrl.runs.saved_runs import SavedRuns
 from tests.runs.engine.conftest import random_saved, tiny
 
 NAME, ROOM = "replay.actions", 100_000
