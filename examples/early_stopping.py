@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import asymrl
-from asymrl.runs import Silent, StopRuns
+from asymrl.runs import Callback, StopRuns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from asymrl.runs.runs import Run
 
 
-class Patience(Silent):
+class Patience(Callback):
     """Stops a run once its return was not better than before for `points` points of its learning curve."""
 
     def __init__(self, points: int, least: float = 0.0):
@@ -36,7 +36,7 @@ class Patience(Silent):
 def main(points: int = 20, **settings: Any) -> asymrl.Runs:
     """Trains two runs, each until it stops improving, and prints how they ended."""
     chosen: dict[str, Any] = {"seeds": 2, "steps": 400_000, **settings}
-    runs = asymrl.train("cart-pole", "a2c-asym-hs", listeners=[Patience(points)], **chosen)
+    runs = asymrl.train("cart-pole", "a2c-asym-hs", callbacks=[Patience(points)], **chosen)
     print(runs.table.select("seed", "status", "timesteps", "recent_return"))
     return runs
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import asymrl
-from asymrl.runs import Progress, Silent
+from asymrl.runs import Callback, Progress
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from asymrl.runs.runs import Run
 
 
-class JsonLines(Silent):
+class JsonLines(Callback):
     """Appends to a file; what it says can be followed with `tail -f`."""
 
     def __init__(self, path: str | Path):
@@ -45,7 +45,7 @@ class JsonLines(Silent):
 def main(path: str | Path = "training.jsonl", **settings: Any) -> asymrl.Runs:
     """Trains a run and logs it to a file."""
     chosen: dict[str, Any] = {"seeds": 1, "steps": 100_000, **settings}
-    return asymrl.train("cart-pole", "a2c-asym-hs", listeners=[JsonLines(path)], **chosen)
+    return asymrl.train("cart-pole", "a2c-asym-hs", callbacks=[JsonLines(path)], **chosen)
 
 
 if __name__ == "__main__":

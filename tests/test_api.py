@@ -21,14 +21,14 @@ WORLD = "tiger:episodic=true"
 TINY: dict[str, Any] = {
     "memory_size": 4, "hidden": (4,), "time_limit": 5, "steps": 240, "log_points": 4,
 }  # fmt: skip
-QUIET = asymrl.runs.Silent()
+QUIET = asymrl.runs.Callback()
 
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> asymrl.Runs:
     """`asymrl train`."""
     out = tmp_path_factory.mktemp("api") / "runs"
-    return asymrl.train(WORLD, "a2c", seeds=[3, 5], out=out, listener=QUIET, **TINY)
+    return asymrl.train(WORLD, "a2c", seeds=[3, 5], out=out, display=QUIET, **TINY)
 
 
 def test_nothing_deeper_than_a_package_is_needed():
@@ -74,7 +74,7 @@ def test_a_folder_is_loaded_where_it_is(runs: asymrl.Runs, tmp_path: Path):
 
 def test_the_same_training_has_the_same_curves(runs: asymrl.Runs, tmp_path: Path):
     """One seed alone, as complete settings: what a run is decides, not how it was asked for."""
-    alone = asymrl.train(runs.runs[1].settings, seeds=[5], out=tmp_path / "alone", listener=QUIET)
+    alone = asymrl.train(runs.runs[1].settings, seeds=[5], out=tmp_path / "alone", display=QUIET)
     metrics = [name for name in alone.metrics.columns if name != "run"]
     assert alone.metrics.select(metrics).equals(runs.metrics.filter(seed=5).select(metrics))
 
@@ -121,11 +121,11 @@ def test_runs_are_drawn_filmed_and_exported(runs: asymrl.Runs, tmp_path: Path):
 def test_runs_go_on(runs: asymrl.Runs, tmp_path: Path):
     """A run made longer equals one that was started with that length."""
     half = replace(runs.runs[0].settings, steps=120, log_points=2)
-    short = asymrl.train(half, seeds=[3], out=tmp_path / "short", listener=QUIET)
-    assert short.resume(steps=240, listener=QUIET).metrics["return"].to_list() == pytest.approx(
+    short = asymrl.train(half, seeds=[3], out=tmp_path / "short", display=QUIET)
+    assert short.resume(steps=240, display=QUIET).metrics["return"].to_list() == pytest.approx(
         runs.metrics.filter(seed=3)["return"].to_list()
     )
-    assert asymrl.resume(short.folder, listener=QUIET).table["status"].to_list() == ["complete"]
+    assert asymrl.resume(short.folder, display=QUIET).table["status"].to_list() == ["complete"]
     with pytest.raises(asymrl.runs.RunError, match="can only be made longer"):
         short.resume(steps=60)
 
@@ -133,7 +133,7 @@ def test_runs_go_on(runs: asymrl.Runs, tmp_path: Path):
 def test_a_sweep_does_what_is_missing(tmp_path: Path):
     def sweep(weights: list[float]) -> asymrl.Runs:
         axes = {"entropy_weight": weights}
-        return asymrl.sweep(WORLD, "a2c", out=tmp_path, seeds=1, axes=axes, listener=QUIET, **TINY)
+        return asymrl.sweep(WORLD, "a2c", out=tmp_path, seeds=1, axes=axes, display=QUIET, **TINY)
 
     first = sweep([0.1]).metrics
     two = sweep([0.1, 1.0])
@@ -144,7 +144,7 @@ def test_a_sweep_does_what_is_missing(tmp_path: Path):
 
 
 def test_methods_are_compared(tmp_path: Path):
-    comparison = asymrl.compare(WORLD, ["a2c", "a2c-asym-s"], seeds=2, out=tmp_path, listener=QUIET, **TINY)
+    comparison = asymrl.compare(WORLD, ["a2c", "a2c-asym-s"], seeds=2, out=tmp_path, display=QUIET, **TINY)
     assert [row.method for row in comparison.rows] == ["a2c", "a2c-asym-s"]
     assert [row.runs for row in comparison.rows] == [2, 2]
     assert comparison.method in comparison.advice
@@ -171,7 +171,7 @@ def test_the_paper_in_numbers():
 
 @pytest.mark.slow
 def test_a_part_of_the_paper_is_trained(tmp_path: Path):
-    runs = asymrl.reproduce("curves", ["heaven-hell-3"], ["a2c"], seeds=1, steps=400, out=tmp_path, listener=QUIET)
+    runs = asymrl.reproduce("curves", ["heaven-hell-3"], ["a2c"], seeds=1, steps=400, out=tmp_path, display=QUIET)
     assert runs.table["status"].to_list() == ["complete"]
     wanted = asymrl.report.paper.extent("curves", ["heaven-hell-3"], ["a2c"], 1, 400)
     files = asymrl.report.paper.reproduction("curves", tmp_path, wanted).save(tmp_path / "figures")
@@ -201,7 +201,7 @@ def test_a_world_of_ones_own_is_trained(tmp_path: Path):
         action_names=["a", "b"], observation_names=["nothing"], time_limit=5,
     )  # fmt: skip
     settings = {name: value for name, value in TINY.items() if name != "time_limit"}
-    runs = asymrl.train(world, "a2c", seeds=1, out=tmp_path / "runs", listener=QUIET, **settings)
+    runs = asymrl.train(world, "a2c", seeds=1, out=tmp_path / "runs", display=QUIET, **settings)
     assert runs.runs[0].settings.time_limit == 5
     assert runs.metrics["return"].to_list() == [5.0] * 4
     assert asymrl.make("constant").name == "constant"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import asymrl
-from asymrl.runs.listeners import Silent
+from asymrl.runs.callback import Callback
 from asymrl.runs.store import Store
 from tests.doc_pages import READERS, ROOT, blocks, fenced, name_of
 from tests.runs.engine.stores import made_result, small, store_with_networks
@@ -53,12 +53,12 @@ def small_training(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def train_small(world: Any, method: str | None = None, *, steps: int = 2_000_000, **options: Any) -> asymrl.Runs:
         if isinstance(world, str):
-            return train(world, method, steps=steps // 1000, listener=Silent(), **(SMALL | options))
+            return train(world, method, steps=steps // 1000, display=Callback(), **(SMALL | options))
         settings = [replace(each, steps=each.steps // 1000, **SMALL) for each in world]
-        return train(settings, listener=Silent(), **options)
+        return train(settings, display=Callback(), **options)
 
     monkeypatch.setattr(asymrl, "train", train_small)
-    monkeypatch.setattr(asymrl, "resume", lambda path, steps: resume(path, steps=steps // 1000, listener=Silent()))
+    monkeypatch.setattr(asymrl, "resume", lambda path, steps: resume(path, steps=steps // 1000, display=Callback()))
 
 
 @pytest.fixture

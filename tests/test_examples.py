@@ -18,7 +18,7 @@ import pytest
 
 import asymrl
 from asymrl import cli
-from asymrl.runs import Pace, Silent, StopRuns
+from asymrl.runs import Callback, Pace, StopRuns
 from asymrl.runs.runs import Run
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.worlds.spaces import Box, Record
@@ -138,10 +138,10 @@ def test_our_worlds_are_learned_by_another_framework():
 
 def test_own_logging_writes_a_line_per_point(tmp_path: Path):
     log = tmp_path / "training.jsonl"
-    listener = example("own_logging").JsonLines(log)
-    listener.begin([Run(asymrl.A2CSettings("tiger"), 7)])
-    listener.points(0, pl.DataFrame({"timestep": [0, 50], "return": [1.0, 2.0], "length": [3.0, 4.0]}))
-    listener.end()
+    callback = example("own_logging").JsonLines(log)
+    callback.begin([Run(asymrl.A2CSettings("tiger"), 7)])
+    callback.points(0, pl.DataFrame({"timestep": [0, 50], "return": [1.0, 2.0], "length": [3.0, 4.0]}))
+    callback.end()
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["event"] for line in lines] == ["begin", "point", "point", "end"]
     assert {key: lines[2][key] for key in ("seed", "timestep", "return", "length")} == {
@@ -153,19 +153,19 @@ def test_own_logging_writes_a_line_per_point(tmp_path: Path):
 
 
 def test_patience_counts_the_points_without_an_improvement():
-    listener = example("early_stopping").Patience(3)
-    listener.begin([Run(asymrl.A2CSettings("tiger"), seed) for seed in (0, 1)])
-    listener.points(1, pl.DataFrame({"episode": [0] * 4, "return": [None] * 4}))  # no episode is over
+    callback = example("early_stopping").Patience(3)
+    callback.begin([Run(asymrl.A2CSettings("tiger"), seed) for seed in (0, 1)])
+    callback.points(1, pl.DataFrame({"episode": [0] * 4, "return": [None] * 4}))  # no episode is over
     for returns in ([-3.0, -2.0], [-2.0, -2.5], [-1.0], [-2.0, -2.0]):
-        listener.points(1, pl.DataFrame({"episode": [1] * len(returns), "return": returns}))
+        callback.points(1, pl.DataFrame({"episode": [1] * len(returns), "return": returns}))
     with pytest.raises(StopRuns) as stop:
-        listener.points(1, pl.DataFrame({"episode": [1], "return": [-1.5]}))
+        callback.points(1, pl.DataFrame({"episode": [1], "return": [-1.5]}))
     assert stop.value.numbers == {1}
 
 
 @pytest.mark.slow
-def test_examples_of_listeners_train(tmp_path: Path):
-    quick: dict[str, Any] = {"listener": Silent(), "pace": Pace(refresh_seconds=0.05), **SMALL}
+def test_examples_of_callbacks_train(tmp_path: Path):
+    quick: dict[str, Any] = {"display": Callback(), "pace": Pace(refresh_seconds=0.05), **SMALL}
     stopped = example("early_stopping").main(1, out=tmp_path / "stopped", **quick | {"log_points": 200})
     assert stopped.table["status"].to_list() == ["stopped"] * 2
     assert stopped.table["timesteps"].max() < 400_000

@@ -9,7 +9,7 @@ import pytest
 
 from asymrl import api
 from asymrl.cli.curve_file import CurveFile
-from asymrl.runs import throttle
+from asymrl.runs import callback
 from asymrl.runs.progress import Progress
 from asymrl.runs.runs import Run
 from asymrl.runs.store import Store
@@ -38,7 +38,7 @@ class Plots:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     time = {"now": 1000.0}
-    monkeypatch.setattr(throttle.time, "monotonic", lambda: time["now"])
+    monkeypatch.setattr(callback.time, "monotonic", lambda: time["now"])
     monkeypatch.setattr(api, "Runs", Plots)
     monkeypatch.setattr(Plots, "drawn", 0)
     return time

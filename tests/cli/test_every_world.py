@@ -15,7 +15,7 @@ import pytest
 
 import asymrl
 from asymrl.cli import main
-from asymrl.runs.listeners import Silent
+from asymrl.runs.callback import Callback
 from asymrl.runs.placement import Placement
 from asymrl.runs.store import Store
 
@@ -167,13 +167,13 @@ def made_in_python(kind: str) -> Any:
 @pytest.mark.parametrize("kind", ["world", "class", "environment", "own world", "gymnax object"])
 def test_everything_from_python_with_objects(kind: str):
     made = made_in_python(kind)
-    how: dict[str, Any] = {"listener": Silent(), **TINY}
+    how: dict[str, Any] = {"display": Callback(), **TINY}
     runs = asymrl.train(made, "a2c", seeds=1, steps=40, out="runs", **how)
     assert len(runs.evaluate(episodes=4)) == 1
     runs.export("policy.npz")
     runs.render("moment.png")
     runs.report("page.html", episodes=1)
-    runs = asymrl.resume("runs", steps=80, listener=Silent())
+    runs = asymrl.resume("runs", steps=80, display=Callback())
     runs = asymrl.sweep(made, ["a2c"], out="sweep", seeds=1, steps=40, placement=Placement(processes=1), **how)
     assert complete("sweep") == [runs.runs[0].settings.world]
     asymrl.compare(made, ["a2c", "a2c-asym-hs"], seeds=2, steps=40, out="comparison", **how)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asymrl
-from asymrl.runs.listeners import Silent
+from asymrl.runs.callback import Callback
 
 SMALL = {"memory_size": 4, "hidden": (4,), "time_limit": 12, "log_points": 4}
 
@@ -24,7 +24,7 @@ SMALL = {"memory_size": 4, "hidden": (4,), "time_limit": 12, "log_points": 4}
 )
 def test_a_short_training(world: str, sees: str, discount: float, tmp_path: Path):
     runs = asymrl.train(
-        world, "a2c-asym-hs", seeds=2, steps=300, critic_sees=sees, out=tmp_path / "runs", listener=Silent(), **SMALL
+        world, "a2c-asym-hs", seeds=2, steps=300, critic_sees=sees, out=tmp_path / "runs", display=Callback(), **SMALL
     )
     assert runs.table["discount"].to_list() == [discount] * 2
     assert runs.table["status"].to_list() == ["complete"] * 2

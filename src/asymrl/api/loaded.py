@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import polars as pl
 
-    from asymrl.runs.listeners import Listener
+    from asymrl.runs.callback import Callback
     from asymrl.runs.policy import ActorPolicy
     from asymrl.runs.trained import TrainedRun, TrainedRuns
 
@@ -205,8 +205,8 @@ class Runs:
         self,
         *,
         steps: int | None = None,
-        listener: Listener | None = None,
-        listeners: Sequence[Listener] = (),
+        display: Callback | None = None,
+        callbacks: Sequence[Callback] = (),
         pace: Pace | None = None,
         placement: Placement | None = None,
         current_code: bool = False,
@@ -215,7 +215,7 @@ class Runs:
         from asymrl.report.paper.parts import probes_from_json
 
         store = take_store(self.folder, steps, trust=self.trust, current_code=current_code, placement=placement)
-        return train_taken(store, listener, pace, placement, listeners, probes=probes_from_json(store.probes))
+        return train_taken(store, display, pace, placement, callbacks, probes=probes_from_json(store.probes))
 
 
 def load(folder: str | PathLike[str], *, trust: bool = False) -> Runs:
@@ -230,18 +230,18 @@ def load(folder: str | PathLike[str], *, trust: bool = False) -> Runs:
 
 def train_taken(
     store: Store,
-    listener: Listener | None,
+    display: Callback | None,
     pace: Pace | None,
     placement: Placement | None,
-    listeners: Sequence[Listener] = (),
+    callbacks: Sequence[Callback] = (),
     **what: Any,
 ) -> Runs:
     """Trains the runs of a store that was taken, and releases it. Raises KeyboardInterrupt if a signal stopped it."""
-    from asymrl.runs.display import display
+    from asymrl.runs.callback import Callbacks
+    from asymrl.runs.display import standard_display
     from asymrl.runs.driver import train_store
-    from asymrl.runs.listeners import ListenerGroup
 
-    follower = ListenerGroup([listener or display(), *listeners]) if listeners else listener or display()
+    follower = Callbacks([display or standard_display(), *callbacks])
     try:
         outcome = train_store(store, follower, pace=pace or Pace(), placement=placement or Placement(), **what)
     finally:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import gymnasium
 
     from asymrl.runs import SearchAxis, SettingsSearch
-    from asymrl.runs.listeners import Listener
+    from asymrl.runs.callback import Callback
     from asymrl.runs.settings_search import Trial
     from asymrl.worlds.world import World
 
@@ -56,7 +56,7 @@ def tune(
     space: str | PathLike[str] | Mapping[str, Any] | None = None,
     together: int = TOGETHER,
     out: str | PathLike[str] | None = None,
-    listener: Listener | None = None,
+    display: Callback | None = None,
     pace: Pace | None = None,
     placement: Placement | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
@@ -76,7 +76,7 @@ def tune(
             mapping with `low` and `high`; by default the rates and weights of the learner.
         together: trials that share the lanes of a program.
         out: the folder; by default `runs/tune-WORLD-METHOD`.
-        listener: shows progress; by default one that suits the terminal.
+        display: shows progress; by default one that suits the terminal.
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
         env_kwargs: arguments of the environment's constructor, which become part of the world's name.
@@ -86,14 +86,14 @@ def tune(
         ValueError: if something is invalid, Optuna is missing, or no trial was completed.
         KeyboardInterrupt: on Ctrl-C, after a checkpoint.
     """
-    from asymrl.runs.display import display
+    from asymrl.runs.display import standard_display
 
     (name,), own = world_names([world], env_kwargs)
     numbers = range(seeds) if isinstance(seeds, int) else seeds
     overrides = {**own, **settings, "steps": steps}
     search = new_search(name, method, overrides, trials=trials, seeds=numbers, space=space, together=together, out=out)
     outcome = search.run(
-        lambda: listener or display(),
+        lambda: display or standard_display(),
         pace=pace or Pace(),
         placement=placement or Placement(),
         keeps_networks=keeps_networks(search),

@@ -14,7 +14,7 @@ from asymrl.runs.files import RunError
 from asymrl.runs.store import Store, copy_results
 
 if TYPE_CHECKING:
-    from asymrl.runs.listeners import Listener
+    from asymrl.runs.callback import Callback
     from asymrl.runs.placement import Pace, Placement
     from asymrl.studies.study import Choices, PlannedRun, Study
 
@@ -88,7 +88,7 @@ def study(
     phase: Phase = "all",
     out: str | PathLike[str] | None = None,
     keep_networks: bool | None = None,
-    listener: Listener | None = None,
+    display: Callback | None = None,
     pace: Pace | None = None,
     placement: Placement | None = None,
 ) -> Runs:
@@ -104,14 +104,14 @@ def study(
         phase: "search", "final" or both.
         out: the folder; by default `runs/study-NAME`. Runs that are there are not trained again.
         keep_networks: whether the networks of finished runs are kept; by default if there are at most 300 runs.
-        listener: shows progress; by default one that suits the terminal.
+        display: shows progress; by default one that suits the terminal.
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
     """
     plan = wanted_study(name, worlds, seeds, steps, arms, quick=quick)
     folder = Path(out) if out is not None else study_folder(name, quick=quick)
     for store, only in study_stores(plan, folder, phase, keep_networks=keep_networks):
-        train_taken(store, listener, pace, placement, only=only)
+        train_taken(store, display, pace, placement, only=only)
     return Runs(folder)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from asymrl.report.comparison import MethodRow
     from asymrl.report.paper.parts import Part
-    from asymrl.runs.listeners import Listener
+    from asymrl.runs.callback import Callback
     from asymrl.theory import ReadingWorth
     from asymrl.worlds.world import World
 
@@ -40,8 +40,8 @@ def train(
     *,
     seeds: int | Sequence[int] = 5,
     out: str | PathLike[str] | None = None,
-    listener: Listener | None = None,
-    listeners: Sequence[Listener] = (),
+    display: Callback | None = None,
+    callbacks: Sequence[Callback] = (),
     pace: Pace | None = None,
     placement: Placement | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
@@ -56,8 +56,8 @@ def train(
         method: what the critic reads and how long the memory is; by default a2c-asym-hs, or that of the `preset`.
         seeds: how many (0, 1, ...), or which.
         out: the folder; by default `runs/WORLD-METHOD`, with a number if there is one already.
-        listener: shows progress; by default one that suits the terminal.
-        listeners: also follow the training, and may stop runs; see `asymrl.runs.Listener`.
+        display: shows progress; by default one that suits the terminal.
+        callbacks: also follow the training, and may stop runs; see `asymrl.runs.Callback`.
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
         env_kwargs: arguments of the environment's constructor, which become part of the world's name.
@@ -78,15 +78,15 @@ def train(
     else:
         configurations = [world] if isinstance(world, Settings) else list(world)
     runs = [Run(each, int(seed)) for each in configurations for seed in _seeds(seeds)]
-    return train_taken(new_store(runs, out, placement), listener, pace, placement, listeners)
+    return train_taken(new_store(runs, out, placement), display, pace, placement, callbacks)
 
 
 def resume(
     folder: str | PathLike[str],
     *,
     steps: int | None = None,
-    listener: Listener | None = None,
-    listeners: Sequence[Listener] = (),
+    display: Callback | None = None,
+    callbacks: Sequence[Callback] = (),
     pace: Pace | None = None,
     placement: Placement | None = None,
     trust: bool = False,
@@ -100,8 +100,8 @@ def resume(
     runs = Runs(folder, trust=trust)
     return runs.resume(
         steps=steps,
-        listener=listener,
-        listeners=listeners,
+        display=display,
+        callbacks=callbacks,
         pace=pace,
         placement=placement,
         current_code=current_code,
@@ -115,8 +115,8 @@ def sweep(
     out: str | PathLike[str],
     seeds: int | Sequence[int] = 5,
     axes: Mapping[str, Sequence[Any]] | None = None,
-    listener: Listener | None = None,
-    listeners: Sequence[Listener] = (),
+    display: Callback | None = None,
+    callbacks: Sequence[Callback] = (),
     pace: Pace | None = None,
     placement: Placement | None = None,
     keep_networks: bool | None = None,
@@ -131,8 +131,8 @@ def sweep(
         out: the folder.
         seeds: how many (0, 1, ...), or which.
         axes: values to try, by the names of `Settings`, or `env.NAME` for an argument of the environments.
-        listener: shows progress; by default one that suits the terminal.
-        listeners: also follow the training, and may stop runs; see `asymrl.runs.Listener`.
+        display: shows progress; by default one that suits the terminal.
+        callbacks: also follow the training, and may stop runs; see `asymrl.runs.Callback`.
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
         keep_networks: whether the networks of finished runs are kept; by default if there are at most 300.
@@ -146,7 +146,7 @@ def sweep(
     runs = sweep_runs(names, method_names, all_axes, _seeds(seeds))
     check_possible(runs, placement)
     store = grown_store(Path(out), runs, keeps_networks=keeps_networks(runs, keep_networks))
-    return train_taken(store, listener, pace, placement, listeners)
+    return train_taken(store, display, pace, placement, callbacks)
 
 
 def compare(
@@ -156,8 +156,8 @@ def compare(
     seeds: int | Sequence[int] = 5,
     steps: int = 200_000,
     out: str | PathLike[str] | None = None,
-    listener: Listener | None = None,
-    listeners: Sequence[Listener] = (),
+    display: Callback | None = None,
+    callbacks: Sequence[Callback] = (),
     pace: Pace | None = None,
     placement: Placement | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
@@ -172,8 +172,8 @@ def compare(
         seeds: how many (0, 1, ...), or which; at least two.
         steps: of each run.
         out: the folder; by default `runs/compare-WORLD`. Runs that are there are not trained again.
-        listener: shows progress; by default one that suits the terminal.
-        listeners: also follow the training, and may stop runs; see `asymrl.runs.Listener`.
+        display: shows progress; by default one that suits the terminal.
+        callbacks: also follow the training, and may stop runs; see `asymrl.runs.Callback`.
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
         env_kwargs: arguments of the environment's constructor.
@@ -184,7 +184,7 @@ def compare(
     method_names = compared_methods(settings) if methods is None else methods
     runs, _ = comparison_runs(name, method_names, _seeds(seeds), {**own, **settings, "steps": steps})
     store = comparison_store(folder, runs, placement)
-    return compared(name, train_taken(store, listener, pace, placement, listeners))
+    return compared(name, train_taken(store, display, pace, placement, callbacks))
 
 
 def reproduce(
@@ -198,7 +198,7 @@ def reproduce(
     out: str | PathLike[str] | None = None,
     keep_networks: bool | None = None,
     precision: Literal["float32", "tf32"] | None = None,
-    listener: Listener | None = None,
+    display: Callback | None = None,
     pace: Pace | None = None,
     placement: Placement | None = None,
 ) -> Runs:
@@ -217,7 +217,7 @@ def reproduce(
             the figures, and for a grid of at most 300 runs.
         precision: of matrix products on a GPU; tf32 is faster and less exact. None: that of runs which are there
             already, also for new ones of the same world; float32 elsewhere.
-        listener: shows progress; by default one that suits the terminal.
+        display: shows progress; by default one that suits the terminal.
         pace: how often to update the display and to write checkpoints.
         placement: where to train.
     """
@@ -226,7 +226,7 @@ def reproduce(
     scope = extent(part, worlds, methods, seeds, steps, quick=quick)
     folder = Path(out) if out is not None else reproduction_folder(part, quick=quick)
     store, only = reproduction_store(part, scope, folder, keep_networks=keep_networks, precision=precision)
-    return train_taken(store, listener, pace, placement, probes=probes_from_json(store.probes), only=only)
+    return train_taken(store, display, pace, placement, probes=probes_from_json(store.probes), only=only)
 
 
 class Comparison(NamedTuple):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from asymrl.runs.listeners import Silent
+from asymrl.runs.callback import Callback, Throttle
 from asymrl.runs.progress import Progress
 from asymrl.runs.runs import Run
-from asymrl.runs.throttle import Throttle
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,7 +19,7 @@ DRAWING_SECONDS, DRAWING_SHARE = 30.0, 0.02  # between two pictures; of the time
 MOST_RUNS = 100  # more are drawn when the training stops only
 
 
-class CurveFile(Silent):
+class CurveFile(Callback):
     """Draws `curve.png` every now and then, and whenever a training stops before its end."""
 
     def __init__(self, store: Store):

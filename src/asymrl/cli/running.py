@@ -17,11 +17,11 @@ from asymrl.runs.placement import Pace, Placement
 if TYPE_CHECKING:
     from asymrl.report.findings import Findings
     from asymrl.report.html import Section
+    from asymrl.runs.callback import Callback
     from asymrl.runs.driver import Outcome
-    from asymrl.runs.listeners import Listener
     from asymrl.runs.store import Store
 
-Tracker = Callable[["Path"], "Listener"]
+Tracker = Callable[["Path"], "Callback"]
 OUT_OF_TIME = 3
 SEEDS = 5  # runs of each kind, unless another number is asked for
 PAGE_FILE = "report.html"
@@ -107,17 +107,19 @@ class Training(Placement):
         """
         from asymrl.cli.curve_file import CurveFile
         from asymrl.report.paper.parts import probes_from_json
-        from asymrl.runs.display import display
+        from asymrl.runs.callback import Callbacks
+        from asymrl.runs.display import standard_display
         from asymrl.runs.driver import train_store
         from asymrl.runs.files import RunError, StorageError
-        from asymrl.runs.listeners import ListenerGroup
 
         again = again or f"asymrl resume {store.path}{store.trust_option}"
-        listener = ListenerGroup([display(), CurveFile(store), *(tracker(store.path) for tracker in self.trackers())])
+        callback = Callbacks(
+            [standard_display(), CurveFile(store), *(tracker(store.path) for tracker in self.trackers())]
+        )
         try:
             probes = probes_from_json(store.probes)
             _say_what_is_complete(store, only)
-            outcome = train_store(store, listener, **self.how(), probes=probes, only=only)
+            outcome = train_store(store, callback, **self.how(), probes=probes, only=only)
         except KeyboardInterrupt:  # before anything was trained
             print(f"Stopped; to go on: {again}")
             return INTERRUPTED

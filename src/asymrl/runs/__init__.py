@@ -1,9 +1,9 @@
 """Runs: the folders that keep them, training, evaluating, following and searching them.
 
 A `Run` is one training: settings and a seed. A `Store` is a folder with runs, and `train_store` trains those that are
-not over. `Placement` says where to train and `Pace` how often to refresh and to save; a `Listener` follows the training
-(`Silent` is one to build on) and may stop runs (`StopRuns`). `load_trained` gives trained agents, `evaluate` and `play`
-let them act, and a `SettingsSearch` searches settings with Optuna. A `RunError` is a problem that the user can fix.
+not over. `Placement` says where to train and `Pace` how often to refresh and to save; a `Callback` follows the training
+and may stop runs (`StopRuns`). `load_trained` gives trained agents, `evaluate` and `play` let them act, and a
+`SettingsSearch` searches settings with Optuna. A `RunError` is a problem that the user can fix.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from asymrl.lazy import exports
 
 if TYPE_CHECKING:
+    from asymrl.runs.callback import Callback as Callback, Probe as Probe, StopRuns as StopRuns
     from asymrl.runs.driver import Outcome as Outcome, train_store as train_store
     from asymrl.runs.evaluation import (
         Evaluation as Evaluation,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         play as play,
     )
     from asymrl.runs.files import RunError as RunError, StorageError as StorageError
-    from asymrl.runs.listeners import Listener as Listener, Probe as Probe, Silent as Silent, StopRuns as StopRuns
     from asymrl.runs.placement import Pace as Pace, Placement as Placement
     from asymrl.runs.playback import Playback as Playback, play_back as play_back
     from asymrl.runs.policy import ActorPolicy as ActorPolicy, Policy as Policy
@@ -47,7 +47,7 @@ __getattr__, __dir__ = exports(
         "asymrl.runs.driver": ["Outcome", "train_store"],
         "asymrl.runs.evaluation": ["Evaluation", "evaluate", "over_seeds", "play"],
         "asymrl.runs.files": ["RunError", "StorageError"],
-        "asymrl.runs.listeners": ["Listener", "Probe", "Silent", "StopRuns"],
+        "asymrl.runs.callback": ["Callback", "Probe", "StopRuns"],
         "asymrl.runs.placement": ["Pace", "Placement"],
         "asymrl.runs.playback": ["Playback", "play_back"],
         "asymrl.runs.policy": ["ActorPolicy", "Policy"],

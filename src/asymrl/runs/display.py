@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from asymrl.runs.listeners import Listener, Silent
+from asymrl.runs.callback import Callback
 from asymrl.runs.progress import Progress
 from asymrl.runs.runs import Run, differing_by_choice
 from asymrl.runs.statistics import mean_and_error
@@ -31,13 +31,13 @@ def plain_console() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def display(console: Console | None = None) -> Listener:
+def standard_display(console: Console | None = None) -> Callback:
     """The display that suits the output: a terminal, or anything else."""
     console = console or plain_console()
     return LivePanel(console) if console.is_terminal else PlainLines(console)
 
 
-class PlainLines(Silent):
+class PlainLines(Callback):
     """A line every ten seconds, every twentieth of the way, and for every program that is compiled."""
 
     def __init__(self, console: Console):
@@ -60,7 +60,7 @@ class PlainLines(Silent):
         self.console.print(message, soft_wrap=True)
 
 
-class LivePanel(Silent):
+class LivePanel(Callback):
     """Everything at a glance, redrawn in place."""
 
     def __init__(self, console: Console):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asymrl.runs.cache import use_compilation_cache
+from asymrl.runs.callback import Callback
 from asymrl.runs.files import StorageError
 from asymrl.runs.interrupts import StopRequests
-from asymrl.runs.listeners import Listener
 from asymrl.runs.placement import Pace, Placement
 from asymrl.runs.sessions import Session, add_session
 from asymrl.runs.store import Store
@@ -22,7 +22,7 @@ from asymrl.runs.wording import plural
 
 if TYPE_CHECKING:
     from asymrl.envs.surroundings import Surroundings
-    from asymrl.runs.listeners import Probe
+    from asymrl.runs.callback import Probe
     from asymrl.runs.run_queue import RunQueue
     from asymrl.runs.threads import Workers
 
@@ -54,7 +54,7 @@ class Outcome:
 
 def train_store(
     store: Store,
-    listener: Listener,
+    callback: Callback,
     *,
     pace: Pace = Pace(),  # noqa: B008  it is frozen
     placement: Placement = Placement(),  # noqa: B008
@@ -68,7 +68,7 @@ def train_store(
 
     Args:
         store: with the runs.
-        listener: follows the training.
+        callback: follows the training.
         pace: how often to refresh and to save.
         placement: where to train.
         minutes: after which the training stops with a checkpoint. None: at its end.
@@ -83,16 +83,16 @@ def train_store(
     if placement.processes is not None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # device memory is for the other processes
     begin = time.monotonic()
-    listener.begin(store.runs)
+    callback.begin(store.runs)
     try:
-        return _Driver(store, listener, begin, minutes, pace, placement, probes or {}).run(only)
+        return _Driver(store, callback, begin, minutes, pace, placement, probes or {}).run(only)
     except StorageError as error:
         raise StorageError(
             f"{error}. The training stopped; what was written before is still good. Put that right, then go on with "
             f"`asymrl resume {store.path}`"
         ) from error
     finally:
-        listener.end()
+        callback.end()
 
 
 class _Driver:
@@ -101,25 +101,25 @@ class _Driver:
     def __init__(
         self,
         store: Store,
-        listener: Listener,
+        callback: Callback,
         begin: float,
         minutes: float | None,
         pace: Pace,
         placement: Placement,
         probes: Mapping[str, Probe],
     ):
-        self.store, self.listener, self.placement = store, listener, placement
+        self.store, self.callback, self.placement = store, callback, placement
         self.pace = Pace(pace.refresh_seconds, pace.checkpoint_seconds, pace.keep_states and store.keeps_networks)
         self.begin, self.end_at = begin, None if minutes is None else begin + 60 * minutes
-        self.record = TrainingRecord(store, listener, self.pace, probes)
+        self.record = TrainingRecord(store, callback, self.pace, probes)
 
     def run(self, only: Sequence[int] | None) -> Outcome:
         numbers = self.store.unfinished()
         if only is not None:
             numbers = [number for number in numbers if number in set(only)]
         over_before = self.record.over
-        self.store.make_ready(numbers, self.listener.say)
-        stop = StopRequests(lambda which: self.listener.say(_stopping(which)))
+        self.store.make_ready(numbers, self.callback.say)
+        stop = StopRequests(lambda which: self.callback.say(_stopping(which)))
         if numbers:
             runs, workers = self._plan(numbers)  # nothing is trained yet: Ctrl-C ends it like any other program
             with stop:
@@ -190,7 +190,7 @@ class _Driver:
                 if not (held := runs.held_runs()) or waited > PARTING_SECONDS:
                     return
                 if waited > PATIENCE_SECONDS and not is_said:
-                    self.listener.say(_waiting(held))
+                    self.callback.say(_waiting(held))
                     is_said = True
             try:
                 event = runs.events.get(timeout=POLL_SECONDS)

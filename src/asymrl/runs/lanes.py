@@ -20,7 +20,7 @@ from asymrl.runs.statistics import recent_mean
 from asymrl.runs.tables import COMPLETE, FAILED, SOLVED, TRAINING, RunResult
 
 if TYPE_CHECKING:
-    from asymrl.runs.listeners import Probe
+    from asymrl.runs.callback import Probe
 
 
 class Assignment(NamedTuple):

@@ -52,7 +52,7 @@ def assignments_of(record: TrainingRecord, numbers: Sequence[int]) -> list[Assig
         for run in [record.store.runs[number]]
     }
     layouts = []
-    for held, saved in record.store.saved(numbers, record.listener.say):
+    for held, saved in record.store.saved(numbers, record.callback.say):
         layouts.append(saved.layout)
         for row, number in enumerate(held):
             one = saved.only([row])
@@ -87,7 +87,7 @@ def _networks_to_begin_with(record: TrainingRecord, numbers: Sequence[int]) -> d
             continue
         found |= dict.fromkeys(members, networks.arrays)
         said = f"{record.labels(members)} begin{'s' * (len(members) == 1)} with the networks of {networks.described}"
-        record.listener.say(said + (f", except {listed(networks.new)}" if networks.new else ""))
+        record.callback.say(said + (f", except {listed(networks.new)}" if networks.new else ""))
     return found
 
 
@@ -96,7 +96,7 @@ def _say_what_differs(record: TrainingRecord, layouts: Sequence[DeviceLayout | N
     now = record.store.checkpoints.layout
     others = [layout for layout in layouts if layout is not None and now is not None and layout != now]
     if others and now is not None:
-        record.listener.say(
+        record.callback.say(
             f"trained on {others[0].described} so far, now on {now.described}: the results are identical up to "
             "rounding at first, then diverge from those of an uninterrupted training"
         )
@@ -111,4 +111,4 @@ def _begin_again(record: TrainingRecord, numbers: Sequence[int]) -> None:
     if lost:
         where = record.store.checkpoints.folder
         begin, them = ("begins", "it") if len(lost) == 1 else ("begin", "them")
-        record.listener.say(f"{record.labels(lost)} {begin} again: {where} has no state of {them}")
+        record.callback.say(f"{record.labels(lost)} {begin} again: {where} has no state of {them}")

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asymrl.runs.callback import Callback, Callbacks, StopRuns
 from asymrl.runs.description import is_store
 from asymrl.runs.driver import Outcome, train_store
 from asymrl.runs.files import Lock, RunError
-from asymrl.runs.listeners import Listener, ListenerGroup, Silent, StopRuns
 from asymrl.runs.placement import Pace, Placement
 from asymrl.runs.runs import Run
 from asymrl.runs.search_space import Space
@@ -90,7 +90,7 @@ class SettingsSearch:
 
     def run(
         self,
-        listener: Callable[[], Listener],
+        callback: Callable[[], Callback],
         *,
         pace: Pace = Pace(),  # noqa: B008  it is frozen
         placement: Placement = Placement(),  # noqa: B008
@@ -100,7 +100,7 @@ class SettingsSearch:
         """Runs the missing trials, batch by batch. SIGINT and SIGTERM end it, with a checkpoint.
 
         Args:
-            listener: makes a listener for the training of each batch.
+            callback: makes a callback for the training of each batch.
             pace: how often to refresh and to save.
             placement: where to train.
             minutes: after which it stops with a checkpoint. None: at its end.
@@ -116,7 +116,7 @@ class SettingsSearch:
             outcome = self._tell_what_is_over(study)
             while batch := self._batch(study):
                 remaining = None if end_at is None else (end_at - time.monotonic()) / 60
-                outcome = self._train(study, batch, listener(), pace, placement, remaining, keeps_networks)
+                outcome = self._train(study, batch, callback(), pace, placement, remaining, keeps_networks)
                 if outcome.interrupted is not None or outcome.is_out_of_time:
                     return outcome
             return outcome
@@ -180,7 +180,7 @@ class SettingsSearch:
         self,
         study: optuna.Study,
         batch: Sequence[optuna.trial.FrozenTrial],
-        listener: Listener,
+        callback: Callback,
         pace: Pace,
         placement: Placement,
         minutes: float | None,
@@ -197,7 +197,7 @@ class SettingsSearch:
             pruning = Pruning(study, batch, of_trial, self.settings({}).log_period)
             only = sorted({number for each in of_trial.values() for number in each})
             outcome = train_store(
-                store, ListenerGroup([listener, pruning]), pace=pace, placement=placement, minutes=minutes, only=only
+                store, Callbacks([callback, pruning]), pace=pace, placement=placement, minutes=minutes, only=only
             )
             self._tell(study, batch, store)
             return outcome
@@ -225,8 +225,8 @@ class SettingsSearch:
                 study.tell(trial.number, sum(values) / len(values))
 
 
-class Pruning(Silent):
-    """A listener that stops the runs of trials that are worse than the median of earlier ones at the same point."""
+class Pruning(Callback):
+    """A callback that stops the runs of trials that are worse than the median of earlier ones at the same point."""
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ class RunResult(NamedTuple):
     """The result of a run so far: how far it came, and its learning curve."""
 
     status: str = WAITING
-    """waiting, training, complete, solved (its return was reached), stopped (by a listener) or failed."""
+    """waiting, training, complete, solved (its return was reached), stopped (by a callback) or failed."""
     timesteps: int = 0
     episodes: int = 0
     updates: int = 0

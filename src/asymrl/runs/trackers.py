@@ -13,15 +13,15 @@ from typing import Any
 import polars as pl
 
 from asymrl.learners.state import METRICS
+from asymrl.runs.callback import Callback
 from asymrl.runs.files import RunError
-from asymrl.runs.listeners import Silent
 from asymrl.runs.runs import Run, differing, label
 
 AXIS = "timestep"
 VALUES = tuple(name for name in METRICS if name != AXIS)
 
 
-class TensorBoard(Silent):
+class TensorBoard(Callback):
     """Writes event files into the store, one subfolder per run."""
 
     def __init__(self, folder: Path):
@@ -52,7 +52,7 @@ class TensorBoard(Silent):
             writer.close()
 
 
-class WeightsAndBiases(Silent):
+class WeightsAndBiases(Callback):
     """One run on Weights & Biases per run, in a group named after the folder. WANDB_MODE=offline keeps them local."""
 
     def __init__(self, folder: Path):

@@ -1,4 +1,4 @@
-"""The record of a training: what its runs have reached so far, written into the store and shown to the listener."""
+"""The record of a training: what its runs have reached so far, written into the store and shown to the callback."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from asymrl.runs.listeners import Listener, StopRuns
+from asymrl.runs.callback import Callback, StopRuns, Throttle
 from asymrl.runs.placement import Pace
 from asymrl.runs.progress import BROKEN, Compilations, Progress, SpeedMeter
 from asymrl.runs.runs import full_label, labels
 from asymrl.runs.store import Store
 from asymrl.runs.tables import FAILED, STOPPED, RunResult
-from asymrl.runs.throttle import Throttle
 from asymrl.runs.wording import first_line
 
 if TYPE_CHECKING:
-    from asymrl.runs.listeners import Probe
+    from asymrl.runs.callback import Probe
     from asymrl.runs.run_queue import Event, RunQueue
     from asymrl.runs.worker import Report
 
@@ -24,10 +23,10 @@ WRITING_SHARE = 0.05  # of the time may be spent on writing tables
 
 
 class TrainingRecord:
-    """Collects the results of the runs of a store while they train, writes them and informs the listener."""
+    """Collects the results of the runs of a store while they train, writes them and informs the callback."""
 
-    def __init__(self, store: Store, listener: Listener, pace: Pace, probes: Mapping[str, Probe]):
-        self.store, self.listener, self.pace, self.probes = store, listener, pace, probes
+    def __init__(self, store: Store, callback: Callback, pace: Pace, probes: Mapping[str, Probe]):
+        self.store, self.callback, self.pace, self.probes = store, callback, pace, probes
         self.results: dict[int, RunResult] = dict(store.results())
         self.steps_before: dict[int, int] = {}
         self.training: dict[str, frozenset[int]] = {}  # the runs in the lanes of each pool
@@ -36,9 +35,9 @@ class TrainingRecord:
         self.points_reported = {n: len(r.curve) for n, r in self.results.items() if r.curve is not None}
         self.is_changed, self.writing = False, Throttle(pace.refresh_seconds, WRITING_SHARE)
         self.speed_meter, self.shown_at = SpeedMeter(pace.call_seconds), -float("inf")
-        self.is_listener_broken = False
+        self.is_callback_broken = False
         self.queue: RunQueue | None = None
-        """Stops runs when a listener asks for it; set once something is trained."""
+        """Stops runs when a callback asks for it; set once something is trained."""
 
     @property
     def over(self) -> int:
@@ -58,7 +57,7 @@ class TrainingRecord:
         match what:
             case Order(shape, lanes):
                 self.compilations.begin(worker, shape, time.monotonic())
-                self.listener.compiling(shape, lanes)
+                self.callback.compiling(shape, lanes)
                 self.show(now=True)
             case Stopped(numbers):
                 for number in numbers:
@@ -66,10 +65,10 @@ class TrainingRecord:
             case Broken(numbers, reason):
                 self._forget(worker)
                 self.break_runs(numbers, reason)
-                self.listener.say(f"{self.labels(numbers)} failed: {first_line(reason)}")
+                self.callback.say(f"{self.labels(numbers)} failed: {first_line(reason)}")
             case Noted(message):
                 self._forget(worker)
-                self.listener.say(message)
+                self.callback.say(message)
             case _:
                 self._handle_report(worker, what)
         self.show()
@@ -81,14 +80,14 @@ class TrainingRecord:
             if failed.saved is not None:
                 self.store.save(failed.saved, "failed")
             self.break_runs([failed.number], failed.reason)
-            self.listener.say(f"{self.labels([failed.number])} failed: {first_line(failed.reason)}")
+            self.callback.say(f"{self.labels([failed.number])} failed: {first_line(failed.reason)}")
         self._update_results(report.results)
         for number, result, saved in report.retired:
             if saved is not None:
                 self.store.save(saved, "over")
             self._update_results({number: result})
             if result.status == FAILED:
-                self.listener.say(f"{self.labels([number])} stopped: {result.failure}")
+                self.callback.say(f"{self.labels([number])} stopped: {result.failure}")
         if report.saved is not None:
             self.store.save(report.saved, worker)
 
@@ -111,7 +110,7 @@ class TrainingRecord:
         self.is_changed = True
 
     def write(self, *, now: bool = False) -> None:
-        """Writes the tables if something changed, at a limited rate, and passes new points to the listener."""
+        """Writes the tables if something changed, at a limited rate, and passes new points to the callback."""
         if not self.is_changed and not (now and not (self.store.path / "runs.parquet").exists()):
             return
         if not now and not self.writing.is_due():
@@ -123,18 +122,18 @@ class TrainingRecord:
         self._notify_points()
 
     def _notify_points(self) -> None:
-        """Passes on the points that the listener has not seen."""
+        """Passes on the points that the callback has not seen."""
         from asymrl.runs.tables import metrics_table
 
         for number, result in self.results.items():
             reported = self.points_reported.get(number, 0)
             if result.curve is not None and len(result.curve) > reported:
                 table = metrics_table({number: self.store.runs[number]}, {number: result.curve[reported:]}, ())
-                self._notify(lambda number=number, table=table: self.listener.points(number, table))
+                self._notify(lambda number=number, table=table: self.callback.points(number, table))
                 self.points_reported[number] = len(result.curve)
 
     def _notify(self, call: Callable[[], None]) -> None:
-        """Calls a listener, which may stop runs.
+        """Calls a callback, which may stop runs.
 
         One that fails, such as a tracker without a network, must not end the training; it is mentioned once.
         """
@@ -143,19 +142,19 @@ class TrainingRecord:
         except StopRuns as stop:
             self._stop_runs(stop.numbers)
         except Exception as error:
-            if not self.is_listener_broken:
-                self.listener.say(f"a listener failed ({type(error).__name__}: {error}); the training goes on")
-            self.is_listener_broken = True
+            if not self.is_callback_broken:
+                self.callback.say(f"a callback failed ({type(error).__name__}: {error}); the training goes on")
+            self.is_callback_broken = True
 
     def _stop_runs(self, numbers: frozenset[int]) -> None:
         """Stops these runs, or all if there are no numbers."""
         assert self.queue is not None
         running = {n for n in range(len(self.store.runs)) if not self.results.get(n, RunResult()).is_over}
         if unknown := sorted(numbers - set(range(len(self.store.runs)))):
-            self.listener.say(f"a listener wants to stop run {unknown[0]}, which is not there")
+            self.callback.say(f"a callback wants to stop run {unknown[0]}, which is not there")
         new = sorted((numbers & running if numbers else running) - self.queue.unwanted())
         if new:
-            self.listener.say(f"{self.labels(new)} stopped by a listener")
+            self.callback.say(f"{self.labels(new)} stopped by a callback")
             self.queue.stop_runs(new)
 
     def show(self, *, now: bool = False) -> None:
@@ -169,7 +168,7 @@ class TrainingRecord:
             self.speed_meter.add(self.shown_at, progress.trained)
             progress = progress._replace(speed=self.speed_meter.steps_per_second())
         if self.speed_meter.samples or progress.compilations:
-            self._notify(lambda: self.listener.progress(progress))
+            self._notify(lambda: self.callback.progress(progress))
 
     def labels(self, numbers: Sequence[int]) -> str:
         """The first of these runs, and how many more."""

@@ -23,7 +23,7 @@ from asymrl.runs.files import RunError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from asymrl.runs.listeners import Listener
+    from asymrl.runs.callback import Callback
     from asymrl.runs.placement import Pace, Placement
 
 CARD_FILE = "card.json"
@@ -74,14 +74,14 @@ class ShippedAgent(Runs):
         self,
         *,
         steps: int | None = None,
-        listener: Listener | None = None,
-        listeners: Sequence[Listener] = (),
+        display: Callback | None = None,
+        callbacks: Sequence[Callback] = (),
         pace: Pace | None = None,
         placement: Placement | None = None,
         current_code: bool = False,
     ) -> NoReturn:
         """Not possible: raises RunError, which says how to train such an agent."""
-        del steps, listener, listeners, pace, placement, current_code
+        del steps, display, callbacks, pace, placement, current_code
         raise RunError(f"{self.name}: a shipped agent cannot be trained on; `{self.card.command}` trains it again")
 
 

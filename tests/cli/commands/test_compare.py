@@ -48,7 +48,7 @@ class Trained:
         self.gains, self.interrupted = gains, interrupted
         self.steps: list[int] = []
 
-    def __call__(self, store: Store, listener: object, **_: Any) -> Outcome:
+    def __call__(self, store: Store, callback: object, **_: Any) -> Outcome:
         self.steps.append(store.runs[0].settings.steps)
         over = len(store) - (self.interrupted is not None)  # who is interrupted has a run left
         results = {number: made_result(run) for number, run in enumerate(store.runs[:over])}

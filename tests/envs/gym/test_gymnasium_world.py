@@ -20,7 +20,7 @@ from asymrl.learners.collector import Collector
 from asymrl.learners.numbers import stack_numbers
 from asymrl.learners.state import training_world
 from asymrl.learners.stepped import SteppedProgram
-from asymrl.runs.listeners import Silent
+from asymrl.runs.callback import Callback
 from asymrl.runs.trained import load_trained
 from asymrl.settings import A2CSettings, Settings
 from asymrl.worlds.registry import make
@@ -226,8 +226,8 @@ def test_normalised_runs_are_resumed_exactly(tmp_path):
     how = {"normalise_observations": True, "normalise_rewards": True, "seeds": [3], **small}
     for name, updates in (("parts", 3), ("whole", 6)):
         length = {"steps": 64 * updates, "log_points": updates}
-        asymrl.train("CartPole-v1", "ppo-asym-hs", out=tmp_path / name, listener=Silent(), **length, **how)
-    asymrl.resume(tmp_path / "parts", steps=384, listener=Silent())
+        asymrl.train("CartPole-v1", "ppo-asym-hs", out=tmp_path / name, display=Callback(), **length, **how)
+    asymrl.resume(tmp_path / "parts", steps=384, display=Callback())
     parts, whole = (load_trained(tmp_path / name)[0].states for name in ("parts", "whole"))
     assert parts.statistics.observations.count == 384
     for name in ("actor", "critic", "statistics", "streams"):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from asymrl.runs.arrays import SavedRuns
-from asymrl.runs.listeners import Silent
+from asymrl.runs.callback import Callback
 from asymrl.runs.progress import Progress
 from asymrl.runs.runs import Run
 from asymrl.runs.store import Store
@@ -96,8 +96,8 @@ def uninterrupted(asymrl: Commands, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @dataclass
-class Recorder(Silent):
-    """A listener that remembers what it was told."""
+class Recorder(Callback):
+    """A callback that remembers what it was told."""
 
     compiled: list[tuple[Settings, int]] = field(default_factory=list)
     seen: list[Progress] = field(default_factory=list)

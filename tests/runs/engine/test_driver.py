@@ -15,10 +15,10 @@ import pytest
 from asymrl.api.run_folders import take_store
 from asymrl.learners.factory import program
 from asymrl.runs import run_queue as queue_module, worker as worker_module
+from asymrl.runs.callback import Callbacks, StopRuns
 from asymrl.runs.driver import Outcome, train_store
 from asymrl.runs.files import StorageError
 from asymrl.runs.lanes import Assignment
-from asymrl.runs.listeners import ListenerGroup, StopRuns
 from asymrl.runs.placement import Pace, Placement
 from asymrl.runs.pool import Pool
 from asymrl.runs.preparation import assignments_of
@@ -173,7 +173,7 @@ def test_points_are_passed_on_once(undisturbed: Path, tmp_path: Path):
 
     told: list[tuple[int, int]] = []
     train(tmp_path, RUNS, Points(), minutes=0)
-    train(tmp_path, RUNS, ListenerGroup([Points()]))  # pyright: ignore[reportArgumentType]
+    train(tmp_path, RUNS, Callbacks([Points()]))  # pyright: ignore[reportArgumentType]
     metrics = Store.open(undisturbed).metrics()
     assert sorted(told) == sorted(metrics.select("run", "timestep").rows())
 
@@ -255,11 +255,11 @@ class Stopper(Recorder):
 LONG = [Run(replace(SHORT, steps=1_000_000), seed) for seed in range(2)]
 
 
-def test_a_listener_stops_runs_in_lanes_and_runs_that_wait(tmp_path: Path):
+def test_a_callback_stops_runs_in_lanes_and_runs_that_wait(tmp_path: Path):
     """One lane: the first run is in it, the others wait; the stopped one is kept and not taken up again."""
     folder = tmp_path / "stopped"
     runs = [*LONG, Run(replace(SHORT, steps=700), 2)]
-    recorder = ListenerGroup([Stopper(0, 1), watcher := Recorder()])
+    recorder = Callbacks([Stopper(0, 1), watcher := Recorder()])
     outcome = train(folder, runs, recorder)  # pyright: ignore[reportArgumentType]
     assert outcome.is_complete
     store = Store.open(folder)
@@ -269,12 +269,12 @@ def test_a_listener_stops_runs_in_lanes_and_runs_that_wait(tmp_path: Path):
     assert results[1].timesteps == 0
     saved = {run: states for held, states in store.saved([0, 1, 2]) for run in states.runs}
     assert set(saved) == {runs[0], runs[2]}, "what had begun has a checkpoint"
-    assert any("stopped by a listener" in message for message in watcher.said)
+    assert any("stopped by a callback" in message for message in watcher.said)
     again = train(folder, runs)
     assert again.steps == 0, "a stopped run is over"
 
 
-def test_a_listener_stops_everything_and_more_steps_go_on(tmp_path: Path):
+def test_a_callback_stops_everything_and_more_steps_go_on(tmp_path: Path):
     folder = tmp_path / "all"
     outcome = train(folder, LONG, Stopper())
     assert outcome.is_complete
@@ -296,17 +296,17 @@ def test_a_listener_stops_everything_and_more_steps_go_on(tmp_path: Path):
     assert second[0].timesteps > first[0].timesteps > 0, "it went on from where it was stopped"
 
 
-def test_a_listener_that_fails_does_not_end_the_training(tmp_path: Path):
+def test_a_callback_that_fails_does_not_end_the_training(tmp_path: Path):
     class Failing(Recorder):
         def progress(self, progress: Any) -> None:
             raise OSError("no network")
 
     failing = Failing()
     assert train(tmp_path / "failing", RUNS[2:3], failing).is_complete
-    assert failing.said == ["a listener failed (OSError: no network); the training goes on"]
+    assert failing.said == ["a callback failed (OSError: no network); the training goes on"]
 
 
-def test_all_listeners_are_told_whatever_one_of_them_raises():
+def test_all_callbacks_are_told_whatever_one_of_them_raises():
     class Raising(Recorder):
         def __init__(self, error: Exception):
             super().__init__()
@@ -318,7 +318,7 @@ def test_all_listeners_are_told_whatever_one_of_them_raises():
 
     several = [Raising(StopRuns(1)), Raising(OSError("broken")), Raising(StopRuns(2, 3))]
     with pytest.raises(StopRuns) as stop:
-        ListenerGroup(several).points(0, None)  # pyright: ignore[reportArgumentType]
+        Callbacks(several).points(0, None)  # pyright: ignore[reportArgumentType]
     assert stop.value.numbers == {1, 2, 3}
     assert all(each.said == ["told"] for each in several)
 

@@ -26,7 +26,7 @@ def test_pools_in_processes(uninterrupted: Uninterrupted, environment: dict[str,
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        api.train(tiny(), seeds=2, out=tmp_path / "runs", listener=Recorder(), placement=Placement(processes=2))
+        api.train(tiny(), seeds=2, out=tmp_path / "runs", display=Recorder(), placement=Placement(processes=2))
     assert_same_result(tmp_path / "runs", uninterrupted.folder)
 
 
@@ -34,7 +34,7 @@ ON_TWO_DEVICES = """
 import sys
 import jax
 import asymrl
-from asymrl.runs.listeners import Silent
+from asymrl.runs.callback import Callback
 from tests.runs.engine.conftest import tiny
 from tests.runs.engine.test_placements import GUESS, SMALL
 
@@ -46,10 +46,10 @@ def watched(program, lanes, device, *more):
     devices.add(device.id)
     return make(program, lanes, device, *more)
 worker.Pool = watched
-asymrl.train(tiny(), seeds=2, out=sys.argv[1], listener=Silent())
+asymrl.train(tiny(), seeds=2, out=sys.argv[1], display=Callback())
 assert devices == {0, 1}, devices
 devices.clear()
-asymrl.train(GUESS, "a2c-asym-s", seeds=3, out=sys.argv[2], listener=Silent(), **SMALL)
+asymrl.train(GUESS, "a2c-asym-s", seeds=3, out=sys.argv[2], display=Callback(), **SMALL)
 """
 
 
@@ -64,7 +64,7 @@ def test_pools_on_two_devices(asymrl: Commands, uninterrupted: Uninterrupted, tm
 def guesses(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sweep of an environment that runs in Python: two shapes, one of them with two learning rates."""
     folder = tmp_path_factory.mktemp("guesses") / "sweep"
-    how = {"listener": Recorder(), "seeds": 2, "out": folder}
+    how = {"display": Recorder(), "seeds": 2, "out": folder}
     api.sweep(GUESS, "a2c", axes={"actor_rate": [1e-3, 3e-4]}, **how, **SMALL)
     api.sweep(GUESS, "a2c-asym-s", **how, **SMALL)
     return folder
@@ -86,7 +86,7 @@ def test_where_such_an_environment_is_trained_makes_no_difference(guesses: Path,
     first = next(iter(expected)).settings
     for placement in (Placement(workers=2, lanes=1), Placement(processes=1)):
         folder = tmp_path / f"{placement.processes}"
-        api.train(first, seeds=2, out=folder, listener=Recorder(), placement=placement)
+        api.train(first, seeds=2, out=folder, display=Recorder(), placement=placement)
         assert_alike(final_states(folder), expected, is_exact=placement.processes is not None)
 
 

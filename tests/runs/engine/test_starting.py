@@ -14,9 +14,9 @@ import pytest
 
 from asymrl import api, cli
 from asymrl.learners.factory import program
+from asymrl.runs.callback import Callback
 from asymrl.runs.files import RunError
 from asymrl.runs.lanes import Assignment
-from asymrl.runs.listeners import Silent
 from asymrl.runs.pool import Pool
 from asymrl.runs.runs import Run
 from asymrl.runs.starting import starting_networks
@@ -81,10 +81,10 @@ def test_a_critic_that_reads_something_else_begins_anew_as_far_as_it_does(uninte
     networks = starting_networks(str(uninterrupted.folder), both)
     assert any(name.startswith("critic.history.") for name in networks.new)
     assert not any(name.startswith("actor.") for name in networks.new)
-    listener = Recorder()
+    callback = Recorder()
     settings = tiny(**SHORT, method="a2c-asym-hs", start_from=str(uninterrupted.folder))
-    api.train(settings, seeds=[0], out=tmp_path / "runs", listener=listener)
-    (said,) = [text for text in listener.said if "begins with the networks of" in text]
+    api.train(settings, seeds=[0], out=tmp_path / "runs", display=callback)
+    (said,) = [text for text in callback.said if "begins with the networks of" in text]
     assert re.search(
         r"of seed [01] of /.*, a2c-asym-s with return -?[\d.]+ after 12 \d{3} steps, except critic.hist", said
     )
@@ -93,7 +93,7 @@ def test_a_critic_that_reads_something_else_begins_anew_as_far_as_it_does(uninte
 def test_both_target_networks_of_a_q_learner_begin_as_copies(tmp_path: Path):
     small: dict[str, Any] = {"memory_size": 4, "hidden": (4,), "time_limit": 4, "prefill": 20, "replay_steps": 200}
     settings = DQNSettings(world=WORLD, method="adqn", steps=60, log_points=2, **small)
-    api.train(settings, seeds=1, out=tmp_path / "runs", listener=Silent())
+    api.train(settings, seeds=1, out=tmp_path / "runs", display=Callback())
     arrays = starting_networks(str(tmp_path / "runs"), program(settings)).arrays
     for copy, original in (("target.history.", "actor."), ("target.privileged.", "critic.")):
         names = [name for name in arrays if name.startswith(copy)]
@@ -135,7 +135,7 @@ def test_statistics_of_observations_come_along_and_those_of_rewards_do_not(tmp_p
     """The sight of car-flag is a vector of numbers."""
     small: dict[str, Any] = {"memory_size": 4, "hidden": (4,), "time_limit": 4, "steps": 40, "log_points": 2}
     scaled = A2CSettings(world="car-flag", method="a2c", normalise_observations=True, **small)
-    api.train(scaled, seeds=1, out=tmp_path / "runs", listener=Silent())
+    api.train(scaled, seeds=1, out=tmp_path / "runs", display=Callback())
     with_state = replace(scaled, method="a2c-asym-hs", normalise_rewards=True)
     arrays = starting_networks(str(tmp_path / "runs"), program(with_state)).arrays
     kinds = {name.split(".")[1] for name in arrays if name.startswith("statistics.")}
@@ -157,7 +157,7 @@ def test_a_sweep_that_is_over_does_not_need_its_source_any_more(uninterrupted: U
     source = tmp_path / "source"
     shutil.copytree(uninterrupted.folder, source)
     network = {"memory_size": 4, "hidden": (4,), "time_limit": 4}
-    how = {"methods": "a2c-asym-s", "seeds": 1, "listener": Silent(), **SHORT, **network}
+    how = {"methods": "a2c-asym-s", "seeds": 1, "display": Callback(), **SHORT, **network}
     axes = {"start_from": [str(source), "none"]}
     runs = api.sweep(WORLD, out=tmp_path / "sweep", axes=axes, **how).runs
     assert [run.settings.start_from for run in runs] == [str(source), None]
@@ -201,9 +201,9 @@ def test_without_its_source_a_run_cannot_begin_but_go_on(
     source = tmp_path / "source"
     shutil.copytree(uninterrupted.folder, source)
     settings = tiny(**SHORT, start_from=str(source))
-    folder = api.train(settings, seeds=[0], out=tmp_path / "runs", listener=Silent()).folder
+    folder = api.train(settings, seeds=[0], out=tmp_path / "runs", display=Callback()).folder
     shutil.rmtree(source)
-    api.resume(folder, steps=800, listener=Silent())
+    api.resume(folder, steps=800, display=Callback())
     assert Store.open(folder).results()[0].timesteps >= 800
 
     store = Store.create(tmp_path / "more", [Run(tiny(**SHORT), 0), Run(settings, 1)])

@@ -108,7 +108,7 @@ def test_a_complete_store_has_nothing_left_to_do(asymrl: Commands, uninterrupted
     assert out.startswith(f"{copy}: already complete\n")
     assert "compiling" not in out
     assert "final return" in out
-    api.resume(copy, listener=Recorder())
+    api.resume(copy, display=Recorder())
     assert contents(copy) == before
 
 
@@ -138,7 +138,7 @@ def contents(folder: Path) -> dict[Path, bytes | None]:
 def test_damaged_tables_are_written_anew(uninterrupted: Uninterrupted, tmp_path: Path):
     copy = shutil.copytree(uninterrupted.folder, tmp_path / "copy")
     (copy / "runs.parquet").write_bytes(b"PAR1")
-    api.resume(copy, listener=Recorder())
+    api.resume(copy, display=Recorder())
     assert_same_result(copy, uninterrupted.folder)
     columns = ["run", "status", "timesteps", "episodes_played", "updates", "final_return", "recent_return", "seconds"]
     tables = (pl.read_parquet(folder / "runs.parquet").select(columns) for folder in (copy, uninterrupted.folder))
@@ -147,8 +147,8 @@ def test_damaged_tables_are_written_anew(uninterrupted: Uninterrupted, tmp_path:
 
 @pytest.mark.slow
 def test_a_run_that_was_made_longer_equals_one_started_with_that_length(uninterrupted: Uninterrupted, tmp_path: Path):
-    runs = api.train(tiny(steps=4000, log_points=10), seeds=2, out=tmp_path / "longer", listener=Recorder())
-    runs.resume(steps=12_000, listener=Recorder())
+    runs = api.train(tiny(steps=4000, log_points=10), seeds=2, out=tmp_path / "longer", display=Recorder())
+    runs.resume(steps=12_000, display=Recorder())
     assert_same_result(tmp_path / "longer", uninterrupted.folder)
 
 
@@ -156,7 +156,7 @@ def test_a_run_that_fails_is_named_and_leaves_the_others_alone(
     asymrl: Commands, uninterrupted: Uninterrupted, tmp_path: Path
 ):
     recorder, folder = Recorder(), tmp_path / "failed"
-    runs = api.train([tiny(), tiny(critic_rate=1e30)], seeds=[0], out=folder, listener=recorder)
+    runs = api.train([tiny(), tiny(critic_rate=1e30)], seeds=[0], out=folder, display=recorder)
     assert runs.failed == [1]
     sound, failed = (final_states(folder)[run] for run in runs.runs)
     update, step = int(failed["updates"]), int(failed["timesteps"])
@@ -203,7 +203,7 @@ from tests.runs.engine.conftest import tiny
 
 folder = Path(sys.argv[1])
 folder.mkdir()
-asymrl.train(tiny(), seeds=2, out=folder, listener=WeightsAndBiases(folder))
+asymrl.train(tiny(), seeds=2, out=folder, display=WeightsAndBiases(folder))
 """
 
 

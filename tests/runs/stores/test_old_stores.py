@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import asymrl
-from asymrl.runs.listeners import Silent
+from asymrl.runs.callback import Callback
 from tests.runs.stores.old_stores import OLD, unpacked
 
 NAMES = sorted(file.stem for file in OLD.glob("*.zip"))
@@ -35,7 +35,7 @@ def test_it_goes_on_to_the_same_end(name: str, tmp_path: Path):
     assert measured == expected.select(EXACT).rows()[: len(measured)]
 
     steps = before.runs[0].settings.steps * (1 if name == "interrupted" else 2)
-    runs = asymrl.resume(folder, steps=steps, listener=Silent())
+    runs = asymrl.resume(folder, steps=steps, display=Callback())
     assert runs.metrics.select(EXACT).rows() == expected.select(EXACT).rows()
     for number in ("return", "length", "critic_loss"):
         np.testing.assert_allclose(runs.metrics[number], expected[number].cast(pl.Float64), rtol=1e-5, atol=1e-6)

@@ -19,8 +19,8 @@ import pytest
 import asymrl
 from asymrl import cli
 from asymrl.api.searching import new_search, tuning_of
+from asymrl.runs.callback import Callback, StopRuns
 from asymrl.runs.files import RunError
-from asymrl.runs.listeners import Silent, StopRuns
 from asymrl.runs.placement import Pace, Placement
 from asymrl.runs.settings_file import toml_text
 from asymrl.runs.settings_search import STUDY_FOLDER, Pruning, SettingsSearch
@@ -42,7 +42,7 @@ def search_in(folder: Path, trials: int = 3, steps: int = 300, **more: Any) -> S
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> SettingsSearch:
     search = search_in(tmp_path_factory.mktemp("search") / "found")
-    assert search.run(Silent, **FAST).is_complete
+    assert search.run(Callback, **FAST).is_complete
     return search
 
 
@@ -87,19 +87,19 @@ def test_the_command_that_it_names_works(searched: SettingsSearch, capsys: pytes
 
 def test_again_it_has_nothing_to_do_and_more_trials_go_on(searched: SettingsSearch, tmp_path: Path):
     runs = len(Store.open(searched.folder))
-    assert search_in(searched.folder).run(Silent, **FAST).steps == 0
+    assert search_in(searched.folder).run(Callback, **FAST).steps == 0
     assert len(Store.open(searched.folder)) == runs == 6
 
 
 def test_another_search_is_refused_and_nothing_is_changed(searched: SettingsSearch, tmp_path: Path):
     before = (searched.folder / STUDY_FOLDER / STUDY_FILE).read_bytes()
     with pytest.raises(RunError, match="holds a search with other settings"):
-        search_in(searched.folder, steps=400).run(Silent, **FAST)
+        search_in(searched.folder, steps=400).run(Callback, **FAST)
     assert (searched.folder / STUDY_FOLDER / STUDY_FILE).read_bytes() == before
     store = Store.create(tmp_path / "others", Store.open(searched.folder).runs)
     store.release()
     with pytest.raises(RunError, match="already holds runs of something else"):
-        search_in(tmp_path / "others").run(Silent, **FAST)
+        search_in(tmp_path / "others").run(Callback, **FAST)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_search_that_ended_before_its_first_table_goes_on(tmp_path: Path):
     batch = search._batch(search._study())
     lock.release()
     Store.create(tmp_path, [run for trial in batch for run in search.runs(trial.params)]).release()
-    assert search.run(Silent, **FAST).is_complete
+    assert search.run(Callback, **FAST).is_complete
     assert [trial.state for trial in search.results()] == ["complete"] * 2
 
 
@@ -219,7 +219,7 @@ def test_it_works_in_other_peoples_worlds(world: str, tmp_path: Path):
         (tmp_path / "tiger.pomdp").write_text(TIGER)
         world = str(tmp_path / "tiger.pomdp")
     found = asymrl.tune(
-        world, "ppo", trials=2, seeds=1, steps=600, together=2, out=tmp_path / "search", listener=Silent(),
+        world, "ppo", trials=2, seeds=1, steps=600, together=2, out=tmp_path / "search", display=Callback(),
         space={"learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}}, memory_size=4, hidden=(4,), rollout=16,
         log_points=4, time_limit=20,
     )  # fmt: skip
@@ -255,7 +255,7 @@ def test_a_search_that_is_killed_goes_on(tmp_path: Path):
     best = answer["trials"][0]
     # The best trial again, undisturbed.
     runs = asymrl.train(
-        "tiger", "a2c", seeds=2, steps=20_000, out=tmp_path / "again", listener=Silent(), memory_size=4, hidden=(4,),
+        "tiger", "a2c", seeds=2, steps=20_000, out=tmp_path / "again", display=Callback(), memory_size=4, hidden=(4,),
         time_limit=8, log_points=20, estimator="td-lambda", **best["settings"],
     )  # fmt: skip
     assert math.isclose(runs.table["final_return"].mean(), best["value"], rel_tol=1e-6)  # pyright: ignore

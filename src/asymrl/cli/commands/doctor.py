@@ -196,7 +196,7 @@ def training_speed() -> tuple[float, float]:
     begin = time.perf_counter()
     measured: list[tuple[float, int]] = []
 
-    class Stopwatch(asymrl.runs.Silent):
+    class Stopwatch(asymrl.runs.Callback):
         def progress(self, progress: Progress) -> None:
             steps = sum(result.timesteps for result in progress.results.values())
             if steps > (measured[-1][1] if measured else 0):
@@ -206,6 +206,6 @@ def training_speed() -> tuple[float, float]:
 
     with tempfile.TemporaryDirectory() as folder:
         pace = asymrl.runs.Pace(refresh_seconds=0.5, checkpoint_seconds=None)
-        asymrl.train("tiger", "a2c", seeds=RUNS, out=f"{folder}/runs", listener=Stopwatch(), pace=pace, **TRAINED)
+        asymrl.train("tiger", "a2c", seeds=RUNS, out=f"{folder}/runs", display=Stopwatch(), pace=pace, **TRAINED)
     (first, steps), (last, all_steps) = measured[0], measured[-1]
     return first, (all_steps - steps) / (last - first)

@@ -95,12 +95,12 @@ class Tune:
 
     def _train(self, search: SettingsSearch) -> Outcome:
         from asymrl.api.searching import keeps_networks
-        from asymrl.runs.display import display
-        from asymrl.runs.listeners import ListenerGroup
+        from asymrl.runs.callback import Callbacks
+        from asymrl.runs.display import standard_display
 
         print(f"{search.folder}: {search.trials} trials of {', '.join(search.space)}")
         return search.run(
-            lambda: ListenerGroup([display(), *(tracker(search.folder) for tracker in self.training.trackers())]),
+            lambda: Callbacks([standard_display(), *(tracker(search.folder) for tracker in self.training.trackers())]),
             keeps_networks=keeps_networks(search),
             **self.training.how(),
         )

@@ -13,12 +13,12 @@ from asymrl.learners.state import METRICS, RECENT
 from asymrl.runs.display import (
     LivePanel,
     PlainLines,
-    display,
     line,
     panel,
     percent,
     plain_console,
     sparkline,
+    standard_display,
     title,
 )
 from asymrl.runs.lanes import Lane, Snapshot
@@ -151,7 +151,7 @@ def test_plain_lines_tell_everything_and_not_too_often():
     console = plain_console()
     console.file, console.width = out, 60
     lines = PlainLines(console)
-    assert isinstance(display(Console(file=out)), PlainLines)
+    assert isinstance(standard_display(Console(file=out)), PlainLines)
     lines.begin(RUNS)
     lines.say("[red] happened in bad.py:Four: step()")
     for _ in range(3):
@@ -230,7 +230,7 @@ def test_each_program_has_its_line():
 def test_the_live_panel_tells_the_same():
     out = io.StringIO()
     console = Console(file=out, width=120, force_terminal=True, color_system=None, markup=False, emoji=False)
-    panel = display(console)
+    panel = standard_display(console)
     assert isinstance(panel, LivePanel)
     panel.begin(RUNS)
     panel.progress(progress(results={}, compilations=(Compilation(tiny(), 1, 4, 3.0),)))

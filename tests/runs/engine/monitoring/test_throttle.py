@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from asymrl.runs import throttle
-from asymrl.runs.throttle import Throttle
+from asymrl.runs import callback
+from asymrl.runs.callback import Throttle
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     time = {"now": 0.0}
-    monkeypatch.setattr(throttle.time, "monotonic", lambda: time["now"])
+    monkeypatch.setattr(callback.time, "monotonic", lambda: time["now"])
     return time
 
 

@@ -1,4 +1,4 @@
-"""A real Ray cluster of two worker nodes, one of which is killed; environments and listeners of the user's own."""
+"""A real Ray cluster of two worker nodes, one of which is killed; environments and callbacks of the user's own."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import gymnasium
 import pytest
 
 import asymrl
+from asymrl.runs.callback import Callback, StopRuns
 from asymrl.runs.driver import train_store
 from asymrl.runs.files import RunError
-from asymrl.runs.listeners import Silent, StopRuns
 from asymrl.runs.placement import Pace, Placement
 from asymrl.runs.run_queue import RunQueue
 from asymrl.runs.runs import Run
@@ -89,7 +89,7 @@ def test_a_cluster_for_the_occasion(asymrl: Commands, tmp_path: Path):
     assert len(curves(tmp_path)) == 2
 
 
-class StopsEarly(Silent):
+class StopsEarly(Callback):
     """Stops all runs at the first point."""
 
     def __init__(self) -> None:
@@ -105,22 +105,22 @@ class StopsEarly(Silent):
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.filterwarnings("ignore")
-def test_environments_and_listeners_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_environments_and_callbacks_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(MAZES, tmp_path / "mazes.py")
     small: dict[str, Any] = {"memory_size": 4, "hidden": (4,), "time_limit": 5, "log_points": 20, "steps": 400}
-    how = {"seeds": 1, "listener": Silent(), "placement": Placement(engine="ray"), **small}
+    how = {"seeds": 1, "display": Callback(), "placement": Placement(engine="ray"), **small}
     lengths = 2  # in a closure, so that the world has no name that could be imported
     made = asymrl.from_gymnasium(lambda: gymnasium.make("CartPole-v1", max_episode_steps=lengths), name="short-cart")
     for world in ("mazes.py:TMaze:length=2", "mazes.py:TMaze:length=2,stepping=processes", made):
         runs = asymrl.train(world, "a2c", out=tmp_path / "runs" / str(world)[:40], **how)
         assert runs.table["status"].to_list() == ["complete"]
     (tmp_path / "mazes.py").write_text((tmp_path / "mazes.py").read_text() + "\n# changed\n")
-    listener = StopsEarly()
+    callback = StopsEarly()
     pace = Pace(refresh_seconds=0.1, checkpoint_seconds=1.0)
-    how |= {"seeds": 2, "steps": 10**7, "log_points": 5000, "listeners": [listener], "pace": pace}
+    how |= {"seeds": 2, "steps": 10**7, "log_points": 5000, "callbacks": [callback], "pace": pace}
     runs = asymrl.train("mazes.py:TMaze:length=2", "a2c", out=tmp_path / "stopped", **how)
     assert runs.table["status"].to_list() == ["stopped", "stopped"]
-    assert set(listener.compiled) == {"mazes.py:TMaze:length=2"}
+    assert set(callback.compiled) == {"mazes.py:TMaze:length=2"}
     with pytest.raises(RunError, match=r"step\(\) in episode 3, step 2 .*faulty_envs.py:\d+: KeyError"):
         asymrl.train("tests.envs.gym.faulty_envs:RaisesInStep", "a2c", out=tmp_path / "failed", **how)

@@ -1,8 +1,10 @@
-"""Listeners that follow a training: displays, experiment trackers, and the user's own callbacks."""
+"""Callbacks that follow a training: displays, experiment trackers, the user's own, and measurements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from asymrl.runs.progress import Progress
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StopRuns(Exception):  # noqa: N818  it is a request
-    """Raised by a listener in `points` or `progress` to stop runs for good.
+    """Raised by a callback in `points` or `progress` to stop runs for good.
 
     A stopped run keeps what it has learned, with a checkpoint, and has the status `stopped`; the others go on.
     """
@@ -29,86 +31,59 @@ class StopRuns(Exception):  # noqa: N818  it is a request
         self.numbers = frozenset(numbers)
 
 
-class Listener(Protocol):
+class Callback:
     """Called by the training loop, in this order: begin, then compiling, progress and points, then end.
 
-    All calls come from one thread, and the training goes on meanwhile. In `points` and `progress` a listener may raise
-    `StopRuns`; any other error there is mentioned once, and the training goes on.
+    These methods do nothing: override what you need. All calls come from one thread, and the training goes on
+    meanwhile. `points` and `progress` may raise `StopRuns`; any other error there is mentioned once, and the training
+    goes on.
     """
 
     def begin(self, runs: Sequence[Run]) -> None:
         """The training of these runs begins, or goes on. Nothing is compiled or loaded yet."""
-        ...
 
     def compiling(self, shape: Settings, lanes: int) -> None:
         """A program for runs of this shape is being compiled, for this many lanes."""
-        ...
 
     def progress(self, progress: Progress) -> None:
         """About a second has passed."""
-        ...
 
     def points(self, run: int, table: pl.DataFrame) -> None:
         """New points of the learning curve of the run with this number: rows of `metrics.parquet`."""
-        ...
 
     def say(self, message: str) -> None:
         """Something happened that the user should know."""
-        ...
 
     def end(self) -> None:
         """The training is over, or was interrupted. Also called after an error."""
-        ...
 
 
-class Silent:
-    """A listener to build on: it does nothing."""
+class Callbacks(Callback):
+    """All of these, called one after the other."""
 
-    def begin(self, runs: Sequence[Run]) -> None:
-        del runs
-
-    def compiling(self, shape: Settings, lanes: int) -> None:
-        del shape, lanes
-
-    def progress(self, progress: Progress) -> None:
-        del progress
-
-    def points(self, run: int, table: pl.DataFrame) -> None:
-        del run, table
-
-    def say(self, message: str) -> None:
-        del message
-
-    def end(self) -> None:
-        pass
-
-
-class ListenerGroup(Silent):
-    """All listeners, called one after the other."""
-
-    def __init__(self, listeners: Sequence[Listener]):
-        self.listeners = listeners
+    def __init__(self, callbacks: Sequence[Callback]):
+        self.callbacks = callbacks
 
     def begin(self, runs: Sequence[Run]) -> None:
-        for listener in self.listeners:
-            listener.begin(runs)
+        for callback in self.callbacks:
+            callback.begin(runs)
 
     def compiling(self, shape: Settings, lanes: int) -> None:
-        for listener in self.listeners:
-            listener.compiling(shape, lanes)
+        for callback in self.callbacks:
+            callback.compiling(shape, lanes)
 
     def progress(self, progress: Progress) -> None:
-        self._call_each(lambda listener: listener.progress(progress))
+        self._call_each(lambda callback: callback.progress(progress))
 
     def points(self, run: int, table: pl.DataFrame) -> None:
-        self._call_each(lambda listener: listener.points(run, table))
+        self._call_each(lambda callback: callback.points(run, table))
 
-    def _call_each(self, tell: Callable[[Listener], None]) -> None:
+    def _call_each(self, call: Callable[[Callback], None]) -> None:
         """Calls all of them, whatever one raises; then raises their stops as one, or else the first error."""
         stops, failures = [], []
-        for listener in self.listeners:
+        for callback in self.callbacks:
             try:
-                tell(listener)
+                call(callback)
             except StopRuns as stop:
                 stops.append(stop)
             except Exception as error:
@@ -120,12 +95,12 @@ class ListenerGroup(Silent):
             raise failures[0]
 
     def say(self, message: str) -> None:
-        for listener in self.listeners:
-            listener.say(message)
+        for callback in self.callbacks:
+            callback.say(message)
 
     def end(self) -> None:
-        for listener in self.listeners:
-            listener.end()
+        for callback in self.callbacks:
+            callback.end()
 
 
 class Probe(Protocol):
@@ -144,3 +119,36 @@ class Probe(Protocol):
     def __call__(self, states: RunState) -> Float[np.ndarray, "run column"]:
         """The numbers, for every run."""
         ...
+
+
+class Throttle:
+    """Allows work every few seconds, and less often if it would take more than a share of the time.
+
+    The shorter of the last two durations counts. One alone may mislead: a laptop that was closed while it wrote a table
+    would write no other for hours.
+    """
+
+    def __init__(self, seconds: float, share: float):
+        """`seconds`: the least between two pieces of work; `share`: the most of the time that work may take."""
+        self.seconds, self.share = seconds, share
+        self._ended_at = -float("inf")
+        self._last, self._took = 0.0, 0.0  # seconds of the last work, and the shorter of the last two
+
+    def is_due(self) -> bool:
+        """Whether it is time again."""
+        return time.monotonic() - self._ended_at >= max(self.seconds, self._took / self.share)
+
+    def wait(self) -> None:
+        """Begins to count the seconds now."""
+        self._ended_at = time.monotonic()
+
+    @contextlib.contextmanager
+    def work(self) -> Iterator[None]:
+        """Measures how long the work inside takes, and begins to count the seconds again."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            took = time.monotonic() - begin
+            self._took, self._last = min(took, self._last), took
+            self.wait()
