@@ -11,7 +11,7 @@ from asymrl.reading import UnreadableError, read_json
 from asymrl.runs import runs as run_lists
 from asymrl.runs.files import RunError, write_whole
 from asymrl.runs.runs import Run
-from asymrl.runs.world_sources import WorldSource, is_path_text
+from asymrl.runs.world_sources import WorldSource
 from asymrl.settings.run_settings import ZOO
 
 FORMAT = 2
@@ -62,18 +62,9 @@ def read_description(path: Path) -> dict[str, Any]:
 
 
 def _read_sources(data: Any) -> dict[str, WorldSource]:
-    """Raises ValueError, naming the entry, if the data do not describe sources."""
     if not isinstance(data, dict):
         raise ValueError(f"sources is {data!r:.40}, expected an object")
-    sources = {}
-    for name, each in data.items():
-        if not name or not is_path_text(name):
-            raise ValueError(f"sources has an entry with the name {name!r:.60}, which no file or module can have")
-        try:
-            sources[name] = WorldSource.from_json(each)
-        except ValueError as error:
-            raise ValueError(f"in sources, {name!r:.60} {error}") from error
-    return sources
+    return {name: WorldSource.from_json(name, each) for name, each in data.items()}
 
 
 def write_description(

@@ -19,7 +19,6 @@ from asymrl.envs.sources import code_sources, is_registered, pomdp_path, recipe_
 from asymrl.envs.user_code import Location, locate, location_of, user_path
 from asymrl.reading import UnreadableError, read_regular
 from asymrl.runs.files import RunError, check_no_way_out
-from asymrl.runs.wording import listed
 from asymrl.worlds.allowed_code import allow, is_allowed
 from asymrl.worlds.registry import make, runs_code, source_of, split_options
 
@@ -49,32 +48,21 @@ class WorldSource(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     @classmethod
-    def from_json(cls, data: Any) -> WorldSource:
-        """Raises ValueError, with a message that can follow the name of the source, if the data do not describe one."""
-        if not isinstance(data, dict):
-            raise ValueError(f"is {data!r:.40}, expected an object with a kind")
-        if unknown := sorted(set(data) - set(cls._fields)):
-            raise ValueError(f"has an unknown field {unknown[0]!r:.40}")
-        for name, value in data.items():
-            if not isinstance(value, str) or not is_path_text(value):
-                raise ValueError(f"has {name} {value!r:.60}, expected a text")
-        if data.get("kind") not in KINDS:
-            raise ValueError(f"has kind {data.get('kind')!r:.40}, expected {listed(KINDS, 'or')}")
-        source = cls(**data)
-        if source.kind in (FILE, POMDP) and not re.fullmatch("[0-9a-f]{64}", source.sha256 or ""):
-            raise ValueError(f"has the checksum sha256 {source.sha256!r:.70}, expected 64 hexadecimal digits")
-        if source.kind == FILE and source.path is None:
-            raise ValueError("has no path")
-        parts = Path(source.copy or FOLDER).parts
-        if parts[0] != FOLDER or ".." in parts:
-            raise ValueError(f"has the copy {source.copy!r:.60}, which is not in the folder {FOLDER} of the store")
-        return source
+    def from_json(cls, name: str, data: Any) -> WorldSource:
+        """Raises ValueError if the data do not describe what a name refers to; somebody else may have written them."""
+        texts = [name, *data.values()] if isinstance(data, dict) and set(data) <= set(cls._fields) else [None]
+        if name and all(map(_is_path_text, texts)) and data.get("kind") in KINDS:
+            source, parts = cls(**data), Path(data.get("copy", FOLDER)).parts
+            has_digest = source.kind not in (FILE, POMDP) or re.fullmatch("[0-9a-f]{64}", source.sha256 or "")
+            if has_digest and parts[:1] == (FOLDER,) and ".." not in parts:
+                return source
+        raise ValueError(f"in sources, {name!r:.60} is {data!r:.200}, which is no source of worlds in this folder")
 
 
-def is_path_text(text: str) -> bool:
-    """Whether a text can name a file."""
+def _is_path_text(text: Any) -> bool:
+    """Whether this is a text that can name a file."""
     try:
-        return b"\0" not in os.fsencode(text)
+        return isinstance(text, str) and b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
         return False
 
