@@ -110,20 +110,6 @@ def test_methods_that_cannot_be_told_apart_end_with_a_table(
     assert json.loads((tmp_path / "comparison.json").read_text())["use"] == "a2c"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--seeds", "1"), "--seeds 1: at least 2 are needed"),
-        (("--methods", "a2c", "a2c"), "methods: the same method is named twice"),
-        (("--methods", "a3c"), "a3c"),
-        (("--set", "memory_size=4,8"), "--set memory_size: give one value; `asymrl sweep` tries several"),
-    ],
-)
-def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments, message: str):
-    assert cli.main(["compare", "tiger", "--out", str(tmp_path), *arguments]) == 2
-    assert message in capsys.readouterr().err
-
-
 def test_methods_that_need_a_latent_state_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     world = "tests.envs.gym.foreign_envs:Dark"
     assert cli.main(["compare", world, "--methods", "a2c-asym-s", "--out", str(tmp_path), *SMALL]) == 2

@@ -74,23 +74,6 @@ def test_commands_that_take_a_folder_take_a_shipped_agent(capsys: pytest.Capture
     assert (status, "critic V(h, s) = " in out) == (0, True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["heaven-hell"], "heaven-hell: neither a shipped agent nor a folder with runs. Shipped agents: "),
-        (["zoo:tiger"], "there is no shipped agent 'tiger'; there are "),
-        (["heaven-hell-3", "--steps", "-1"], "--steps -1: cannot be negative"),
-        (["heaven-hell-3", "--seconds", "0"], "--seconds 0: choose between 0.02 and 60"),
-        (["heaven-hell-3", "-o", "film.mp4"], "film.mp4: unknown file ending '.mp4'"),
-        (["heaven-hell-3", "--run-seed", "9"], "there is no run with the seed 9"),
-    ],
-)
-def test_mistakes_are_told_in_a_line(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str):
-    status, out, err = run(capsys, "play", *arguments)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert message in err
-
-
 @pytest.mark.slow
 def test_in_a_terminal_a_step_replaces_the_one_before():
     command = [sys.executable, "-m", "asymrl", "play", "heaven-hell-3", "--steps", "2", "--seconds", "0.02"]

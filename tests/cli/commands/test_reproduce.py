@@ -302,12 +302,8 @@ def test_quick_is_small_and_can_be_changed():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["curves", "--env", "tiger"], "the paper has heaven-hell-3"),
-        (["critics", "--env", "heaven-hell-3"], "four histories of heaven-hell-4"),
         (["curves", "--from-results", "nowhere"], "nowhere: there is no such folder"),
         (["curves", "--from-results", str(SHIPPED)], "metrics.parquet: not there yet; have the runs begun?"),
-        (["grid", "--methods", "sarsa"], "sarsa: the paper has a2c"),
-        (["grid", "--until", "1000"], "--until: for curves only, not for grid"),
         (["curves", "--from-results", str(SHIPPED / "results" / "curves"), "--until", "0"], "--until 0"),
     ],
 )

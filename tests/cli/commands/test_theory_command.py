@@ -93,27 +93,6 @@ def test_a_page_is_saved_or_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "--report is about policy gradients" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["car-flag"], "car-flag has no finite tables"),
-        (["tiger", "--policy", "best"], "unknown policy 'best'; choose uniform, optimal"),
-        (["tiger", "--policy", "eps-optimal:x"], "'x' is not a number"),
-        (["tiger", "--policy", "eps-optimal:2"], "--policy: eps-optimal:2: 2 is not a probability; choose a number"),
-        (["tiger", "--policy", "window:-1"], "--policy: window:-1: a window has at least 1 pair"),
-        (["tiger", "--policy", "run:nowhere"], "nowhere: no runs here"),
-        (["tiger", "--horizon", "0"], "--horizon 0"),
-        (["tiger", "--depth", "-1"], "--depth -1"),
-        (["tiger", "--seconds", "0"], "--seconds 0"),
-        (["tiger", "--horizon", "inf", "--critic-sees", "time"], "a critic that reads the time needs a horizon"),
-        (["tiger", "--critic-sees", "time+time"], "names time twice"),
-    ],
-)
-def test_wrong_command_lines(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["theory", *arguments]) == 2
-    assert message in capsys.readouterr().err
-
-
 def test_what_q_learning_would_learn(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["theory", "heaven-hell-1", "--horizon", "10", "--learner"]
     assert main([*asked, "adqn-vr"]) == 0
@@ -151,24 +130,6 @@ def test_luck_that_ends_episodes(capsys: pytest.CaptureFixture[str]) -> None:
     assert by_episode["worst_error"] > 4
     assert by_episode["greedy_high"] < 1 < found["optimal_return"]
     assert "gives steps of short episodes more weight" in found["explanation"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["tiger", "--learner", "adqn", "--policy", "optimal"], "the replay never has action"),
-        (["tiger", "--learner", "adqn", "--policy", "run:here"], "--policy run:FOLDER is about policy gradients"),
-        (["tiger", "--learner", "adqn", "-o", "here.png"], "--output is about policy gradients"),
-        (["tiger", "--learner", "adqn-state", "--critic-sees", "belief"], "choose state or state+time"),
-        (["tiger", "--learner", "dqn", "--horizon", "inf"], "needs a time limit; give a horizon"),
-        (["car-flag", "--learner", "dqn"], "car-flag has no finite tables"),
-    ],
-)
-def test_wrong_questions_about_q_learning(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["theory", *arguments]) == 2
-    assert message in capsys.readouterr().err
 
 
 CORRIDOR = """
