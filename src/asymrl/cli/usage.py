@@ -64,6 +64,11 @@ Trust = Annotated[
 ]
 AsJson = Annotated[Flag, tyro.conf.arg(help="Print JSON on stdout for other programs instead of text.")]
 
+JsonAtEnd = Annotated[
+    Flag,
+    tyro.conf.arg(help="Print one JSON object at the end for other programs; everything else goes to stderr."),
+]
+
 
 class UsageError(ValueError):
     """The command line asks for something that is not possible. Printed as one line, without a traceback."""

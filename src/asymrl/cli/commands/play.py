@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from asymrl.cli.commands.render_command import check_film, save_film
 from asymrl.cli.usage import (
     ZOO,
     Flag,
@@ -19,13 +19,11 @@ from asymrl.cli.usage import (
     Trust,
     UsageError,
     Where,
-    check_writable,
     holds_runs,
     select_run,
 )
 
 if TYPE_CHECKING:
-    from asymrl.report.films import Film
     from asymrl.runs.trained import TrainedRun
 
 ENDINGS = (".gif", ".png")
@@ -68,12 +66,7 @@ class Play:
     def run(self) -> int:
         if not self.name:
             return _print_agents()
-        if self.steps is not None and self.steps < 0:
-            raise UsageError(f"--steps {self.steps}: cannot be negative; 0 shows the start")
-        if not 0.02 <= self.seconds <= 60:
-            raise UsageError(f"--seconds {self.seconds:g}: choose between 0.02 and 60 per step")
-        if self.output != "-":
-            check_writable(Path(self.output), ENDINGS, ", or - for text")
+        check_film(self.output, ENDINGS, self.steps, self.seconds)
         name = _agent_named(self.name)
         trained_run = select_run(name, self.run_seed, self.where, trust=self.trust)
 
@@ -83,16 +76,9 @@ class Play:
         if self.output == "-":
             _show(film.lines(), None if self.fast or not sys.stdout.isatty() else self.seconds)
         else:
-            self._save(film)
+            save_film(film, self.output, "", self.seconds)
         print(f"\n{_described(name, trained_run)}")
         return 0
-
-    def _save(self, film: Film) -> None:
-        try:
-            last = film.save(Path(self.output), self.seconds)
-        except OSError as error:
-            raise UsageError(f"{self.output}: cannot be written: {error.strerror or error}") from error
-        print(f"{self.output}: {last.step} steps, return {round(last.total, 6):g}")
 
 
 def _agent_named(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from asymrl.report.films import Film, Picture
 
 ENDINGS = (".gif", ".mp4", ".png")
+DPI = 100
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,13 @@ class Render:
     """Your own picture in place of the state: a function draw(ax, state, observation) that draws into matplotlib
     axes."""
 
-    dpi: int = 100
+    dpi: int = DPI
     """Resolution; 100 gives 800 x 450 pixels."""
 
     def run(self) -> int:
-        self._check_numbers()
-        if self.output != "-":
-            check_writable(Path(self.output), ENDINGS, ", or - for text")
+        check_film(self.output, ENDINGS, self.steps, self.seconds)
+        if not 20 <= self.dpi <= 1000:
+            raise UsageError(f"--dpi {self.dpi}: choose between 20 and 1000")
         if self.output.lower().endswith(".mp4"):
             require_packages(("imageio_ffmpeg",), "video", "an .mp4 film")
         film = self._film_of_run() if holds_runs(self.world) else self._film_of_world()
@@ -89,12 +91,7 @@ class Render:
             for text in film.lines():
                 print(text)
             return 0
-        try:
-            with user_errors():
-                last = film.save(Path(self.output), self.seconds, self.dpi)
-        except OSError as error:
-            raise UsageError(f"{self.output}: cannot be written: {error.strerror or error}") from error
-        print(f"{self.output}: {film.title}, {last.step} steps, return {round(last.total, 6):g}")
+        save_film(film, self.output, f"{film.title}, ", self.seconds, self.dpi)
         return 0
 
     def _film_of_world(self) -> Film:
@@ -140,10 +137,22 @@ class Render:
 
         return checked
 
-    def _check_numbers(self) -> None:
-        if self.steps is not None and self.steps < 0:
-            raise UsageError(f"--steps {self.steps}: cannot be negative; 0 shows the start")
-        if self.seconds is not None and not 0.02 <= self.seconds <= 60:
-            raise UsageError(f"--seconds {self.seconds:g}: choose between 0.02 and 60 per step")
-        if not 20 <= self.dpi <= 1000:
-            raise UsageError(f"--dpi {self.dpi}: choose between 20 and 1000")
+
+def check_film(output: str, endings: Sequence[str], steps: int | None, seconds: float | None) -> None:
+    """Raises UsageError, before any work is done, if a film cannot be made like this."""
+    if steps is not None and steps < 0:
+        raise UsageError(f"--steps {steps}: cannot be negative; 0 shows the start")
+    if seconds is not None and not 0.02 <= seconds <= 60:
+        raise UsageError(f"--seconds {seconds:g}: choose between 0.02 and 60 per step")
+    if output != "-":
+        check_writable(Path(output), endings, ", or - for text")
+
+
+def save_film(film: Film, output: str, title: str, seconds: float | None, dpi: int = DPI) -> None:
+    """Writes a film or its last moment, and says so."""
+    try:
+        with user_errors():
+            last = film.save(Path(output), seconds, dpi)
+    except OSError as error:
+        raise UsageError(f"{output}: cannot be written: {error.strerror or error}") from error
+    print(f"{output}: {title}{last.step} steps, return {round(last.total, 6):g}")

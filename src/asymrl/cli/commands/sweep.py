@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from asymrl.cli.running import SEEDS, NetworkOptions, Training
-from asymrl.cli.usage import EnvArgs, Flag, UsageError, full_world, read_toml, user_errors
+from asymrl.cli.usage import EnvArgs, JsonAtEnd, UsageError, full_world, read_toml, user_errors
 from asymrl.runs.options import checked_values, method_of
 from asymrl.settings.quantities import whole_number
 from asymrl.worlds.name_options import PREFIX, parse_value, split_values
@@ -50,8 +50,7 @@ class Sweep(NetworkOptions):
     """Folder of the sweep."""
     config: Path | None = None
     """A TOML file with env, methods, preset, seeds, out, and a table [set] with lists of values."""
-    json: Flag = False
-    """Print one JSON object at the end for other programs; everything else goes to stderr."""
+    json: JsonAtEnd = False
     training: Training = field(default_factory=Training)
 
     def run(self) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from asymrl.cli.commands.report_command import check_page
-from asymrl.cli.commands.theory_text import WIDTH, horizon_note, optimum_text, verdict_lines
+from asymrl.cli.commands.theory_text import WIDTH, horizon_note, optimum_text, q_lines, verdict_lines
 from asymrl.cli.output import print_json, progress_line
 from asymrl.cli.usage import AsJson, UsageError, check_writable, select_run, user_errors, world_named
 from asymrl.runs.wording import wrapped
@@ -155,7 +155,6 @@ class Theory:
 
     def _q_learning(self) -> int:
         """The report on a method of the DQN family."""
-        from asymrl.cli.commands.q_theory import lines
         from asymrl.report.q_verdict import examine_q
         from asymrl.theory import as_pomdp
 
@@ -178,7 +177,7 @@ class Theory:
             return 0
         if self.horizon is None and verdict.horizon < (limit := self._steps(pomdp.time_limit)):
             print(horizon_note(limit, verdict.horizon))
-        print(*lines(verdict, WIDTH), sep="\n")
+        print(*q_lines(verdict), sep="\n")
         return 0
 
     def _analysis(self, pomdp: Pomdp, horizon: float, best: Solution, deadline: Deadline) -> tuple[Analysis, Solution]:

@@ -1,4 +1,4 @@
-"""What `asymrl theory` prints: the answer for policy gradients."""
+"""What `asymrl theory` prints: the answer for policy gradients, and for methods of the DQN family."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from asymrl.runs.wording import wrapped
 
 if TYPE_CHECKING:
+    from asymrl.report.q_verdict import QResult, QVerdict
     from asymrl.report.verdict import StateCritic, Verdict, WorstHistory
     from asymrl.theory import ReadingWorth
     from asymrl.theory.solvers import Solution
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 TARGETS = {"td0": "TD(0)", "td-lambda": "TD(lambda)", "mc": "Monte-Carlo"}
+TD_TARGET = "r + γ Q({}', a*)"
+SAME = "the same"
 ACTORS = {"td0": "one step", "td-lambda": "TD(lambda)", "mc": "returns"}
 
 
@@ -102,3 +105,53 @@ def _places(critic: StateCritic, endless: bool) -> Iterator[str]:
     if (gradient := critic.worst_gradient) is not None:
         verb = "favours" if gradient.amount > 0 else "discourages"
         yield f"TD(0) {verb} {gradient.action} by {abs(gradient.amount):.4g} too much {words(gradient)}"
+
+
+def q_lines(verdict: QVerdict) -> Iterator[str]:
+    """What a method of the DQN family would learn, line by line."""
+    yield f"{verdict.world}, {verdict.method}, {verdict.horizon} actions at most, discount {verdict.discount:g}"
+    yield from wrapped(_targets(verdict), WIDTH)
+    yield f"Optimal return: {verdict.optimal_return:.4f}"
+    yield ""
+    yield f"{'replay filled by':<18}{'steps count':<14}{'settles':<14}{'error of Q(h, a)':>22}{'greedy return':>18}"
+    for result in verdict.results:
+        yield _q_row(result)
+    wrong = [result for result in verdict.results if not result.is_optimal]
+    if wrong:
+        worst = max(wrong, key=lambda result: abs(result.worst_error))
+        yield ""
+        yield from wrapped(
+            f"The worst: {worst.worst_action} after {worst.worst_history} is off by {worst.worst_error:+.4g} "
+            f"(replay: {worst.replay}, steps count {_counted(worst)})",
+            WIDTH,
+        )
+    yield ""
+    yield f"Does {verdict.method} learn the optimal Q(h, a)?"
+    yield from wrapped(verdict.explanation, WIDTH)
+
+
+def _targets(verdict: QVerdict) -> str:
+    from asymrl.theory.exact.q_learning import Q_METHODS
+
+    method, reads = Q_METHODS[verdict.method], verdict.reads.replace("hs", "h, s")
+    own = TD_TARGET.format("h")
+    if not reads:
+        return f"Q(h, a) learns {own}, with a* = argmax_a Q(h', a)."
+    privileged = "r + γ Q(" + ", ".join(f"{part}'" for part in reads.split(", ")) + ", a*)"
+    history = f"Q({reads}, a), for all actions" if method.reduced else privileged
+    return (
+        f"Q({reads}, a) learns {own if method.short else privileged}; Q(h, a) learns {history}. a* = argmax_a Q(h', a)."
+    )
+
+
+def _counted(result: QResult) -> str:
+    return SAME if result.weighting == "steps" else "by episode"
+
+
+def _q_row(result: QResult) -> str:
+    settles = {0: "no", 1: "yes"}.get(result.period, f"cycle of {result.period}")
+    error = "0" if result.is_optimal else f"{result.max_error:.3g} (mean {result.mean_error:.3g})"
+    returns = f"{result.greedy_low:.4f}"
+    if result.greedy_high - result.greedy_low > 1e-9:
+        returns += f" to {result.greedy_high:.4f}"
+    return f"{result.replay:<18}{_counted(result):<14}{settles:<14}{error:>22}{returns:>18}"

@@ -9,7 +9,18 @@ from typing import Any
 
 from asymrl.cli.running import SEEDS, Training
 from asymrl.cli.settings_options import Basic, Learner, Network
-from asymrl.cli.usage import EnvArgs, Flag, RunFolder, Trust, UsageError, WorldName, full_world, read_toml, user_errors
+from asymrl.cli.usage import (
+    EnvArgs,
+    Flag,
+    JsonAtEnd,
+    RunFolder,
+    Trust,
+    UsageError,
+    WorldName,
+    full_world,
+    read_toml,
+    user_errors,
+)
 from asymrl.runs.options import checked_values
 from asymrl.settings import SETTINGS, A2CSettings, Settings
 from asymrl.settings.hyperparameters import tuned
@@ -40,8 +51,7 @@ class Train:
     config: Path | None = None
     """A TOML file with settings, named as in Python: entropy_weight = 0.3"""
     env_args: EnvArgs = None
-    json: Flag = False
-    """Print one JSON object at the end for other programs; everything else goes to stderr."""
+    json: JsonAtEnd = False
     basic: Basic = field(default_factory=dict)
     learner: Learner = field(default_factory=dict)
     network: Network = field(default_factory=dict)
@@ -110,8 +120,7 @@ class Resume:
     current_code: Flag = False
     """Continue with your files of worlds and networks as they are now. Default: as they were when the runs began."""
     trust: Trust = False
-    json: Flag = False
-    """Print one JSON object at the end for other programs; everything else goes to stderr."""
+    json: JsonAtEnd = False
     training: Training = field(default_factory=Training)
 
     def run(self) -> int:

@@ -14,7 +14,7 @@ from asymrl.cli.commands.sweep import single_values
 from asymrl.cli.commands.train import read_config
 from asymrl.cli.output import print_json, print_table
 from asymrl.cli.running import OUT_OF_TIME, Training, print_failures
-from asymrl.cli.usage import EnvArgs, Flag, UsageError, WorldName, full_world, user_errors
+from asymrl.cli.usage import EnvArgs, JsonAtEnd, UsageError, WorldName, full_world, user_errors
 
 if TYPE_CHECKING:
     from asymrl.runs import SettingsSearch
@@ -59,8 +59,7 @@ class Tune:
     """A TOML file with such settings."""
     out: Path | None = None
     """Folder of the search. None: runs/tune-WORLD-METHOD."""
-    json: Flag = False
-    """Print one JSON object at the end for other programs; everything else goes to stderr."""
+    json: JsonAtEnd = False
     training: Training = field(default_factory=Training)
 
     def run(self) -> int:
