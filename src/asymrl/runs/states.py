@@ -48,8 +48,8 @@ def from_saved(program: Program, saved: SavedRuns, *, to_train: bool = True) -> 
     Args:
         program: of the runs.
         saved: their arrays.
-        to_train: False if the runs are only inspected: then arrays that `without_training_state` leaves out may be
-            missing, and shapes take their place.
+        to_train: False if the runs are only inspected: then shapes take the place of the arrays that
+            `without_training_state` leaves out.
 
     Raises:
         ValueError: naming the first array that is missing, superfluous or of another shape or type.
@@ -97,12 +97,11 @@ def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> di
     """The saved arrays by name, in the order of the leaves of a run; a shape for each that was left out."""
     expected, arrays = array_shapes(program), saved.states()
     training_names = {name for name in expected if _is_for_training(name)}
-    if training_names and not training_names & set(arrays):
-        if to_train:
-            raise ValueError("only its networks were kept, not the state of its optimisers, so it cannot be trained on")
-        arrays = {**arrays, **{name: expected[name] for name in training_names}}
-    elif not to_train:
-        arrays = _without_other_versions(arrays, expected, len(saved.runs))
+    if not to_train:
+        networks = {name: array for name, array in arrays.items() if not _is_for_training(name)}
+        arrays = {**networks, **{name: expected[name] for name in training_names}}
+    elif training_names and not training_names & set(arrays):
+        raise ValueError("only its networks were kept, not the state of its optimisers, so it cannot be trained on")
     added = {
         name: np.full((len(saved.runs), *expected[name].shape), ADDED[name], expected[name].dtype)
         for name in ADDED
@@ -122,20 +121,6 @@ def _fitting_arrays(program: Program, saved: SavedRuns, *, to_train: bool) -> di
                 f"array {name} is {array.dtype}{list(array.shape)}, expected {leaf.dtype}{list(shape)}; {OTHER_VERSION}"
             )
     return {name: arrays[name] for name in expected}
-
-
-def _without_other_versions(
-    arrays: dict[str, np.ndarray], expected: Mapping[str, jax.ShapeDtypeStruct], runs: int
-) -> dict[str, Any]:
-    """The arrays, with shapes in place of those that only training needs and another version saved differently."""
-
-    def fits(name: str, leaf: jax.ShapeDtypeStruct) -> bool:
-        array = arrays.get(name)
-        return array is not None and (array.shape, array.dtype) == ((runs, *leaf.shape), leaf.dtype)
-
-    networks = {name: array for name, array in arrays.items() if not _is_for_training(name)}
-    own = {name: leaf for name, leaf in expected.items() if _is_for_training(name)}
-    return {**networks, **{name: arrays[name] if fits(name, leaf) else leaf for name, leaf in own.items()}}
 
 
 def _check_keys(data: np.ndarray, count: int, kind: str) -> None:

@@ -35,7 +35,7 @@ class TrainedRuns(NamedTuple):
     """In their store."""
     runs: tuple[Run, ...]
     states: RunState
-    """Everything in the runs; every array has a leading axis `run`."""
+    """Networks, counters and curves, with a leading axis `run`; shapes in place of optimisers and targets."""
     world: World
     """The world that they were trained in, with their time limit."""
 
