@@ -15,8 +15,19 @@ from asymrl.learners.numbers import Numbers, numbers_of
 from asymrl.learners.program import LaneError, Program, Trainer
 from asymrl.learners.state import RunState
 from asymrl.runs.arrays import SavedRuns, joined
-from asymrl.runs.lanes import Assignment, Failed, Lane, Retired, Snapshot, blank_states, gather, probe_arrays, scatter
-from asymrl.runs.narrowing import Narrower, narrower_width
+from asymrl.runs.lanes import (
+    Assignment,
+    Failed,
+    Lane,
+    Narrower,
+    Retired,
+    Snapshot,
+    blank_states,
+    gather,
+    narrower_width,
+    probe_arrays,
+    scatter,
+)
 from asymrl.runs.states import from_saved, key_kind, saved_problem, to_arrays, with_arrays
 from asymrl.runs.tables import STOPPED, TRAINING, RunResult
 from asymrl.settings import Settings

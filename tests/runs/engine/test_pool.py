@@ -15,8 +15,7 @@ from asymrl.learners.factory import program
 from asymrl.learners.state import METRICS
 from asymrl.runs import pool as pool_module, worker as worker_module
 from asymrl.runs.arrays import SavedRuns, joined
-from asymrl.runs.lanes import Assignment, Retired
-from asymrl.runs.narrowing import narrower_width
+from asymrl.runs.lanes import Assignment, Retired, narrower_width
 from asymrl.runs.placement import Pace
 from asymrl.runs.pool import Pool
 from asymrl.runs.runs import Run
