@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from asymrl.envs.checked_environment import CheckedEnvironment, Interface, Position, make_environment, mistakes_named
 from asymrl.envs.child_processes import become_child, how_it_ended, packed, start_child, unpacked
+from asymrl.envs.gymnasium_checks import CheckedEnvironment, Interface, Position, make_environment, mistakes_named
 from asymrl.envs.gymnasium_spaces import entry
 from asymrl.envs.user_code import user_path
 from asymrl.worlds.spaces import Record, Space

@@ -14,17 +14,19 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.wrappers import TimeLimit
 
 from asymrl.envs.action_spaces import action_encoding
-from asymrl.envs.checked_environment import (
+from asymrl.envs.constructors import checked_arguments
+from asymrl.envs.gymnasium_checks import (
     Interface,
     LatentState,
     Position,
+    ReturnedValueError,
+    check_value,
     make_environment,
     mistakes_named,
+    reset_values,
 )
-from asymrl.envs.constructors import checked_arguments
 from asymrl.envs.gymnasium_spaces import Encoding, encoding_of_space, encoding_of_value
 from asymrl.envs.gymnasium_steppers import ProcessStepper, SerialStepper, try_environment
-from asymrl.envs.returned_values import ReturnedValueError, check_value, reset_values
 from asymrl.envs.user_code import importable_name, load_attribute, load_module
 from asymrl.worlds.name_options import with_options
 from asymrl.worlds.registry import full_name

@@ -15,9 +15,8 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
-from asymrl.envs.checked_environment import Position, make_environment, mistakes_named
+from asymrl.envs.gymnasium_checks import Position, make_environment, mistakes_named, reset_values, step_values
 from asymrl.envs.gymnasium_spaces import to_world
-from asymrl.envs.returned_values import reset_values, step_values
 from asymrl.envs.user_code import described, own_traceback
 from asymrl.learners.episodes import environment_seeds
 from asymrl.runs.playback import Playback
