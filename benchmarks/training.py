@@ -19,9 +19,9 @@ import jax
 import numpy as np
 import tyro
 
-from asymrl.learners.compiled import CompiledProgram
 from asymrl.learners.curve import recent_means
 from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.program import Program
 from asymrl.settings import DQNSettings, Settings, new_settings, settings_type
 from asymrl.settings.hyperparameters import PAPER_WORLDS
 from asymrl.settings.methods import METHODS
@@ -59,7 +59,7 @@ class Speed:
 
 def measure(settings: Settings, runs: int, seconds: float) -> Speed:
     """Trains new runs for some seconds, after compiling and a first few updates."""
-    program, numbers = CompiledProgram(settings), stack_numbers([settings] * runs)
+    program, numbers = Program(settings), stack_numbers([settings] * runs)
 
     def train(batch: Any, updates: int) -> Any:
         return jax.block_until_ready(program.train(batch, numbers, updates))

@@ -20,8 +20,8 @@ from asymrl.kernels.kernel_rollout import (
     with_product_precision,
 )
 from asymrl.kernels.world_rules import TransitionTable, deterministic_table
-from asymrl.learners.compiled import CompiledProgram
 from asymrl.learners.episodes import Episodes
+from asymrl.learners.program import Program
 from asymrl.learners.rollout import begin_rollout, step_by_step
 from asymrl.learners.state import training_world
 from asymrl.nn.agent import Actor, ReadyActor
@@ -51,7 +51,7 @@ def both(
     With `rounded`, the matrices of the policy have no more digits than a float16.
     """
     env = training_world(given)
-    runs = start(env, given, [0, 1, 2]) if isinstance(given, A2CSettings) else CompiledProgram(given).start([0, 1, 2])
+    runs = start(env, given, [0, 1, 2]) if isinstance(given, A2CSettings) else Program(given).start([0, 1, 2])
     # Large weights, so that what is remembered matters for what is done.
     actors = jax.tree.map(lambda leaf: 3 * leaf if eqx.is_array(leaf) else leaf, runs.actor)
     if rounded:

@@ -11,8 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from asymrl.learners.a2c import A2CState
-from asymrl.learners.learners import new_run
-from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.curve import Losses, count
+from asymrl.learners.episodes import RUN_AXIS, Episodes
+from asymrl.learners.learner import learner, new_run
+from asymrl.learners.numbers import Numbers, stack_numbers
 from asymrl.nn.agent import Actor, Critic
 from asymrl.nn.compound import Window
 from asymrl.nn.recurrent import Gru
@@ -56,6 +58,17 @@ def _draw(rngs: Sequence[np.random.Generator], shape: tuple[int, ...]) -> np.nda
     """Small numbers, the smaller the more of them are added up."""
     spread = (2 / sum(shape)) ** 0.5
     return np.stack([spread * rng.normal(size=shape) for rng in rngs]).astype(np.float32)
+
+
+def learn(env: World, settings: Settings, numbers: Numbers, runs: Any, episodes: Episodes) -> tuple[Any, Losses]:
+    """One update of each run from these episodes, and its losses."""
+    own = learner(env, settings.shape())
+
+    def one(run: Any, numbers: Numbers, episodes: Episodes) -> tuple[Any, Losses]:
+        on, key = jnp.bool_(True), jax.random.fold_in(run.key, run.updates)
+        return own.update(key, count(run, episodes, on), numbers, run.timesteps, episodes, on)
+
+    return eqx.filter_vmap(one, in_axes=(eqx.if_array(0), 0, RUN_AXIS))(runs, numbers, episodes)
 
 
 def member(runs: Any, i: int) -> Any:

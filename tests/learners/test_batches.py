@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learners.compiled import CompiledProgram
-from asymrl.learners.lengths import lengths_compiled, which_fits
+from asymrl.learners.bucket import bucket_lengths, first_that_fits
 from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.program import Program
 from asymrl.learners.rollout import roll_out
 from asymrl.learners.state import METRICS, RECENT, RunState, is_active
 from asymrl.settings import A2CSettings
@@ -29,11 +29,11 @@ SEED = 7
 
 
 @pytest.fixture(scope="module")
-def program() -> CompiledProgram:
-    return CompiledProgram(MINE)
+def program() -> Program:
+    return Program(MINE)
 
 
-def train(program: CompiledProgram, seeds: Sequence[int], settings: Sequence[A2CSettings], *updates: int) -> RunState:
+def train(program: Program, seeds: Sequence[int], settings: Sequence[A2CSettings], *updates: int) -> RunState:
     runs = start(program.world, MINE, seeds)
     for count in updates:
         runs = program.train(runs, stack_numbers(settings), count)
@@ -41,7 +41,7 @@ def train(program: CompiledProgram, seeds: Sequence[int], settings: Sequence[A2C
 
 
 @pytest.fixture(scope="module")
-def trio(program: CompiledProgram) -> RunState:
+def trio(program: Program) -> RunState:
     """Three runs after 50 updates. The second also trains in other company; the third has other settings."""
     return train(program, [1, SEED, 2], [MINE, MINE, OTHER], UPDATES)
 
@@ -56,18 +56,18 @@ def assert_same_course(one: RunState, other: RunState) -> None:
     assert_close((one.actor, one.critic), (other.actor, other.critic), rtol=1e-3, atol=1e-4)
 
 
-def test_alone_and_among_three(program: CompiledProgram, trio: RunState):
+def test_alone_and_among_three(program: Program, trio: RunState):
     alone = train(program, [SEED], [MINE], UPDATES)
     assert_same_course(member(alone, 0), member(trio, 1))
 
 
-def test_among_twenty(program: CompiledProgram, trio: RunState):
+def test_among_twenty(program: Program, trio: RunState):
     seeds = [seed for seed in range(20) if seed != SEED] + [SEED]
     twenty = train(program, seeds, [MINE] * 19 + [MINE], UPDATES)
     assert_same_course(member(twenty, 19), member(trio, 1))
 
 
-def test_settings_of_their_own(program: CompiledProgram, trio: RunState):
+def test_settings_of_their_own(program: Program, trio: RunState):
     alone = train(program, [2], [OTHER], UPDATES)
     assert_same_course(member(alone, 0), member(trio, 2))
     with_mine = train(program, [2], [MINE], UPDATES)
@@ -78,7 +78,7 @@ def test_seeds_make_a_difference(trio: RunState):
     assert not np.array_equal(member(trio, 0).recent_lengths, member(trio, 1).recent_lengths)
 
 
-def test_new_runs_come_from_their_seeds(program: CompiledProgram):
+def test_new_runs_come_from_their_seeds(program: Program):
     together, alone = program.start([1, SEED]), program.start([SEED])
     assert_same(member(together, 1), member(alone, 0))
     assert not np.array_equal(together.actor.head.layers[0].weight[0], together.actor.head.layers[0].weight[1])
@@ -112,7 +112,7 @@ def test_curves(trio: RunState, i: int, settings: A2CSettings):
     assert np.isnan(curve["evaluation_return"]).all()
 
 
-def test_points_of_a_curve_are_a_period_apart(program: CompiledProgram):
+def test_points_of_a_curve_are_a_period_apart(program: Program):
     longer = replace(MINE, steps=20 * MINE.steps)
     assert longer.log_period == 20
     runs = train(program, [1, SEED, 2], [longer] * 3, 100)
@@ -123,15 +123,15 @@ def test_points_of_a_curve_are_a_period_apart(program: CompiledProgram):
         assert (gaps < longer.log_period + longer.episodes * longer.time_limit).all()
 
 
-def test_the_same_batch_twice_is_the_same_bit_by_bit(program: CompiledProgram, trio: RunState):
+def test_the_same_batch_twice_is_the_same_bit_by_bit(program: Program, trio: RunState):
     assert_same(train(program, [1, SEED, 2], [MINE, MINE, OTHER], UPDATES), trio)
 
 
-def test_training_in_parts_is_the_same_bit_by_bit(program: CompiledProgram, trio: RunState):
+def test_training_in_parts_is_the_same_bit_by_bit(program: Program, trio: RunState):
     assert_same(train(program, [1, SEED, 2], [MINE, MINE, OTHER], 20, 30), trio)
 
 
-def test_a_complete_run_stands_still_while_others_go_on(program: CompiledProgram):
+def test_a_complete_run_stands_still_while_others_go_on(program: Program):
     short = replace(MINE, steps=60)
     settings = [MINE, short, MINE]
     runs = train(program, [1, SEED, 2], settings, 30)
@@ -143,7 +143,7 @@ def test_a_complete_run_stands_still_while_others_go_on(program: CompiledProgram
     assert 60 <= int(runs.timesteps[1]) < 60 + MINE.episodes * MINE.time_limit
 
 
-def test_a_run_that_is_good_enough_stands_still_while_others_go_on(program: CompiledProgram):
+def test_a_run_that_is_good_enough_stands_still_while_others_go_on(program: Program):
     """After 100 episodes at the earliest; every return in this world is at least -1."""
     settings = [MINE, replace(MINE, stop_return=-1.0), replace(MINE, stop_return=1.5)]
     runs = train(program, [1, SEED, 2], settings, UPDATES - 1)
@@ -159,7 +159,7 @@ def poisoned(runs: RunState, i: int) -> RunState:
     return eqx.tree_at(where, runs, where(runs).at[i, 0, 0].set(jnp.nan))
 
 
-def test_a_broken_run_stops_and_leaves_the_others_alone(program: CompiledProgram, trio: RunState):
+def test_a_broken_run_stops_and_leaves_the_others_alone(program: Program, trio: RunState):
     settings = [MINE, MINE, OTHER]
     runs = poisoned(start(program.world, MINE, [1, SEED, 2]), 1)
     models = jax.device_get(eqx.filter(member((runs.actor, runs.actor_adam), 1), eqx.is_array))
@@ -171,7 +171,7 @@ def test_a_broken_run_stops_and_leaves_the_others_alone(program: CompiledProgram
         assert_same(member(runs, i), member(trio, i))
 
 
-def test_a_rate_that_is_far_too_high_breaks_a_run(program: CompiledProgram, trio: RunState):
+def test_a_rate_that_is_far_too_high_breaks_a_run(program: Program, trio: RunState):
     settings = [MINE, replace(MINE, critic_rate=1e38), OTHER]
     runs = train(program, [1, SEED, 2], settings, UPDATES)
     assert runs.failed.tolist() == [False, True, False]
@@ -194,7 +194,7 @@ def test_every_action_is_the_same_in_any_company_when_optimised():
 def compare_every_action(world: str) -> None:
     """Over 50 updates, alone, among 3 and among 20, with episodes that need learning passes of two lengths."""
     settings = replace(MINE, world=world, time_limit=20)
-    program = CompiledProgram(settings)
+    program = Program(settings)
 
     @jax.jit
     def actions(arrays: Any, keys: Any) -> Any:
@@ -218,6 +218,6 @@ def compare_every_action(world: str) -> None:
 
 @pytest.mark.parametrize("limit", [10, 16, 50, 64, 100])
 def test_the_shortest_length_that_fits_is_chosen(limit: int):
-    lengths = lengths_compiled(limit)
+    lengths = bucket_lengths(limit)
     for longest in range(1, limit + 1):
-        assert which_fits(jnp.int32(longest), lengths) == np.searchsorted(lengths, longest)
+        assert first_that_fits(jnp.int32(longest), lengths) == np.searchsorted(lengths, longest)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from asymrl.learners.a2c import values_and_estimates
-from asymrl.learners.compiled import CompiledProgram
 from asymrl.learners.episodes import Episodes, training_batch
 from asymrl.learners.numbers import numbers_of, stack_numbers
+from asymrl.learners.program import Program
 from asymrl.learners.signals import critic_signal
 from asymrl.nn.distributions import NO_ACTION
 from asymrl.worlds import make
@@ -52,7 +52,7 @@ def test_values_are_the_known_ones(sees: str):
         entropy_schedule="constant",
         target_period=1,
     )
-    program, runs = CompiledProgram(settings, world), start(world, settings, [0])
+    program, runs = Program(settings, world), start(world, settings, [0])
     slower = replace(settings, actor_rate=1e-3, critic_rate=1e-3)
     for stage, updates in ((settings, 200), (slower, 100)):
         runs = program.train(runs, stack_numbers([stage]), updates)
@@ -119,7 +119,7 @@ def test_what_is_drawn_does_not_depend_on_the_runs_in_other_lanes():
     """
     env = make("tiger", time_limit=8)
     settings = tiny(world="tiger", critic_sees="belief+sampled-state+time")
-    program = CompiledProgram(settings, env)
+    program = Program(settings, env)
     both, alone = (
         program.train(start(env, settings, seeds), numbers(settings, len(seeds)), 3) for seeds in ([4, 7], [7])
     )

@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learners.compiled import CompiledProgram
-from asymrl.learners.dqn import DQNState, exploration, gradient_step, layout_of
+from asymrl.learners import dqn
+from asymrl.learners.dqn import DQN, DQNState, LearningState
 from asymrl.learners.episodes import RUN_AXIS, Episodes
 from asymrl.learners.key_purposes import REPLAY_DRAWS
-from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.numbers import numbers_of, stack_numbers
+from asymrl.learners.program import Program
 from asymrl.learners.q_networks import QNetworks
 from asymrl.learners.state import METRICS, training_world
 from asymrl.runs.arrays import SavedRuns
@@ -51,18 +52,18 @@ SEED = 7
 
 
 @pytest.fixture(scope="module")
-def program() -> CompiledProgram:
-    return CompiledProgram(SETTINGS)
+def program() -> Program:
+    return Program(SETTINGS)
 
 
-def start(program: CompiledProgram, *seeds: int) -> DQNState:
+def start(program: Program, *seeds: int) -> DQNState:
     """New runs; a few compiled small numbers."""
     runs = program.start(np.asarray(seeds))
     assert isinstance(runs, DQNState)
     return runs
 
 
-def train(program: CompiledProgram, runs: DQNState, updates: int, *settings: DQNSettings) -> Any:
+def train(program: Program, runs: DQNState, updates: int, *settings: DQNSettings) -> Any:
     return program.train(runs, stack_numbers(settings or [SETTINGS] * runs.updates.shape[0]), updates)
 
 
@@ -75,7 +76,7 @@ def copied(tree: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def course(program: CompiledProgram) -> list[DQNState]:
+def course(program: Program) -> list[DQNState]:
     """One of two runs before its first update and after each of the next."""
     runs = start(program, 1, SEED)
     states = [copied(member(runs, 1))]
@@ -111,7 +112,7 @@ def test_the_replay_holds_the_last_episodes(course: list[DQNState]):
 
 
 def test_steps_are_learned_from_until_there_are_enough_for_those_that_were_simulated(course: list[DQNState]):
-    layout = layout_of(training_world(SETTINGS), SETTINGS)
+    layout = DQN(training_world(SETTINGS), SETTINGS).layout
 
     @jax.jit
     def lengths(key: Any, replay: Any) -> Any:
@@ -148,13 +149,16 @@ def test_targets_are_copies_from_when_they_were_due(course: list[DQNState]):
 def test_exploration_falls_linearly_after_the_prefill():
     settings = DQNSettings()  # the authors' numbers
     steps = [0, 49_999, 50_000, 500_000, 999_999, 1_000_000, 1_999_999]
-    found = exploration(jnp.asarray(steps), jax.tree.map(jnp.asarray, stack_numbers([settings] * len(steps))))
+    numbers = numbers_of(settings)
+    explore = jax.vmap(lambda t: DQN(ENV, settings).exploration(eqx.tree_at(lambda r: r.timesteps, run, t), numbers))
+    run = DQN(ENV, replace(SETTINGS, method="dqn")).init(0)
+    found = explore(jnp.asarray(steps))
     # The schedule counts the steps of the prefill: the first episode after it explores with 0.955.
     expected = [1.0, 1.0, 1 - 0.9 * 50_000 / 999_999, 1 - 0.9 * 500_000 / 999_999, 0.1, 0.1, 0.1]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_episodes_explore_as_much_as_the_schedule_says(program: CompiledProgram):
+def test_episodes_explore_as_much_as_the_schedule_says(program: Program):
     settings = replace(SETTINGS, prefill=0, exploration_start=0.0, exploration_end=0.0, train_ratio=1e-6)
     runs = train(program, start(program, SEED), 12, settings)
     # Always the same greedy policy: in heaven-hell-1 all that differs is the hidden side.
@@ -175,14 +179,14 @@ def test_points_of_the_curve(course: list[DQNState]):
         assert np.isnan(curve[name]).all()
 
 
-def test_a_run_goes_on_bit_for_bit(program: CompiledProgram, course: list[DQNState]):
+def test_a_run_goes_on_bit_for_bit(program: Program, course: list[DQNState]):
     runs = start(program, 1, SEED)
     for updates in (5, UPDATES - 5):
         runs = train(program, runs, updates)
     assert_same(member(runs, 1), course[-1])
 
 
-def test_a_checkpoint_holds_everything(program: CompiledProgram, course: list[DQNState], tmp_path: Path):
+def test_a_checkpoint_holds_everything(program: Program, course: list[DQNState], tmp_path: Path):
     """The replay, too: a run that is read back goes on as if nothing had happened."""
     runs = train(program, start(program, 1, SEED), 10)
     made = (Run(SETTINGS, 1), Run(SETTINGS, SEED))
@@ -193,7 +197,7 @@ def test_a_checkpoint_holds_everything(program: CompiledProgram, course: list[DQ
     assert_same(member(runs, 1), course[-1])
 
 
-def test_a_run_depends_on_nothing_but_itself(program: CompiledProgram, course: list[DQNState]):
+def test_a_run_depends_on_nothing_but_itself(program: Program, course: list[DQNState]):
     """Alone, beside one that learns more, and beside one that is over soon."""
     alone = train(program, start(program, SEED), UPDATES)
     more, short = replace(SETTINGS, train_ratio=9.0, prefill=0), replace(SETTINGS, steps=60)
@@ -205,13 +209,14 @@ def test_a_run_depends_on_nothing_but_itself(program: CompiledProgram, course: l
         assert_close(run.networks, course[-1].networks, rtol=1e-3, atol=1e-4)
 
 
-def test_nobody_waits_for_a_run_that_has_more_to_learn(tmp_path: Path):
+def test_nobody_waits_for_a_run_that_has_more_to_learn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Of six runs the slower ones finish their update while the others begin the next; all end as they do alone.
 
     They are saved and read back in the middle of an update.
     """
+    monkeypatch.setattr(dqn, "STEPS_PER_CALL", 2)
     usual = replace(SETTINGS, steps=150, log_points=5)  # updates that write a point are waited for
-    program, given, seeds = CompiledProgram(usual), [replace(usual, train_ratio=12.0), *[usual] * 5], range(20, 26)
+    program, given, seeds = Program(usual), [replace(usual, train_ratio=12.0), *[usual] * 5], range(20, 26)
     runs, late, checkpoints = start(program, *seeds), 0, Checkpoints(tmp_path)
     for _ in range(4 * UPDATES):
         runs = train(program, runs, 1, *given)
@@ -235,7 +240,7 @@ def test_nobody_waits_for_a_run_that_has_more_to_learn(tmp_path: Path):
         assert_close(run.networks, alone.networks, rtol=1e-3, atol=1e-4)
 
 
-def test_a_run_whose_loss_is_not_finite_stands_still(program: CompiledProgram):
+def test_a_run_whose_loss_is_not_finite_stands_still(program: Program):
     broken = replace(SETTINGS, learning_rate=1e38)
     runs = train(program, start(program, 1, SEED), UPDATES, SETTINGS, broken)
     assert runs.failed.tolist() == [False, True]
@@ -282,17 +287,11 @@ def episodes_of_program(given: list[Episode]) -> Episodes:
 @pytest.mark.parametrize("shared", [False, True], ids=["separate", "shared"])
 def test_gradient_steps_are_those_of_the_reference(shared: bool):
     settings = replace(SETTINGS, method="adqn-short", shared_memory=shared, clip_norm=0.4, adam_eps=1e-3)
-    program = CompiledProgram(settings)
-    env, run = program.world, program.start([3])
+    program = Program(settings)
+    run = program.start([3])
     given = [episodes_of_reference(np.random.default_rng(i)) for i in range(3)]
 
-    @eqx.filter_jit
-    def step(networks: QNetworks, adams: Any, episodes: Episodes) -> Any:
-        numbers = stack_numbers([settings])
-        return gradient_step(
-            env, settings.shape(), numbers, networks, networks_before, adams, episodes, run.key, jnp.ones(1, bool)
-        )
-
+    step = gradient_steps(program, settings, run)
     networks_before = networks = run.networks
     one = member(networks, 0)
     weights = weights_of(one.history), weights_of(one.privileged)
@@ -300,10 +299,10 @@ def test_gradient_steps_are_those_of_the_reference(shared: bool):
     reference = QLearner("adqn-short", shared, network, *weights, dict(weights[0]), dict(weights[1]))
     adams = (run.actor_adam, run.critic_adam)
     for episodes in given:
-        networks, adams, losses, sound = step(networks, adams, episodes_of_program(episodes))
+        networks, adams, losses, failed = step(networks, networks_before, adams, episodes_of_program(episodes))
         expected = reference.update(episodes, 0.99, (1e-2, 1e-2), 1e-3, clip_norm=0.4)
         np.testing.assert_allclose([losses.policy_loss[0], losses.critic_loss[0]], expected, rtol=2e-4)
-        assert bool(sound[0])
+        assert not failed[0]
         one = member(networks, 0)
         for model, expected in ((one.history, reference.history), (one.privileged, reference.privileged)):
             for part, value in weights_of(model).items():
@@ -312,22 +311,37 @@ def test_gradient_steps_are_those_of_the_reference(shared: bool):
 
 def test_runs_that_want_no_step_stand_still():
     settings = replace(SETTINGS, method="dqn")
-    program = CompiledProgram(settings)
+    program = Program(settings)
     runs = program.start([1, 2])
     episodes = jax.tree.map(
         lambda leaf, axis: jnp.concatenate([leaf, leaf], axis=axis),
         episodes_of_program(episodes_of_reference(np.random.default_rng(0))),
         RUN_AXIS,
     )
-    wanted, numbers = jnp.asarray([True, False]), stack_numbers([settings] * 2)
-    adams = (runs.actor_adam, runs.critic_adam)
-    step = eqx.filter_jit(gradient_step)
-    networks, after, losses, sound = step(
-        program.world, settings.shape(), numbers, runs.networks, runs.target, adams, episodes, runs.key, wanted
-    )
-    assert sound.tolist() == [True, False]
+    adams, step = (runs.actor_adam, runs.critic_adam), gradient_steps(program, settings, runs, [True, False])
+    networks, after, losses, failed = step(runs.networks, runs.target, adams, episodes)
+    assert not failed.any()
     assert_same(member(networks, 1), member(runs.networks, 1))
     assert_same(member(after, 1), member(adams, 1))
     assert after[0].count.tolist() == [1, 0]
     assert np.isnan(losses.critic_loss).all()
     assert not np.array_equal(networks.history.head.layers[0].weight[0], runs.actor.head.layers[0].weight[0])
+
+
+def gradient_steps(program: Program, settings: DQNSettings, runs: Any, on: list[bool] | None = None) -> Any:
+    """A compiled gradient step of each run that is `on`, from given networks, optimisers and episodes."""
+    learner, mask = DQN(program.world, settings.shape()), jnp.asarray(on or [True] * runs.updates.shape[0])
+
+    @eqx.filter_jit
+    def step(networks: QNetworks, target: QNetworks, adams: Any, episodes: Episodes) -> Any:
+        def one(run: Any, networks: Any, target: Any, adams: Any, episodes: Episodes, numbers: Any, on: Any) -> Any:
+            state = LearningState(run.drawn, networks, adams, run.owed, run.failed, None)  # pyright: ignore
+            learned = learner.gradient_step(run.key, target, state, episodes, numbers, on)
+            return learned.networks, learned.adams, learned.losses, learned.failed
+
+        each = eqx.if_array(0)
+        over_runs = eqx.filter_vmap(one, in_axes=(each, each, each, each, RUN_AXIS, 0, 0))
+        numbers = stack_numbers([settings] * mask.shape[0])
+        return over_runs(runs, networks, target, adams, episodes, numbers, mask)
+
+    return step

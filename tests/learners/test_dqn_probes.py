@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learners.compiled import CompiledProgram
 from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.program import Program
 from asymrl.nn.distributions import NO_ACTION
 from asymrl.settings import DQNSettings
 from asymrl.settings.methods import DQN_METHODS
@@ -56,7 +56,7 @@ def test_values_are_the_known_ones(method: str):
         exploration_end=1.0,  # all actions everywhere
         target_period=1,
     )
-    program = CompiledProgram(settings, probes.probes())
+    program = Program(settings, probes.probes())
     runs: Any = program.start([0])
     for rate, updates in ((5e-3, 600), (5e-4, 400)):
         runs = program.train(runs, stack_numbers([replace(settings, learning_rate=rate)]), updates)

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learners.compiled import CompiledProgram
 from asymrl.learners.curve import evaluate_if_due
 from asymrl.learners.episodes import Episodes
 from asymrl.learners.key_purposes import EVALUATION
+from asymrl.learners.program import Program
 from asymrl.learners.rollout import roll_out
 from asymrl.learners.state import METRICS, RunState, training_world
 from tests.learners.small import assert_same, numbers, start, tiny
@@ -55,7 +55,7 @@ def test_no_evaluation_unless_asked_for():
 def test_evaluation_has_no_influence_on_training():
     def train(**evaluation: int | bool) -> RunState:
         settings = replace(SETTINGS, **evaluation)
-        program = CompiledProgram(settings)
+        program = Program(settings)
         return program.train(start(program.world, settings, SEEDS), numbers(settings, len(SEEDS)), 10_000)
 
     without, greedy, sampled = train(evaluation_episodes=0), train(), train(evaluation_greedy=False)

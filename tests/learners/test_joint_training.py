@@ -14,10 +14,9 @@ from gymnasium.utils.env_checker import check_env
 from asymrl.envs import Environment, VectorEnvironment
 from asymrl.envs.gymnasium_world import from_gymnasium
 from asymrl.learners.collector import play
-from asymrl.learners.compiled import CompiledProgram
 from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.program import Program
 from asymrl.learners.state import training_world
-from asymrl.learners.stepped import SteppedProgram
 from asymrl.nn.agent import Actor, Critic
 from asymrl.nn.architecture import Architecture
 from asymrl.report.films import Film, policy_text, scenes_of
@@ -94,7 +93,7 @@ def test_people_see_the_units_of_the_environment():
 @pytest.mark.parametrize("settings", [A2C, PPO])
 def test_both_parts_are_learned_from_memory(settings: Settings):
     """The best return is 2; the best single pair of knob and amount gets 0 at each of two steps."""
-    env, program = ControlPanel(), CompiledProgram(settings, ControlPanel())
+    env, program = ControlPanel(), Program(settings, ControlPanel())
     runs = program.train(program.start([0, 1]), stack_numbers([settings] * 2), 250)
     keys, everyone = jax.random.split(jax.random.key(0), 2), jnp.ones(2, bool)
     played = play(env, runs.actor, keys, everyone, episodes=32, greedy=True)
@@ -111,7 +110,7 @@ def test_every_kind_of_action_is_learned_in_gymnasium(stepping: Any, learner: An
     if learner is tiny_ppo:
         more = {"method": "ppo-asym-hs", "streams": 16, "rollout": 4, "learning_rate": 3e-3}
     settings = learner(world="console", time_limit=4, steps=100_000, entropy_weight=0.001, **more)
-    program = SteppedProgram(settings, env)
+    program = Program(settings, env)
     trainer = program.open(1, jax.local_devices()[0])
     runs, returns = program.start([0]), []
     for updates in (5, 3 if stepping == "processes" else 150):

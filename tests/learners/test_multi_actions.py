@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from asymrl.learners.collector import play
-from asymrl.learners.compiled import CompiledProgram
 from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.program import Program
 from asymrl.learners.state import RunState
 from asymrl.runs.playback import play_back
 from tests.learners.small import member, start, tiny
@@ -25,7 +25,7 @@ SETTINGS = tiny(
 @pytest.fixture(scope="module")
 def runs() -> RunState:
     env = Dials()
-    program = CompiledProgram(SETTINGS, env)
+    program = Program(SETTINGS, env)
     return program.train(start(env, SETTINGS, [0, 1]), stack_numbers([SETTINGS] * 2), 150)
 
 

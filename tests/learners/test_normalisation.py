@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from asymrl.learners.compiled import CompiledProgram
 from asymrl.learners.key_purposes import STREAM_STEPS
+from asymrl.learners.normalised import Statistics, scaled_rewards
 from asymrl.learners.numbers import stack_numbers
 from asymrl.learners.ppo_losses import Networks, features_of
+from asymrl.learners.program import Program
 from asymrl.learners.rollout import roll_out
-from asymrl.learners.running_statistics import Statistics, scaled_rewards
 from asymrl.learners.state import keys_of
-from asymrl.learners.streams import act_in_streams
+from asymrl.learners.streams import Piece, Segment, act_in_streams
 from asymrl.nn.features import Parts, observation_features
 from asymrl.nn.normalised import (
     LARGEST,
@@ -129,8 +129,11 @@ def test_rewards_are_divided_by_the_spread_of_discounted_returns():
         for r, f in zip(rewards, first, strict=True):
             running = np.where(f, 0, running) * 0.9 + r
             seen.append(running.copy())
-        given = jnp.asarray(rewards), jnp.asarray(first), jnp.ones((6, 2), bool), jnp.float32(0.9)
-        statistics, scaled = scaled_rewards(statistics, *given)
+        parts = {"rewards": jnp.asarray(rewards), "first": jnp.asarray(first), "valid": jnp.ones((6, 2), bool)}
+        given: Any = Segment(None, Piece(**{**dict.fromkeys(Piece._fields), **parts}))  # pyright: ignore
+        statistics, batch = scaled_rewards(statistics, given, jnp.float32(0.9))
+        assert isinstance(batch, Segment)
+        scaled = batch.piece.rewards
         assert statistics.ongoing is not None
         wanted = np.clip(rewards / np.sqrt(np.var(seen) + 1e-8), -LARGEST, LARGEST)
         np.testing.assert_allclose(scaled, wanted, rtol=1e-4)
@@ -142,28 +145,28 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "ppo-asym-hs": {"streams": 4, "rollout": 6, "minibatches": 2, "epochs": 2, "learning_rate": 3e-3, **BOTH},
     "adqn": {"prefill": 20, "replay_steps": 60, "normalise_observations": True},
 }
-PROGRAMS: dict[str, CompiledProgram] = {}
+PROGRAMS: dict[str, Program] = {}
 
 
-def program_of(method: str) -> CompiledProgram:
+def program_of(method: str) -> Program:
     if method not in PROGRAMS:
-        PROGRAMS[method] = CompiledProgram(small(method, **LEARNERS[method]), Scales())
+        PROGRAMS[method] = Program(small(method, **LEARNERS[method]), Scales())
     return PROGRAMS[method]
 
 
 @pytest.fixture(
     params=["ppo-asym-hs", *(pytest.param(name, marks=pytest.mark.slow) for name in ("a2c-asym-hs", "adqn"))]
 )
-def made(request: pytest.FixtureRequest) -> CompiledProgram:
+def made(request: pytest.FixtureRequest) -> Program:
     return program_of(request.param)
 
 
-def trained(program: CompiledProgram, updates: int, seeds: tuple[int, ...] = SEEDS) -> Any:
+def trained(program: Program, updates: int, seeds: tuple[int, ...] = SEEDS) -> Any:
     numbers = stack_numbers([replace(program.settings, steps=100_000)] * len(seeds))
     return program.train(program.start(seeds), numbers, updates)
 
 
-def test_a_run_has_the_moments_of_what_it_saw_and_reads_with_them(made: CompiledProgram):
+def test_a_run_has_the_moments_of_what_it_saw_and_reads_with_them(made: Program):
     """The episodes of two updates, collected again; what the second saw is normalised by what the first saw."""
     settings, one, two = made.settings, trained(made, 1), trained(made, 2)
     seen, told = zip(*(_readings(made, runs) for runs in (made.start(SEEDS), one)), strict=True)
@@ -187,7 +190,7 @@ def test_a_run_has_the_moments_of_what_it_saw_and_reads_with_them(made: Compiled
         np.testing.assert_allclose(normalised_parts(of_target.phi_s)[0].mean, state.mean, rtol=1e-6)
 
 
-def _readings(program: CompiledProgram, runs: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _readings(program: Program, runs: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """What each run sees and what its critic is told in its next update."""
     env, settings, keys, everyone = program.world, program.settings, keys_of(runs), jnp.ones(len(SEEDS), bool)
     if settings.how.learner == "ppo":
@@ -213,14 +216,14 @@ def _readings(program: CompiledProgram, runs: Any) -> tuple[list[np.ndarray], li
     return tuple([each[:, i][valid[:, i]] for i in range(len(SEEDS))] for each in (numbers, states))  # pyright: ignore
 
 
-def test_a_run_does_not_depend_on_interruptions(made: CompiledProgram):
+def test_a_run_does_not_depend_on_interruptions(made: Program):
     numbers = stack_numbers([replace(made.settings, steps=100_000)] * 2)
     resumed = made.train(made.train(made.start(SEEDS), numbers, 2), numbers, 4)
     assert_same(resumed, trained(made, 6))
 
 
 @pytest.mark.slow
-def test_a_run_does_not_depend_on_its_company(made: CompiledProgram):
+def test_a_run_does_not_depend_on_its_company(made: Program):
     together, alone = trained(made, 6), trained(made, 6, (1,))
     np.testing.assert_allclose(
         member(together.statistics.observations, 1).mean, member(alone.statistics.observations, 0).mean, rtol=1e-4
@@ -248,7 +251,7 @@ def test_badly_scaled_numbers_are_learned_with_normalisation_and_not_without():
     """All is worth 2000; whoever cannot tell the sides apart gets 1000."""
     made = program_of("ppo-asym-hs")
     off = LEARNERS["ppo-asym-hs"] | {"normalise_observations": False, "normalise_rewards": False}
-    plain = CompiledProgram(small("ppo-asym-hs", **off), Scales())
+    plain = Program(small("ppo-asym-hs", **off), Scales())
     returns = {name: trained(program, 300).recent_returns.mean(1) for name, program in (("on", made), ("off", plain))}
     assert returns["on"].min() > 1600
     assert returns["off"].max() < 1300
@@ -273,7 +276,7 @@ def test_without_normalisation_a_run_has_nothing_more(kind: type[Settings]):
     settings = replace(kind(), world="scales", time_limit=3, memory_size=8, hidden=(8,))
     if isinstance(settings, DQNSettings):
         settings = replace(settings, replay_steps=60)
-    run = CompiledProgram(settings, Scales()).template()
+    run = Program(settings, Scales()).template()
     assert run.statistics is None
     assert not normalised_parts(run.actor)
     assert run.critic.unit is None

@@ -14,11 +14,11 @@ import pytest
 
 from asymrl.envs.gymnasium_world import from_gymnasium
 from asymrl.learners.collector import play
-from asymrl.learners.learners import new_run
+from asymrl.learners.learner import new_run
 from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.program import Program
 from asymrl.learners.signals import critic_names, critic_signal, needs_state
 from asymrl.learners.state import training_world
-from asymrl.learners.stepped import SteppedProgram
 from asymrl.nn.agent import Actor
 from asymrl.runs.policy import ActorPolicy
 from asymrl.settings import Settings, new_settings
@@ -126,7 +126,7 @@ def test_unknown_groups_are_named_with_the_known_ones(walker: SteppedWorld):
 def test_it_is_trained_with_groups(walker: SteppedWorld, method: str):
     more: dict[str, Any] = {"replay_steps": 100, "prefill": 8} if method == "adqn-vr" else {}
     settings = chosen(method, critic_sees="heights,friction,proprioception", **more)
-    program = SteppedProgram(settings, walker)
+    program = Program(settings, walker)
     runs = program.train(program.start([0]), stack_numbers([settings]), 5)
     assert int(runs.updates[0]) == 5
     assert not bool(runs.failed[0])

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from asymrl.learners import a2c, ppo
-from asymrl.learners.compiled import CompiledProgram
 from asymrl.learners.episodes import training_batch
 from asymrl.learners.key_purposes import MINIBATCHES, STREAM_STEPS
 from asymrl.learners.numbers import numbers_of, stack_numbers
 from asymrl.learners.ppo_losses import Networks, gradient_of, prepare
+from asymrl.learners.program import Program
 from asymrl.learners.returns import gae, td_lambda
 from asymrl.learners.signals import critic_signal
-from asymrl.learners.state import METRICS, training_world
-from asymrl.learners.streams import empty_carries, whole_episodes
+from asymrl.learners.state import METRICS, keys_of, training_world
+from asymrl.learners.streams import act_in_streams, empty_carries, whole_episodes
 from tests.learners.small import arrays, assert_same, member, start, tiny, tiny_ppo, weights_of
 from tests.learners.test_gradients import T, shaken, some_episodes
 from tests.oracles.ppo import PPOLearner, PPORules, Steps
@@ -44,29 +44,29 @@ PER_UPDATE = MINE.streams * MINE.rollout
 
 
 @pytest.fixture(scope="module")
-def program() -> CompiledProgram:
-    return CompiledProgram(MINE)
+def program() -> Program:
+    return Program(MINE)
 
 
 @pytest.fixture(scope="module")
-def trio(program: CompiledProgram) -> Any:
+def trio(program: Program) -> Any:
     """Three runs after 6 updates."""
     return train(program, [3, 4, 5], 6)
 
 
-def train(program: CompiledProgram, seeds: list[int], *updates: int) -> Any:
+def train(program: Program, seeds: list[int], *updates: int) -> Any:
     runs = program.start(seeds)
     for count in updates:
         runs = program.train(runs, stack_numbers([MINE] * len(seeds)), count)
     return runs
 
 
-def test_one_update_is_that_of_the_reference(program: CompiledProgram, trio: Any):
+def test_one_update_is_that_of_the_reference(program: Program, trio: Any):
     """Collection, values, advantages, two passes of two gradient steps each; from the middle of episodes."""
     run, env = member(trio, 1), program.world
     one = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, run)
-    numbers, key = stack_numbers([MINE]), ppo.keys_of(one)[0]
-    _, piece = eqx.filter_jit(ppo.act_in_streams)(
+    numbers, key = stack_numbers([MINE]), keys_of(one)[0]
+    _, piece = eqx.filter_jit(act_in_streams)(
         env, run.actor, run.streams, jax.random.fold_in(key, STREAM_STEPS), MINE.rollout
     )
     piece: Any = jax.tree.map(np.asarray, piece)
@@ -174,11 +174,11 @@ def test_its_gradient_is_that_of_a2c(bootstrap: bool):
     np.testing.assert_allclose(2 * ours[2][2], theirs[3], rtol=1e-6)
 
 
-def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(program: CompiledProgram, trio: Any):
+def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(program: Program, trio: Any):
     assert_same(train(program, [3, 4, 5], 2, 1, 3), trio)
 
 
-def test_a_run_does_not_depend_on_its_company(program: CompiledProgram, trio: Any):
+def test_a_run_does_not_depend_on_its_company(program: Program, trio: Any):
     alone = member(train(program, [4], 6), 0)
     for name in ("timesteps", "episodes", "recent_returns", "recent_lengths", "updates"):
         np.testing.assert_array_equal(getattr(alone, name), getattr(member(trio, 1), name), err_msg=name)
@@ -196,7 +196,7 @@ def test_steps_and_episodes_are_counted(trio: Any):
         assert np.asarray(trio.recent_lengths[i])[:count].sum() + running[i] == 6 * PER_UPDATE
 
 
-def test_a_run_that_is_over_stands_still(program: CompiledProgram):
+def test_a_run_that_is_over_stands_still(program: Program):
     runs = train(program, [3], 40)
     assert int(runs.timesteps[0]) == MINE.steps
     assert_same(program.train(jax.tree.map(jnp.copy, runs), stack_numbers([MINE]), 3), runs)

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from asymrl.envs.gymnasium_world import from_gymnasium
-from asymrl.learners.compiled import CompiledProgram
-from asymrl.learners.learners import new_run
+from asymrl.learners.learner import new_run
 from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.program import Program
 from asymrl.learners.state import training_world
-from asymrl.learners.stepped import SteppedProgram
 from asymrl.settings import PPOSettings
 from asymrl.settings.methods import PPO_METHODS, method
 from asymrl.worlds.stepped_world import SteppedWorld
@@ -53,7 +52,7 @@ def test_the_probes(name: str):
         value_weight=1.0,
         entropy_weight=0.02,
     )
-    program = CompiledProgram(settings, world)
+    program = Program(settings, world)
     runs = program.train(program.start(seeds), stack_numbers([settings] * len(seeds)), 300)
     values, policy = (np.stack(parts) for parts in zip(*(read(member(runs, i)) for i in seeds), strict=True))
     for state, action in ACTIONS.items():
@@ -78,13 +77,13 @@ POLE = tiny_ppo(world="cart-pole", time_limit=LIMIT, method="ppo-asym-hs", strea
 @pytest.fixture(scope="module")
 def poles() -> Any:
     """Two runs after three updates, with nothing in between."""
-    program, numbers = SteppedProgram(POLE.shape(), cart_pole()), stack_numbers([POLE] * 2)
+    program, numbers = Program(POLE.shape(), cart_pole()), stack_numbers([POLE] * 2)
     return program.train(program.start([1, 2]), numbers, 3)
 
 
 def test_an_interrupted_run_in_python_goes_on_bit_for_bit(poles: Any):
     """New environments play the current episodes again, from their seeds."""
-    program, numbers = SteppedProgram(POLE.shape(), cart_pole()), stack_numbers([POLE] * 2)
+    program, numbers = Program(POLE.shape(), cart_pole()), stack_numbers([POLE] * 2)
     runs = program.start([1, 2])
     for _ in range(3):
         trainer = program.open(2, jax.local_devices()[0])
@@ -120,7 +119,7 @@ def test_vectors_of_actions_are_learned():
         learning_rate=1e-2,
         entropy_weight=0.0,
     )
-    program = SteppedProgram(settings.shape(), from_gymnasium(Aim, time_limit=2))
+    program = Program(settings.shape(), from_gymnasium(Aim, time_limit=2))
     runs = program.train(program.start([0]), stack_numbers([settings]), 60)
     assert float(np.mean(runs.recent_returns)) > -0.2
 
@@ -140,7 +139,7 @@ def test_vectors_of_indices_are_learned():
         learning_rate=1e-2,
         steps=64 * 6 * 80,
     )
-    program = CompiledProgram(settings, Dials())
+    program = Program(settings, Dials())
     runs = program.train(program.start([0]), stack_numbers([settings]), 80)
     assert float(np.mean(runs.recent_returns)) > 2.0
 
@@ -162,7 +161,7 @@ def test_all_kinds_of_networks_are_trained(kind: str):
     """Two updates and then two, or four at once; every weight learns."""
     given = {"world": "heaven-hell-1", "method": "ppo-asym-hs", "rollout": 6, "epochs": 1} | KINDS[kind]
     settings = tiny_ppo(**given)
-    program, numbers = CompiledProgram(settings), stack_numbers([settings])
+    program, numbers = Program(settings), stack_numbers([settings])
     first = jax.tree.map(np.asarray, jax.tree.leaves((program.start([0]).actor, program.start([0]).critic)))
     runs = program.train(program.start([0]), numbers, 4)
     assert not runs.failed.any()

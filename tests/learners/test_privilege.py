@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Int
 
-from asymrl.learners.a2c import A2CState, update, values_and_estimates
-from asymrl.learners.compiled import CompiledProgram
+from asymrl.learners.a2c import A2CState, values_and_estimates
 from asymrl.learners.episodes import RUN_AXIS, Episodes, training_batch
-from asymrl.learners.learners import new_run
+from asymrl.learners.learner import learner, new_run
 from asymrl.learners.numbers import Numbers, numbers_of, stack_numbers
+from asymrl.learners.program import Program, train_once
 from asymrl.learners.rollout import roll_out
 from asymrl.learners.state import training_world
 from asymrl.settings import A2CSettings
@@ -61,7 +61,7 @@ def trainer(method: str) -> Callable[..., A2CState]:
     @jax.jit
     def once(labels: Array, numbers: Numbers, arrays: Any) -> Any:
         env = Relabelled(labels, shape.time_limit)
-        return eqx.filter(update(env, shape, numbers, eqx.combine(arrays, static)), eqx.is_array)
+        return eqx.filter(train_once(learner(env, shape), eqx.combine(arrays, static), numbers), eqx.is_array)
 
     def train(labels: np.ndarray, updates: int, *, settings: A2CSettings = SETTINGS, runs: A2CState = new) -> A2CState:
         arrays, numbers = eqx.filter(runs, eqx.is_array), stack_numbers([settings])
@@ -169,13 +169,13 @@ def test_every_signal_of_every_world_can_be_told_to_a_critic(world: str, signal:
 
 def test_an_unknown_signal_names_those_that_there_are():
     message = "critic_sees 'weather': heaven-hell-3 can tell its critic state, heaven-side, position, at-priest"
-    for build in (training_world, CompiledProgram):
+    for build in (training_world, Program):
         with pytest.raises(ValueError, match=message):
             build(tiny(world="heaven-hell-3", critic_sees="weather"))
     with pytest.raises(ValueError, match=message.replace("heaven-hell-3", "heaven-hell-1")):
-        CompiledProgram(tiny(critic_sees="weather"), HeavenHell(1, time_limit=8))
+        Program(tiny(critic_sees="weather"), HeavenHell(1, time_limit=8))
 
 
 def test_a_world_of_ones_own_needs_the_time_limit_of_the_settings():
     with pytest.raises(ValueError, match="heaven-hell-1 has time_limit 9, the settings have 8; give both the same"):
-        CompiledProgram(tiny(), HeavenHell(1, time_limit=9))
+        Program(tiny(), HeavenHell(1, time_limit=9))

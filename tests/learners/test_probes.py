@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learners.compiled import CompiledProgram
 from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.program import Program
 from asymrl.nn.distributions import NO_ACTION
 from asymrl.settings.methods import PAPER_METHODS, method
 from tests.learners import probes
@@ -46,7 +46,7 @@ def trained(request: pytest.FixtureRequest) -> Trained:
         entropy_schedule="constant",
         target_period=1,
     )
-    program, runs = CompiledProgram(settings, world), start(world, settings, SEEDS)
+    program, runs = Program(settings, world), start(world, settings, SEEDS)
     slower = replace(settings, actor_rate=1e-3, critic_rate=1e-3)
     for stage, updates in ((settings, 200), (slower, 100)):
         runs = program.train(runs, stack_numbers([stage] * len(SEEDS)), updates)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learners.a2c import A2CState, learn
+from asymrl.learners.a2c import A2CState
 from asymrl.learners.episodes import Episodes
 from asymrl.learners.numbers import stack_numbers
 from asymrl.learners.state import training_world
@@ -23,7 +23,7 @@ from asymrl.nn.agent import Actor
 from asymrl.nn.distributions import NO_ACTION
 from asymrl.settings import A2CSettings
 from asymrl.worlds.world import World
-from tests.learners.small import learner_of, member, rules_of, start, tiny
+from tests.learners.small import learn, learner_of, member, rules_of, start, tiny
 from tests.oracles.networks import Episode
 
 LOSSES = ("critic_loss", "policy_loss", "negentropy_loss", "critic_gradient_norm", "actor_gradient_norm")
@@ -113,7 +113,7 @@ def by_program(method: str) -> list[list[float]]:
     @eqx.filter_jit
     def update(runs: A2CState) -> tuple[A2CState, list[jax.Array]]:
         episodes = episodes_of_program(env, runs.actor)
-        runs, losses = learn(env, settings.shape(), stack_numbers([settings]), runs, episodes, jnp.ones(1, bool))
+        runs, losses = learn(env, settings, stack_numbers([settings]), runs, episodes)
         return runs, [getattr(losses, name)[0] for name in LOSSES]
 
     runs, updates = fixed_weights(env, settings), []

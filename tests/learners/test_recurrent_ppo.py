@@ -15,7 +15,7 @@ from benchmarks.recurrent_ppo import our_settings
 from asymrl.learners import ppo
 from asymrl.learners.numbers import numbers_of
 from asymrl.learners.state import training_world
-from asymrl.learners.streams import Piece
+from asymrl.learners.streams import Piece, Segment
 from asymrl.nn.distributions import NO_ACTION
 from asymrl.settings import PPOSettings
 from tests.learners.record_recurrent_ppo import RECORD, REMAINING, TASK, recorded_update
@@ -56,16 +56,21 @@ def updated(record: Mapping[str, np.ndarray]) -> ppo.PPOState:
     same = {"normalise_advantages": False, "anneal": False, "learning_rate": REMAINING * TASK.rate}
     settings = PPOSettings(world="cart-pole", method="ppo", **{**our_settings(TASK), **same})
     env = training_world(settings)
-    run = ppo.new_run(env, settings, 0)
+    learner = ppo.PPO(env, settings)
+    run = learner.init(0)
     for name in NETWORKS:
         weights = [jnp.asarray(record[f"before.{name}.{i}"]) for i in range(len(parts_of(getattr(run, name))))]
         run = eqx.tree_at(lambda run, name=name: parts_of(getattr(run, name)), run, weights)
     assert run.streams is not None
     memories = {name: tuple(jnp.asarray(record[f"memory.{name}.{part}"]) for part in "hc") for name in NETWORKS}
     run = eqx.tree_at(lambda run: run.streams.carries, run, run.streams.carries._replace(**memories))
-    learn = eqx.filter_jit(lambda run, piece: ppo.learn(env, settings, numbers_of(settings), run, run.streams, piece,
-                                                        jax.random.key(0)))  # fmt: skip
-    return learn(run, piece_of(record))[0]
+
+    @eqx.filter_jit
+    def learn(run: ppo.PPOState, piece: Piece) -> ppo.PPOState:
+        batch, on = Segment(run.streams.carries, piece), jnp.bool_(True)  # pyright: ignore[reportOptionalMemberAccess]
+        return learner.update(jax.random.key(0), run, numbers_of(settings), run.timesteps, batch, on)[0]
+
+    return learn(run, piece_of(record))
 
 
 def assert_same(record: Mapping[str, np.ndarray]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asymrl import theory
-from asymrl.learners import ppo
+from asymrl.learners.learner import new_run
 from asymrl.learners.signals import critic_signal
 from asymrl.learners.streams import Piece, Streams, act_in_streams, follow_signal
 from asymrl.worlds import make
@@ -29,7 +29,7 @@ def pieces() -> tuple[FiniteWorld, list[Any]]:
 
     @eqx.filter_jit
     def play() -> list[Piece]:
-        run, found = ppo.new_run(env, SETTINGS, 0), []
+        run, found = new_run(env, SETTINGS, 0), []
         streams = run.streams
         for key in jax.random.split(jax.random.key(1)):
             assert isinstance(streams, Streams)

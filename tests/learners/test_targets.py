@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,9 +15,9 @@ MODEL, TARGET = jnp.array([[1.0], [2.0], [3.0]]), jnp.array([[5.0], [6.0], [7.0]
 
 def followed(settings: DQNSettings, timesteps: list[int], active: tuple[bool, ...] = (True,) * 3) -> tuple:
     numbers, next_target = stack_numbers([settings] * 3), jnp.array([0, 100, 100], jnp.int32)
-    moved, following = update_target(
-        MODEL, TARGET, settings, numbers, jnp.array(timesteps, jnp.int32), next_target, jnp.array(active)
-    )
+    update = jax.vmap(lambda model, target, numbers, *at: update_target(model, target, settings, numbers, *at))
+    at = jnp.array(timesteps, jnp.int32), next_target, jnp.array(active)
+    moved, following = update(MODEL, TARGET, numbers, *at)
     return np.asarray(moved).ravel().tolist(), np.asarray(following).tolist()
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learners.a2c import A2CState, learn
+from asymrl.learners.a2c import A2CState
 from asymrl.learners.curve import Losses
 from asymrl.learners.episodes import Episodes
 from asymrl.learners.numbers import Numbers, stack_numbers
@@ -25,7 +25,7 @@ from asymrl.settings import A2CSettings
 from asymrl.settings.methods import PAPER_METHODS
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import World
-from tests.learners.small import learner_of, member, rules_of, start, tiny, weights_of
+from tests.learners.small import learn, learner_of, member, rules_of, start, tiny, weights_of
 from tests.oracles.networks import Episode
 from tests.oracles.update import Learner
 
@@ -130,8 +130,7 @@ def compiled(shape: A2CSettings) -> tuple[World, Callable[[Numbers, A2CState, Ep
     def update(numbers: Numbers, runs: A2CState, episodes: Episodes) -> tuple[A2CState, Losses]:
         over_runs = eqx.filter_vmap(features, in_axes=(eqx.if_array(0), 1, 1), out_axes=1)
         acted = over_runs(runs.actor, episodes.actions, episodes.observations[:TIME_LIMIT])
-        everyone = jnp.ones(episodes.lengths.shape[0], bool)
-        return learn(env, shape, numbers, runs, episodes._replace(features=acted), everyone)
+        return learn(env, shape, numbers, runs, episodes._replace(features=acted))
 
     return env, eqx.filter_jit(update)
 

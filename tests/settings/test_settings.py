@@ -9,8 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from asymrl.learners.factory import program
 from asymrl.learners.numbers import numbers_of, stack_numbers
+from asymrl.learners.program import program
 from asymrl.settings import MOST_STEPS, A2CSettings, DQNSettings, PPOSettings, new_settings, settings_type
 from asymrl.settings.methods import DQN_METHODS, METHODS, PAPER_METHODS, method
 

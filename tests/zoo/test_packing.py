@@ -13,7 +13,7 @@ from scripts.make_zoo import best_by_world, pack, train_command
 
 import asymrl
 from asymrl.api.wanted import settings_for
-from asymrl.learners.factory import program
+from asymrl.learners.program import program
 from asymrl.learners.state import METRICS
 from asymrl.runs.arrays import SavedRuns
 from asymrl.runs.files import RunError

@@ -195,7 +195,7 @@ def check_possible(runs: Sequence[Run], placement: Placement | None = None) -> N
 
 def check_trainable(runs: Sequence[Run], placement: Placement | None = None) -> None:
     """Like `check_possible`, for the runs of a store."""
-    from asymrl.learners.factory import program
+    from asymrl.learners.program import program
     from asymrl.learners.state import training_world
 
     shapes = {settings.shape() for settings in {run.settings for run in runs}}
@@ -230,7 +230,7 @@ def check_saved(store: Store, runs: Mapping[int, Run]) -> None:
         store: that holds them.
         runs: by number; they may be longer than in the store.
     """
-    from asymrl.learners.factory import program
+    from asymrl.learners.program import program
     from asymrl.runs.states import saved_problem
 
     for held, saved in store.saved(sorted(runs), say=lambda _: None):  # training them reports what is damaged
@@ -244,7 +244,7 @@ def check_saved(store: Store, runs: Mapping[int, Run]) -> None:
 
 def check_starts(runs: Sequence[Run]) -> None:
     """Raises RunError if the networks that runs start from are missing, or do not fit."""
-    from asymrl.learners.factory import program
+    from asymrl.learners.program import program
     from asymrl.runs.starting import starting_networks
 
     for name, shape in {(run.settings.start_from, run.settings.shape()) for run in runs}:

@@ -1,44 +1,32 @@
 """Advantage actor-critic, the paper's Algorithm 1, for critics of the history, the state, or both.
 
 An update collects E whole episodes, moves the target critic if that is due, then the critic towards its targets, then
-the actor along the advantages of the new critic. Functions of one run are vectorised over the runs of a program.
+the actor along the advantages of the new critic.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.learners.curve import Losses, count, evaluate_if_due, write_point
-from asymrl.learners.episodes import Episodes, TrainingBatch, training_batch
-from asymrl.learners.lengths import over_runs
+from asymrl.learners.bucket import in_bucket
+from asymrl.learners.curve import Losses
+from asymrl.learners.episodes import Episodes, TrainingBatch, WholeEpisodes, training_batch
+from asymrl.learners.key_purposes import SIGNALS
 from asymrl.learners.losses import critic_loss, negentropy_loss, policy_loss
 from asymrl.learners.numbers import Numbers
 from asymrl.learners.optimiser import AdamState, descend, new_adam
 from asymrl.learners.returns import add_bootstrap, estimate
-from asymrl.learners.rollout import roll_out
-from asymrl.learners.running_statistics import (
-    Statistics,
-    new_statistics,
-    scaled_episodes,
-    with_episodes,
-    with_input_statistics,
-)
 from asymrl.learners.schedules import negentropy_weight
-from asymrl.learners.signals import signal_keys
-from asymrl.learners.state import RunState, counters, is_active, is_due, keys_of, new_networks
+from asymrl.learners.state import RunState, counters, new_networks
 from asymrl.learners.targets import update_target
 from asymrl.nn.agent import Actor, Critic
 from asymrl.settings import A2CSettings
 from asymrl.worlds.world import World
-
-if TYPE_CHECKING:
-    from asymrl.learners.collector import Collector
 
 
 class A2CState(RunState):
@@ -48,126 +36,102 @@ class A2CState(RunState):
     actor_adam: AdamState
     critic_adam: AdamState
     next_target: Int[Array, "*run"]
-    statistics: Statistics | None
 
 
-def new_run(env: World, settings: A2CSettings, seed: Int[Array, ""] | int) -> A2CState:
-    """A run before its first update. Everything random in it comes from the seed."""
-    actor_key, critic_key, train_key = jax.random.split(jax.random.key(seed), 3)
-    actor, critic = new_networks(env, settings, actor_key, critic_key)
-    return A2CState(
-        actor=actor,
-        critic=critic,
-        target=jax.tree.map(lambda x: x, critic),
-        actor_adam=new_adam(actor),
-        critic_adam=new_adam(critic),
-        next_target=jnp.int32(0),
-        statistics=new_statistics(settings, actor, critic),
-        **counters(settings, train_key),
-    )
+@dataclass(frozen=True)
+class A2C:
+    """The learner; see `Learner` for its methods."""
 
+    world: World
+    settings: A2CSettings
 
-def update(env: World, settings: A2CSettings, numbers: Numbers, runs: A2CState) -> A2CState:
-    """One update of each run that is still active; the others stay exactly as they are."""
-    active, keys = is_active(runs, numbers), keys_of(runs)
-    episodes = roll_out(env, runs.actor, keys, active, episodes=settings.episodes)
-    evaluated = evaluate_if_due(env, settings, runs, keys, is_due(runs, numbers))
-    return update_from(env, settings, numbers, runs, episodes, evaluated)
+    @property
+    def rollout(self) -> WholeEpisodes:
+        return WholeEpisodes(self.settings.episodes)
 
+    def init(self, seed: Int[Array, ""] | int) -> A2CState:
+        actor_key, critic_key, train_key = jax.random.split(jax.random.key(seed), 3)
+        actor, critic = new_networks(self.world, self.settings, actor_key, critic_key)
+        return A2CState(
+            actor=actor,
+            critic=critic,
+            target=jax.tree.map(lambda x: x, critic),
+            actor_adam=new_adam(actor),
+            critic_adam=new_adam(critic),
+            next_target=jnp.int32(0),
+            **counters(self.settings, train_key),
+        )
 
-def collect(
-    collector: Collector,
-    settings: A2CSettings,
-    numbers: Numbers,
-    runs: A2CState,
-    keys: PRNGKeyArray,
-    active: Bool[np.ndarray, "run"],
-    steps: int | None = None,
-) -> Episodes:
-    """The episodes of an update in a world that runs in Python, or only their first `steps` steps."""
-    del numbers
-    return collector.collect(runs.actor, keys, active, episodes=settings.episodes, steps=steps)
+    def exploration(self, run: A2CState, numbers: Numbers) -> None:
+        return None  # the policy samples its actions
 
+    def ready(self, run: A2CState) -> Bool[Array, ""]:
+        return jnp.bool_(True)
 
-def update_from(
-    env: World,
-    settings: A2CSettings,
-    numbers: Numbers,
-    runs: A2CState,
-    episodes: Episodes,
-    evaluated: Float[Array, "run 2"],
-) -> A2CState:
-    """What an update does with its episodes: learn from them, and write a point of the curve if one is due."""
-    active, due = is_active(runs, numbers), is_due(runs, numbers)
-    learned, losses = learn(env, settings, numbers, runs, episodes, active)
-    if learned.statistics is not None:
-        learned = with_statistics(env, settings, learned, episodes, active, signal_keys(keys_of(runs)))
-    return write_point(learned, runs.timesteps, losses, evaluated, due, numbers)
+    def networks(self, run: A2CState) -> list[Actor | Critic]:
+        return [run.actor, run.critic, run.target]
 
+    def update(
+        self,
+        key: PRNGKeyArray,
+        run: A2CState,
+        numbers: Numbers,
+        steps: Int[Array, ""],
+        batch: Episodes,
+        on: Bool[Array, ""],
+    ) -> tuple[A2CState, Losses]:
+        """The target if that is due, then the critic, then, with the new critic's advantages, the actor."""
+        target, next_target = update_target(
+            run.critic, run.target, self.settings, numbers, run.timesteps, run.next_target, on
+        )
+        weight = negentropy_weight(run.timesteps, self.settings, numbers)
+        longest, signal_key = jnp.where(on, jnp.max(batch.lengths), 0), jax.random.fold_in(key, SIGNALS)
+        passes = self.settings.horizon, longest
 
-def learn(
-    env: World,
-    settings: A2CSettings,
-    numbers: Numbers,
-    runs: A2CState,
-    episodes: Episodes,
-    active: Bool[Array, "run"],
-) -> tuple[A2CState, Losses]:
-    """Counts the episodes, moves the target, then the critic, then, with the new critic's advantages, the actor."""
-    runs = follow_critic(count(runs, episodes, active), settings, numbers, active)
-    weights = jax.vmap(lambda t, n: negentropy_weight(t, settings, n))(runs.timesteps, numbers)
-    keys = signal_keys(keys_of(runs))
-    if runs.statistics is not None:
-        statistics, episodes = scaled_episodes(runs.statistics, episodes, active, numbers.discount)
-        runs = eqx.tree_at(lambda r: r.statistics, runs, statistics)
+        value_loss, gradient = in_bucket(self.critic_pass, *passes, run.critic, target, batch, numbers, signal_key)
+        critic, critic_adam, critic_norm, finite = descend(
+            run.critic, gradient, run.critic_adam, numbers.critic_rate, on & jnp.isfinite(value_loss), numbers
+        )
+        (policy, negentropy), gradient = in_bucket(
+            self.actor_pass, *passes, run.actor, critic, batch, numbers, weight, signal_key
+        )
+        rate = jnp.where(run.timesteps > numbers.critic_first, numbers.actor_rate, 0.0)
+        actor, actor_adam, actor_norm, finite = descend(
+            run.actor, gradient, run.actor_adam, rate, finite & jnp.isfinite(policy + negentropy), numbers
+        )
+        learned = eqx.tree_at(
+            lambda r: (
+                *(r.actor, r.critic, r.target, r.actor_adam, r.critic_adam),
+                *(r.next_target, r.updates, r.failed),
+            ),
+            run,
+            (
+                *(actor, critic, target, actor_adam, critic_adam),
+                *(next_target, run.updates + on, run.failed | (on & ~finite)),
+            ),
+        )
+        return learned, Losses(value_loss, policy, negentropy, weight, critic_norm, actor_norm)
 
-    def mean_over(one: Any, models: tuple[Any, ...], *others: Any) -> Any:
-        return over_runs(one, settings.horizon, episodes, active, models, (*others, keys))
+    def critic_pass(
+        self, length: int, critic: Critic, target: Critic, episodes: Episodes, numbers: Numbers, key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], Critic]:
+        """`critic_gradient` of episodes of at most this length."""
+        data = training_batch(self.world, self.settings, episodes, length, key)
+        return critic_gradient(critic, target, data, self.settings, numbers)
 
-    def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers, key: Any) -> Any:
-        data = training_batch(env, settings, episodes, length, key)
-        return critic_gradient(critic, target, data, settings, numbers)
-
-    critic_losses, gradient = mean_over(towards_target, (runs.critic, runs.target), numbers)
-    sound = active & jnp.isfinite(critic_losses)
-    critic, critic_adam, critic_norm, sound = eqx.filter_vmap(descend)(
-        runs.critic, gradient, runs.critic_adam, numbers.critic_rate, sound, numbers
-    )
-
-    def along_policy(
-        length: int, actor: Any, critic: Any, episodes: Episodes, numbers: Numbers, weight: Any, key: Any
-    ) -> Any:
-        data = training_batch(env, settings, episodes, length, key)
-        return actor_gradient(actor, critic, data, weight, settings, numbers)
-
-    (policy_losses, negentropy), gradient = mean_over(along_policy, (runs.actor, critic), numbers, weights)
-    sound = sound & jnp.isfinite(policy_losses + negentropy)
-    actor_rates = jnp.where(runs.timesteps > numbers.critic_first, numbers.actor_rate, 0.0)
-    actor, actor_adam, actor_norm, sound = eqx.filter_vmap(descend)(
-        runs.actor, gradient, runs.actor_adam, actor_rates, sound, numbers
-    )
-    runs = eqx.tree_at(
-        lambda r: (r.actor, r.critic, r.actor_adam, r.critic_adam, r.updates, r.failed),
-        runs,
-        (actor, critic, actor_adam, critic_adam, runs.updates + active, runs.failed | (active & ~sound)),
-    )
-    return runs, Losses(critic_losses, policy_losses, negentropy, weights, critic_norm, actor_norm)
-
-
-def with_statistics(
-    env: World,
-    settings: A2CSettings,
-    runs: A2CState,
-    episodes: Episodes,
-    active: Bool[Array, "run"],
-    keys: PRNGKeyArray,
-) -> A2CState:
-    """The runs, whose networks normalise with statistics that include these episodes."""
-    assert runs.statistics is not None
-    read = runs.actor, runs.critic
-    statistics = with_episodes(env, settings, runs.statistics, *read, episodes, active, keys)
-    networks = [with_input_statistics(network, statistics) for network in (runs.actor, runs.critic, runs.target)]
-    return eqx.tree_at(lambda r: (r.statistics, r.actor, r.critic, r.target), runs, (statistics, *networks))
+    def actor_pass(
+        self,
+        length: int,
+        actor: Actor,
+        critic: Critic,
+        episodes: Episodes,
+        numbers: Numbers,
+        weight: Float[Array, ""],
+        key: PRNGKeyArray,
+    ) -> tuple[tuple[Float[Array, ""], Float[Array, ""]], Actor]:
+        """`actor_gradient` of episodes of at most this length."""
+        data = training_batch(self.world, self.settings, episodes, length, key)
+        return actor_gradient(actor, critic, data, weight, self.settings, numbers)
 
 
 def critic_gradient(
@@ -227,9 +191,3 @@ def values_and_estimates(
     values = jnp.where(data.valid, values[:length], 0.0)
     q = estimate(settings.estimator, rewards, values, numbers.discount, n=settings.td_n, lambda_=numbers.td_lambda)
     return values, q
-
-
-def follow_critic(runs: A2CState, settings: A2CSettings, numbers: Numbers, active: Bool[Array, "run"]) -> A2CState:
-    """Moves the target critics: a copy when one is due, or a little at each update."""
-    moved = update_target(runs.critic, runs.target, settings, numbers, runs.timesteps, runs.next_target, active)
-    return eqx.tree_at(lambda r: (r.target, r.next_target), runs, moved)

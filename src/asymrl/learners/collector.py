@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from asymrl.learners.episodes import Episodes, draw_seeds, environment_seeds
-from asymrl.learners.key_purposes import ACTIONS, EPISODE_SEEDS, STREAM_ACTIONS
+from asymrl.learners.environment_streams import act_in_environments
+from asymrl.learners.episodes import Episodes, Segments, WholeEpisodes, draw_seeds, environment_seeds
+from asymrl.learners.key_purposes import ACTIONS, EPISODE_SEEDS, STREAM_ACTIONS, STREAM_STEPS
 from asymrl.learners.rollout import chance_of, roll_out
+from asymrl.learners.streams import Segment, Streams
 from asymrl.nn.agent import Actor
 from asymrl.worlds.stepped_world import SteppedWorld, Stepper
 from asymrl.worlds.world import World
@@ -121,6 +123,24 @@ class Collector:
 
     def collect(
         self,
+        rollout: WholeEpisodes | Segments,
+        runs: Any,
+        keys: PRNGKeyArray,
+        acting: Bool[np.ndarray, "run"],
+        epsilon: Float[Array, "run"] | None,
+        steps: int | None = None,
+    ) -> tuple[Streams | None, Episodes | Segment]:
+        """The batch of an update of each run, and its streams after it; or only the first `steps` steps."""
+        if isinstance(rollout, WholeEpisodes):
+            return None, self.play(runs.actor, keys, acting, episodes=rollout.episodes, epsilon=epsilon, steps=steps)
+        keys = jax.vmap(lambda key: jax.random.fold_in(key, STREAM_STEPS))(keys)
+        # Learning consumes the arrays of the runs, so what it reads from the batch has to be a copy.
+        begun = runs.streams._replace(carries=jax.tree.map(jnp.copy, runs.streams.carries))
+        streams, piece = act_in_environments(self, runs.actor, begun, keys, acting, rollout.steps, steps)
+        return streams, Segment(begun.carries, piece)
+
+    def play(
+        self,
         actors: Actor,
         keys: PRNGKeyArray,
         active: Bool[np.ndarray, "run"],
@@ -176,7 +196,7 @@ def play(
     one = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, actors)
     collector = Collector(env, CompiledActor(one, env.time_limit))
     try:
-        return collector.collect(actors, keys, np.asarray(active), episodes=episodes, greedy=greedy)
+        return collector.play(actors, keys, np.asarray(active), episodes=episodes, greedy=greedy)
     finally:
         collector.close()
 

@@ -15,60 +15,52 @@ from asymrl.learners.key_purposes import EVALUATION
 from asymrl.learners.numbers import Numbers
 from asymrl.learners.rollout import roll_out
 from asymrl.learners.state import RECENT, RunState
+from asymrl.learners.streams import Piece
 from asymrl.settings import Settings
 from asymrl.worlds.world import World
 
-States = TypeVar("States", bound=RunState)
+State = TypeVar("State", bound=RunState)
 
 
 class Losses(NamedTuple):
-    """The losses and gradient norms of a gradient step of each run."""
+    """The losses and gradient norms of a gradient step."""
 
-    critic_loss: Float[Array, "run"]
-    policy_loss: Float[Array, "run"]
-    negentropy_loss: Float[Array, "run"]
-    negentropy_weight: Float[Array, "run"]
-    critic_gradient_norm: Float[Array, "run"]
-    actor_gradient_norm: Float[Array, "run"]
+    critic_loss: Float[Array, "*run"]
+    policy_loss: Float[Array, "*run"]
+    negentropy_loss: Float[Array, "*run"]
+    negentropy_weight: Float[Array, "*run"]
+    critic_gradient_norm: Float[Array, "*run"]
+    actor_gradient_norm: Float[Array, "*run"]
 
 
-def count(runs: States, episodes: Episodes, active: Bool[Array, "run"]) -> States:
-    """Adds the episodes to the counters and to the last 100."""
-    number = episodes.lengths.shape[1]
-    returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
-
-    def put(recent: Float[Array, "recent"], first: Int[Array, ""], values: Float[Array, "episode"]) -> Array:
-        return recent.at[(first + jnp.arange(number)) % RECENT].set(values)
-
-    recent_returns = jax.vmap(put)(runs.recent_returns, runs.episodes, returns)
-    recent_lengths = jax.vmap(put)(runs.recent_lengths, runs.episodes, episodes.lengths.astype(jnp.float32))
-    keep = active[:, None]
+def count(run: State, episodes: Episodes, on: Bool[Array, ""]) -> State:
+    """The run with the episodes in its counters and in its last 100, if it is `on`."""
+    number = episodes.lengths.shape[0]
+    place = (run.episodes + jnp.arange(number)) % RECENT
+    returns = run.recent_returns.at[place].set(episodes.returns())
+    lengths = run.recent_lengths.at[place].set(episodes.lengths.astype(jnp.float32))
     return eqx.tree_at(
         lambda r: (r.timesteps, r.episodes, r.recent_returns, r.recent_lengths),
-        runs,
+        run,
         (
-            runs.timesteps + jnp.where(active, jnp.sum(episodes.lengths, axis=1), 0),
-            runs.episodes + jnp.where(active, number, 0),
-            jnp.where(keep, recent_returns, runs.recent_returns),
-            jnp.where(keep, recent_lengths, runs.recent_lengths),
+            run.timesteps + jnp.where(on, jnp.sum(episodes.lengths), 0),
+            run.episodes + jnp.where(on, number, 0),
+            jnp.where(on, returns, run.recent_returns),
+            jnp.where(on, lengths, run.recent_lengths),
         ),
     )
 
 
-def count_ended(
-    run: States,
-    ended: Bool[Array, "time stream"],
-    returns: Float[Array, "time stream"],
-    lengths: Int[Array, "time stream"],
-    steps: Int[Array, ""],
-) -> States:
-    """`count` for one run and the episodes that ended somewhere in its streams, after `steps` steps in all streams."""
-    ended, values = ended.ravel(), jnp.stack([returns.ravel(), lengths.ravel().astype(jnp.float32)])
+def count_ended(run: State, piece: Piece, on: Bool[Array, ""]) -> State:
+    """`count` for the steps and the episodes that ended somewhere in streams."""
+    lengths = (piece.times + 1).ravel().astype(jnp.float32)
+    ended, values = on & piece.ended.ravel(), jnp.stack([piece.returns.ravel(), lengths])
     number = jnp.cumsum(ended) - 1  # the index of each episode among those that ended
     # If more ended than fit, only the last are written: of two values for one place, either might win.
     written = ended & (number > number[-1] - RECENT)
     place = jnp.where(written, (run.episodes + number) % RECENT, RECENT)
     recent = jnp.stack([run.recent_returns, run.recent_lengths]).at[:, place].set(values, mode="drop")
+    steps = jnp.where(on, jnp.sum(piece.valid), 0)
     return eqx.tree_at(
         lambda r: (r.timesteps, r.episodes, r.recent_returns, r.recent_lengths),
         run,
@@ -76,56 +68,55 @@ def count_ended(
     )
 
 
-def recent_means(runs: RunState) -> tuple[Float[Array, "run"], Float[Array, "run"]]:
-    """Mean return and mean length of the last 100 episodes of each run, or of all if there were fewer.
+def recent_means(run: RunState) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Mean return and mean length of the last 100 episodes of a run, or of all if there were fewer.
 
     They are zero before the first episode. Results leave such points out.
     """
-    count = jnp.minimum(runs.episodes, RECENT)
-    there = jnp.arange(RECENT)[None] < count[:, None]
+    count = jnp.minimum(run.episodes, RECENT)
+    is_filled = jnp.arange(RECENT) < count
     returns, lengths = (
-        jnp.sum(jnp.where(there, recent, 0.0), axis=1) / jnp.maximum(count, 1)
-        for recent in (runs.recent_returns, runs.recent_lengths)
+        jnp.sum(jnp.where(is_filled, recent, 0.0)) / jnp.maximum(count, 1)
+        for recent in (run.recent_returns, run.recent_lengths)
     )
     return returns, lengths
 
 
-def is_solved(runs: RunState, numbers: Numbers) -> Bool[Array, "run"]:
-    """Which runs have reached the return at which they stop."""
-    return (runs.episodes >= RECENT) & (recent_means(runs)[0] >= numbers.stop_return)
-
-
-def means(episodes: Episodes) -> Float[Array, "run 2"]:
-    """Mean return and mean length of the episodes of each run."""
-    returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
-    return jnp.stack([returns.mean(-1), episodes.lengths.astype(jnp.float32).mean(-1)], axis=-1)
+def is_solved(run: RunState, numbers: Numbers) -> Bool[Array, ""]:
+    """Whether the run has reached the return at which it stops."""
+    return (run.episodes >= RECENT) & (recent_means(run)[0] >= numbers.stop_return)
 
 
 def write_point(
-    runs: States,
-    timesteps: Int[Array, "run"],
+    run: State,
+    timesteps: Int[Array, ""],
     losses: Losses,
-    evaluated: Float[Array, "run 2"],
-    due: Bool[Array, "run"],
+    evaluated: Float[Array, "2"],
+    due: Bool[Array, ""],
     numbers: Numbers,
-) -> States:
-    """Writes a point of the curve for the runs where one is due or that are solved now.
+) -> State:
+    """Writes a point of the curve if one is due or the run is solved now.
 
     `timesteps` are those before this update.
     """
-    returns, episode_lengths = recent_means(runs)
-    counters = [timesteps, runs.episodes, runs.updates]
-    columns = [*counters, returns, episode_lengths, *losses, evaluated[:, 0], evaluated[:, 1]]
-    point = jnp.stack([column.astype(jnp.float32) for column in columns], axis=-1)
-    row = jnp.arange(runs.curve.shape[1])[None] == jnp.minimum(runs.logged, runs.curve.shape[1] - 1)[:, None]
-    solved = is_solved(runs, numbers)
+    counters = [timesteps, run.episodes, run.updates]
+    columns = [*counters, *recent_means(run), *losses, evaluated[0], evaluated[1]]
+    point = jnp.stack([column.astype(jnp.float32) for column in columns])
+    row = jnp.arange(run.curve.shape[0]) == jnp.minimum(run.logged, run.curve.shape[0] - 1)
+    solved = is_solved(run, numbers)
     # A failed run's last point would show what broke it; the message says that better.
-    due = (due | (solved & ~runs.solved)) & ~runs.failed
-    written = jnp.where((row & due[:, None])[..., None], point[:, None], runs.curve)
-    next_log = jnp.where(due, timesteps + numbers.log_period, runs.next_log)
+    due = (due | (solved & ~run.solved)) & ~run.failed
+    written = jnp.where((row & due)[:, None], point, run.curve)
+    next_log = jnp.where(due, timesteps + numbers.log_period, run.next_log)
     return eqx.tree_at(
-        lambda r: (r.curve, r.logged, r.next_log, r.solved), runs, (written, runs.logged + due, next_log, solved)
+        lambda r: (r.curve, r.logged, r.next_log, r.solved), run, (written, run.logged + due, next_log, solved)
     )
+
+
+def mean_outcomes(episodes: Episodes) -> Float[Array, "run 2"]:
+    """Mean return and mean length of the episodes of each run."""
+    returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
+    return jnp.stack([returns.mean(-1), episodes.lengths.astype(jnp.float32).mean(-1)], axis=-1)
 
 
 def evaluate_if_due(
@@ -145,7 +136,7 @@ def evaluate_if_due(
             episodes=settings.evaluation_episodes,
             greedy=settings.evaluation_greedy,
         )
-        return jnp.where(due[:, None], means(episodes), nothing)
+        return jnp.where(due[:, None], mean_outcomes(episodes), nothing)
 
     return jax.lax.cond(jnp.any(due), evaluate, lambda: nothing)
 

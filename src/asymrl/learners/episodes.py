@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 STEPS_PER_QUESTION = 4
 
 
+class WholeEpisodes(NamedTuple):
+    """An update learns from this many whole episodes: its batch is `Episodes`."""
+
+    episodes: int
+
+
+class Segments(NamedTuple):
+    """An update learns from some steps of parallel streams, which go on where they stopped: its batch is a `Piece`."""
+
+    streams: int
+    steps: int
+
+
 class Episodes(NamedTuple):
     """Whole episodes. Each array has `time` first; a batch of runs adds an axis `run` behind it."""
 

@@ -43,11 +43,11 @@ class Data(NamedTuple):
 
 
 class PPOLosses(NamedTuple):
-    """The three parts of the loss, not yet weighted."""
+    """The three parts of the loss, not yet weighted: of each step, or their means."""
 
-    policy: Float[Array, ""]
-    negentropy: Float[Array, ""]
-    value: Float[Array, ""]
+    policy: Float[Array, "*time_stream"]
+    negentropy: Float[Array, "*time_stream"]
+    value: Float[Array, "*time_stream"]
 
 
 def prepare(
@@ -120,7 +120,7 @@ def gradient_of(
     advantages = weighted_advantages(data, settings, numbers)
 
     def loss(networks: Networks, together: bool) -> tuple[Float[Array, ""], PPOLosses]:
-        losses = losses_of(networks, data, advantages, start, together, settings, numbers)
+        losses = mean_losses(losses_of(networks, data, advantages, start, together, settings, numbers), data, settings)
         return losses.policy + weight * losses.negentropy + numbers.value_weight * losses.value, losses
 
     def gradient(together: bool, networks: Networks) -> tuple[PPOLosses, Networks]:
@@ -139,21 +139,27 @@ def losses_of(
     settings: PPOSettings,
     numbers: Numbers,
 ) -> PPOLosses:
-    """Means over all steps; of whole episodes, sums over time and means over episodes, as in A2C."""
-    piece, (T, N), pi = data.piece, data.values.shape, networks.actor.distribution
+    """The losses of each step."""
+    piece, pi = data.piece, networks.actor.distribution
     of_actor, of_critic = features_of(networks, start, piece, together)
-    parameters, values = networks.actor.policy(of_actor), networks.critic.read(of_critic, data.signal, (T, N))
+    parameters, values = (
+        networks.actor.policy(of_actor),
+        networks.critic.read(of_critic, data.signal, data.values.shape),
+    )
     ratio = jnp.exp(pi.log_probability(parameters, piece.actions) - piece.log_chosen)
     clip_values = numbers.clip_ratio if settings.clip_values else jnp.inf
-
-    def total(each: Float[Array, "time stream"]) -> Float[Array, ""]:
-        return jnp.sum(jnp.where(piece.valid, each, 0.0)) / (N if settings.whole_episodes else T * N)
-
     return PPOLosses(
-        policy=total(clipped_policy_loss(ratio, advantages, numbers.clip_ratio)),
-        negentropy=total(pi.negentropy(parameters)),
-        value=total(clipped_value_loss(values, data.values, data.targets, clip_values)),
+        policy=clipped_policy_loss(ratio, advantages, numbers.clip_ratio),
+        negentropy=pi.negentropy(parameters),
+        value=clipped_value_loss(values, data.values, data.targets, clip_values),
     )
+
+
+def mean_losses(losses: PPOLosses, data: Data, settings: PPOSettings) -> PPOLosses:
+    """Means over all steps; of whole episodes, sums over time and means over episodes, as in A2C."""
+    T, N = data.values.shape
+    count = N if settings.whole_episodes else T * N
+    return PPOLosses(*(jnp.sum(jnp.where(data.piece.valid, each, 0.0)) / count for each in losses))
 
 
 def features_of(

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.kernels.attach import replaceable
-from asymrl.learners.episodes import STEPS_PER_QUESTION, Episodes, RolloutStart, tape_length
-from asymrl.learners.key_purposes import ACTIONS, EPISODE_STARTS, WORLD_STEPS
+from asymrl.learners.episodes import STEPS_PER_QUESTION, Episodes, RolloutStart, Segments, WholeEpisodes, tape_length
+from asymrl.learners.key_purposes import ACTIONS, EPISODE_STARTS, STREAM_STEPS, WORLD_STEPS
+from asymrl.learners.streams import PIECE_AXES, Piece, Segment, Streams, act_in_streams
 from asymrl.nn.agent import Actor, ReadyActor
 from asymrl.nn.distributions import Distribution, Greedy
 from asymrl.worlds.world import World
@@ -70,6 +71,26 @@ def roll_out(
     ready = eqx.filter_vmap(Actor.prepared)(actors)
     start = begin_rollout(env, actors.distribution, keys, episodes, horizon, epsilon)
     return step_by_step(env, ready, start, active, greedy=greedy)
+
+
+def collect(
+    env: World,
+    rollout: WholeEpisodes | Segments,
+    runs: Any,
+    keys: PRNGKeyArray,
+    acting: Bool[Array, "run"],
+    epsilon: Float[Array, "run"] | None,
+) -> tuple[Streams | None, Episodes | Segment]:
+    """The batch of an update of each run, and its streams after it, if it has any."""
+    if isinstance(rollout, WholeEpisodes):
+        return None, roll_out(env, runs.actor, keys, acting, episodes=rollout.episodes, epsilon=epsilon)
+
+    def act(actor: Actor, streams: Streams, key: PRNGKeyArray) -> tuple[Streams, Piece]:
+        return act_in_streams(env, actor, streams, jax.random.fold_in(key, STREAM_STEPS), rollout.steps)
+
+    over_runs = eqx.filter_vmap(act, out_axes=(eqx.if_array(0), PIECE_AXES))
+    streams, piece = over_runs(runs.actor, runs.streams, keys)
+    return streams, Segment(runs.streams.carries, piece)
 
 
 def begin_rollout(

@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
-from asymrl.learners.key_purposes import SIGNALS
 from asymrl.worlds.critic_inputs import (
     BELIEF,
     OBSERVATION,
@@ -235,11 +234,6 @@ def critic_names(env: World, settings: Settings) -> tuple[str, ...]:
 def needs_state(env: World, settings: Settings) -> bool:
     """Whether the critic reads the state or a part of it."""
     return "s" in settings.how.reads and any(name in env.signals() for name in critic_names(env, settings))
-
-
-def signal_keys(keys: PRNGKeyArray) -> PRNGKeyArray:
-    """Keys of signals, `[run]`, from those of an update."""
-    return jax.vmap(lambda key: jax.random.fold_in(key, SIGNALS))(keys)
 
 
 def _signal_named(env: World, settings: Settings, name: str) -> CriticSignal:

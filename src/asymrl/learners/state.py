@@ -45,6 +45,10 @@ METRICS = (
 )
 
 
+if TYPE_CHECKING:
+    from asymrl.learners.normalised import Statistics
+
+
 class RunState(eqx.Module):
     """One run, or with a leading axis on every array, a batch of them. A learner adds what else it needs."""
 
@@ -60,6 +64,7 @@ class RunState(eqx.Module):
     recent_lengths: Float[Array, "*run recent"]
     curve: Float[Array, "*run points metrics"]
     solved: Bool[Array, "*run"]  # whether the recent returns reached `stop_return`; the run is then complete
+    statistics: Statistics | None  # that inputs and rewards are normalised with; None: they are not
     failed: Bool[Array, "*run"]  # whether a loss, a gradient or a parameter was not finite; the run then stops
 
     if TYPE_CHECKING:
@@ -114,6 +119,7 @@ def counters(settings: Settings, key: PRNGKeyArray) -> dict[str, Any]:
         "curve": jnp.full((settings.log_points + 1, len(METRICS)), np.nan, jnp.float32),
         "solved": jnp.bool_(False),
         "failed": jnp.bool_(False),
+        "statistics": None,
     }
 
 
@@ -138,14 +144,14 @@ def keys_of(runs: RunState) -> PRNGKeyArray:
     return jax.vmap(jax.random.fold_in)(runs.key, runs.updates)
 
 
-def is_due(runs: RunState, numbers: Numbers) -> Bool[Array, "run"]:
-    """Which runs have a point of their curve to write at the next update."""
-    return is_active(runs, numbers) & (runs.timesteps >= runs.next_log)
-
-
-def is_active(runs: RunState, numbers: Numbers) -> Bool[Array, "run"]:
-    """Which runs still train."""
+def is_active(runs: RunState, numbers: Numbers) -> Bool[Array, "*run"]:
+    """Whether a run, or which of several, still trains."""
     return (runs.timesteps < numbers.steps) & ~runs.solved & ~runs.failed
+
+
+def where_on(on: Bool[Array, ""], new: Any, old: Any) -> Any:
+    """The arrays of `new` if the run is `on`, else those of `old`."""
+    return jax.tree.map(lambda new, old: jnp.where(on, new, old) if eqx.is_array(new) else new, new, old)
 
 
 def parameters(model: PyTree) -> int:

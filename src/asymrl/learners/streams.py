@@ -69,8 +69,16 @@ class Piece(NamedTuple):
         return self.valid & (self.terminated | self.truncated)
 
 
+class Segment(NamedTuple):
+    """A piece of streams, and what the networks remembered before it."""
+
+    start: Carries
+    piece: Piece
+
+
 # The axis of runs in the pieces of several runs.
 PIECE_AXES: Any = Piece(*[1] * len(Piece._fields))  # pyright: ignore[reportArgumentType]
+SEGMENT_AXES: Any = Segment(0, PIECE_AXES)  # pyright: ignore[reportArgumentType]
 
 
 def empty_carries(actor: Actor, critic: Critic, signal: CriticSignal, streams: int) -> Carries:

@@ -104,7 +104,7 @@ def bytes_of_run(shape: Settings) -> int:
     import jax
     import numpy as np
 
-    from asymrl.learners.factory import program
+    from asymrl.learners.program import program
 
     def size(leaf: Any) -> int:
         is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from asymrl.learners.factory import program
+from asymrl.learners.program import program
 from asymrl.learners.state import training_world
 from asymrl.runs.files import RunError
 from asymrl.runs.lanes import Assignment

@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from asymrl.learners.factory import program
+from asymrl.learners.program import program
 from asymrl.learners.state import RunState
 from asymrl.runs.arrays import joined
 from asymrl.runs.files import RunError

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from asymrl.envs.surroundings import Surroundings
-from asymrl.learners.factory import program
+from asymrl.learners.program import program
 from asymrl.runs.arrays import SavedRuns
 from asymrl.runs.devices import MEMORY_SHARE, memory_of
 from asymrl.runs.lanes import Assignment, Failed, Retired

@@ -16,10 +16,9 @@ import asymrl
 from asymrl.api.wanted import settings_for
 from asymrl.envs.gymnasium_spaces import encoding_of_space
 from asymrl.envs.gymnasium_world import from_gymnasium
-from asymrl.learners.collector import Collector
 from asymrl.learners.numbers import stack_numbers
+from asymrl.learners.program import Program
 from asymrl.learners.state import training_world
-from asymrl.learners.stepped import SteppedProgram
 from asymrl.runs.callback import Callback
 from asymrl.settings import A2CSettings, Settings
 from asymrl.worlds.registry import make
@@ -36,12 +35,12 @@ def settings(**changes) -> Settings:
     return A2CSettings(**{"world": "guess", **SMALL, **changes})
 
 
-def program(env, **changes) -> SteppedProgram:
-    return SteppedProgram(settings(**changes).shape(), from_gymnasium(env, time_limit=5))
+def program(env, **changes) -> Program:
+    return Program(settings(**changes).shape(), from_gymnasium(env, time_limit=5))
 
 
 @pytest.fixture(scope="module")
-def guess() -> SteppedProgram:
+def guess() -> Program:
     return program(Guess)
 
 
@@ -95,19 +94,19 @@ def test_a_critic_of_the_state_needs_one():
 @pytest.mark.slow
 def test_without_a_latent_state_a2c_is_trained():
     dark = from_gymnasium(Dark, time_limit=5)
-    prog = SteppedProgram(settings(method="a2c").shape(), dark)
+    prog = Program(settings(method="a2c").shape(), dark)
     runs = prog.train(start(prog.world, prog.settings, [0]), stack_numbers([settings(method="a2c")]), 2)
     assert int(runs.updates[0]) == 2
     assert not bool(runs.failed[0])
 
 
-def test_what_is_collected_is_what_happened(guess: SteppedProgram):
+def test_what_is_collected_is_what_happened(guess: Program):
     """Played again by hand from the same seeds, with the same actions."""
     runs = start(guess.world, guess.settings, [3, 4])
-    collector = Collector(guess.world, guess.compiled_actor)
+    collector = guess.collector()
     keys = jax.random.split(jax.random.key(1), 2)
-    played = collector.collect(runs.actor, keys, np.array([True, True]), episodes=3)
-    *_, seeds = guess.compiled_actor.begin(eqx.filter(runs.actor, eqx.is_array), keys, 3)
+    played = collector.play(runs.actor, keys, np.array([True, True]), episodes=3)
+    *_, seeds = collector.compiled_actor.begin(eqx.filter(runs.actor, eqx.is_array), keys, 3)
     for run in range(2):
         for episode in range(3):
             env = Guess()
@@ -122,7 +121,7 @@ def test_what_is_collected_is_what_happened(guess: SteppedProgram):
     assert not np.any(played.truncated)
 
 
-def test_episodes_do_not_depend_on_how_training_is_cut_into_pieces(guess: SteppedProgram):
+def test_episodes_do_not_depend_on_how_training_is_cut_into_pieces(guess: Program):
     """What makes a resumed run equal to an uninterrupted one."""
     numbers = stack_numbers([settings()] * 2)
     whole = guess.train(start(guess.world, guess.settings, [0, 1]), numbers, 4)
@@ -135,12 +134,12 @@ def test_episodes_do_not_depend_on_how_training_is_cut_into_pieces(guess: Steppe
 
 
 @pytest.mark.slow
-def test_environments_in_processes_give_the_same_episodes(guess: SteppedProgram):
+def test_environments_in_processes_give_the_same_episodes(guess: Program):
     runs, keys = start(guess.world, guess.settings, [3]), jax.random.key(5)[None]
-    apart = Collector(from_gymnasium(Guess, time_limit=5, stepping="processes"), guess.compiled_actor)
-    here = Collector(guess.world, guess.compiled_actor)
+    apart = Program(settings().shape(), from_gymnasium(Guess, time_limit=5, stepping="processes")).collector()
+    here = guess.collector()
     try:
-        played = [each.collect(runs.actor, keys, np.array([True]), episodes=2) for each in (here, apart)]
+        played = [each.play(runs.actor, keys, np.array([True]), episodes=2) for each in (here, apart)]
     finally:
         apart.close()
     for a, b in zip(jax.tree.leaves(played[0]), jax.tree.leaves(played[1]), strict=True):
@@ -151,9 +150,7 @@ def test_environments_in_processes_give_the_same_episodes(guess: SteppedProgram)
 def test_the_time_limit_truncates():
     prog = program(Dark, method="a2c")
     runs = start(prog.world, prog.settings, [0])
-    played = Collector(prog.world, prog.compiled_actor).collect(
-        runs.actor, jax.random.key(0)[None], np.array([True]), episodes=8
-    )
+    played = prog.collector().play(runs.actor, jax.random.key(0)[None], np.array([True]), episodes=8)
     assert np.all(played.truncated)
     assert played.lengths.max() == 5
     assert played.lengths.min() < 5
@@ -204,11 +201,9 @@ def test_a_vector_of_actions_is_learned():
     """The best action is the target, far from the middle where the policy begins."""
     given = settings(world="aim", method="a2c-asym-hs", episodes=8, actor_rate=0.02, critic_rate=0.02,
                      entropy_weight=0.01, time_limit=1, memory_size=4)  # fmt: skip
-    prog = SteppedProgram(given.shape(), from_gymnasium(Aim, time_limit=1))
+    prog = Program(given.shape(), from_gymnasium(Aim, time_limit=1))
     runs = prog.train(start(prog.world, prog.settings, [0]), stack_numbers([given]), 400)
-    played = Collector(prog.world, prog.compiled_actor).collect(
-        runs.actor, jax.random.key(0)[None], np.array([True]), episodes=8, greedy=True
-    )
+    played = prog.collector().play(runs.actor, jax.random.key(0)[None], np.array([True]), episodes=8, greedy=True)
     assert played.rewards.mean() > -0.05  # it began at -0.41, and a random point earns -1.1
 
 

@@ -14,9 +14,8 @@ from gymnasium.utils.env_checker import check_env
 from asymrl.envs import Environment, VectorEnvironment
 from asymrl.envs.gymnasium_world import from_gymnasium
 from asymrl.envs.gymnax_world import GymnaxWorld, space_of
-from asymrl.learners.collector import Collector
 from asymrl.learners.numbers import stack_numbers
-from asymrl.learners.stepped import SteppedProgram
+from asymrl.learners.program import Program
 from asymrl.settings import A2CSettings
 from asymrl.worlds import MultiDiscrete
 from tests.envs.gym.foreign_envs import Keys, Switches
@@ -41,11 +40,9 @@ def test_it_is_learned_to_set_both():
     """Knowing nothing, one gets (1/3 + 1/2) / 2."""
     given = A2CSettings(world="switches", method="a2c-asym-hs", memory_size=8, hidden=(16,), time_limit=1, episodes=16,
                      steps=100_000, actor_rate=0.01, critic_rate=0.01, entropy_weight=0.01)  # fmt: skip
-    prog = SteppedProgram(given.shape(), from_gymnasium(Switches, time_limit=1))
+    prog = Program(given.shape(), from_gymnasium(Switches, time_limit=1))
     runs = prog.train(start(prog.world, prog.settings, [0]), stack_numbers([given]), 200)
-    played = Collector(prog.world, prog.compiled_actor).collect(
-        runs.actor, jax.random.key(0)[None], np.array([True]), episodes=16, greedy=True
-    )
+    played = prog.collector().play(runs.actor, jax.random.key(0)[None], np.array([True]), episodes=16, greedy=True)
     assert played.actions.shape == (1, 1, 16, 2)
     assert played.rewards.mean() > 0.9
 

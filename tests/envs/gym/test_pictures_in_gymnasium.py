@@ -13,7 +13,7 @@ from gymnasium import spaces
 from asymrl.envs.gymnasium_spaces import encoding_of_space, encoding_of_value
 from asymrl.envs.gymnasium_world import from_gymnasium
 from asymrl.learners.numbers import stack_numbers
-from asymrl.learners.stepped import SteppedProgram
+from asymrl.learners.program import Program
 from asymrl.worlds.spaces import Box, Image, Indices
 from tests.learners.small import tiny_ppo
 
@@ -120,7 +120,7 @@ def test_a_light_in_a_picture_is_found():
         method="ppo-asym-hs", world="beacon", time_limit=8, streams=16, rollout=16, minibatches=4, steps=100_000,
         learning_rate=1e-3, entropy_weight=0.01, memory_size=16, anneal=False,
     )  # fmt: skip
-    program = SteppedProgram(settings, env)
+    program = Program(settings, env)
     trainer = program.open(1, jax.local_devices()[0])
     runs = trainer.train(program.start([0]), stack_numbers([settings]), 60)
     trainer.close()

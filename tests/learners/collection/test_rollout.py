@@ -11,8 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.learners.a2c import A2CState, update
+from asymrl.learners.a2c import A2CState
 from asymrl.learners.episodes import Episodes
+from asymrl.learners.learner import learner
+from asymrl.learners.program import train_once
 from asymrl.learners.rollout import roll_out
 from asymrl.learners.state import training_world
 from asymrl.nn.distributions import NO_ACTION
@@ -171,7 +173,7 @@ def test_worlds_and_methods_go_together(world: str, method: str):
     settings = tiny(world=world, method=method, time_limit=4)
     env = training_world(settings)
     before = start(env, settings, [0])
-    after = eqx.filter_jit(lambda runs: update(env, settings.shape(), numbers(settings, 1), runs))(before)
+    after = eqx.filter_jit(lambda runs: train_once(learner(env, settings.shape()), runs, numbers(settings, 1)))(before)
     assert not after.failed.any()
     assert int(after.updates[0]) == 1
     for old, new in ((before.actor, after.actor), (before.critic, after.critic)):
@@ -184,7 +186,7 @@ def test_memories_can_be_trained(memory: str):
     settings = tiny(world="heaven-hell-1", memory=memory, time_limit=8)
     for each in (settings, replace(settings, method="a2c-react-2")):
         env = training_world(each)
-        step = eqx.filter_jit(lambda runs, env=env, s=each: update(env, s.shape(), numbers(s, 1), runs))
+        step = eqx.filter_jit(lambda runs, env=env, s=each: train_once(learner(env, s.shape()), runs, numbers(s, 1)))
         runs = step(step(start(env, each, [0])))
         assert not runs.failed.any()
         assert int(runs.updates[0]) == 2

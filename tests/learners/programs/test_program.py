@@ -7,16 +7,16 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import cast
 
 import equinox as eqx
 import jax
 import numpy as np
 import pytest
 
-from asymrl.learners.compiled import CompiledProgram
-from asymrl.learners.factory import program
+from asymrl.learners.compiling import SCHEDULING, compile_lowered, compiler_options
 from asymrl.learners.numbers import stack_numbers
-from asymrl.learners.program import SCHEDULING, compile_lowered, compiler_options
+from asymrl.learners.program import DeviceTrainer, Program, program
 from asymrl.settings import new_settings
 from tests.learners.small import assert_same, member, start, tiny
 
@@ -35,17 +35,18 @@ def test_there_is_one_program_per_shape_whoever_asks_first():
 
 
 def test_the_template_has_the_form_of_a_run():
-    made = CompiledProgram(SETTINGS)
+    made = Program(SETTINGS)
     shapes = jax.tree.map(lambda leaf: leaf.shape, eqx.filter(member(made.start([0]), 0), eqx.is_array))
     assert shapes == jax.tree.map(lambda leaf: leaf.shape, made.shapes)
     assert all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(made.template()))
 
 
 def test_trainers_in_threads_share_what_is_compiled_and_nothing_else():
-    made, device, numbers = CompiledProgram(SETTINGS), jax.devices()[0], stack_numbers([SETTINGS] * 2)
+    made, device, numbers = Program(SETTINGS), jax.devices()[0], stack_numbers([SETTINGS] * 2)
     with ThreadPoolExecutor(2) as pool:
         trainers = list(pool.map(lambda _: made.open(2, device), range(2)))
-        assert trainers[0]._executable is trainers[1]._executable
+        first, second = (cast(DeviceTrainer, trainer) for trainer in trainers)
+        assert first._executable is second._executable
         seeds = [[1, 2], [3, 4]]
         begun = [start(made.world, SETTINGS, each) for each in seeds]
         together = list(pool.map(lambda t, states: t.train(states, numbers, 5), trainers, begun))
@@ -58,7 +59,7 @@ def test_trainers_in_threads_share_what_is_compiled_and_nothing_else():
 
 def test_a_lane_without_steps_is_left_alone():
     """An empty lane of a pool: what stands in it stays, and the others train as if it were not there."""
-    made = CompiledProgram(SETTINGS)
+    made = Program(SETTINGS)
     trainer, begun = made.open(2, jax.devices()[0]), start(made.world, SETTINGS, [1, 2])
     empty = jax.device_get(eqx.filter(member(begun, 1), eqx.is_array))
     numbers = stack_numbers([SETTINGS] * 2)
@@ -71,17 +72,17 @@ def test_a_lane_without_steps_is_left_alone():
 ON_TWO_DEVICES = """
 import jax, numpy as np
 from asymrl.envs.gymnasium_world import from_gymnasium
-from asymrl.learners.compiled import CompiledProgram
+from asymrl.learners.program import Program
 from asymrl.learners.numbers import stack_numbers
-from asymrl.learners.stepped import SteppedProgram
+from asymrl.learners.program import Program
 from tests.envs.gym.foreign_envs import Guess
 from tests.learners.small import tiny
 
 compiled = tiny(world="heaven-hell-1")
 stepped = tiny(world="guess", time_limit=5)
 for settings, program in (
-    (compiled, CompiledProgram(compiled)),
-    (stepped, SteppedProgram(stepped, from_gymnasium(Guess, time_limit=5))),
+    (compiled, Program(compiled)),
+    (stepped, Program(stepped, from_gymnasium(Guess, time_limit=5))),
 ):
     reached = []
     for device in jax.devices():

@@ -17,7 +17,7 @@ from asymrl.draw.dispatch import world_text
 from asymrl.draw.draw_others import _pixels_in
 from asymrl.draw.frame import draw_frame, save_mp4
 from asymrl.envs.gymnasium_world import from_gymnasium
-from asymrl.learners.learners import new_run
+from asymrl.learners.learner import new_run
 from asymrl.report.films import Film, film_of_world, scenes_of
 from asymrl.report.html.episode_pictures import EpisodePictures
 from asymrl.runs.environment_frames import NoFramesError, environment_frames, frames_per_second, played_frames

@@ -158,7 +158,7 @@ def random_saved(runs: tuple[Run, ...], seed: int = 0) -> SavedRuns:
     import equinox as eqx
     import jax
 
-    from asymrl.learners.learners import new_run
+    from asymrl.learners.learner import new_run
     from asymrl.learners.state import training_world
 
     generator, settings = np.random.default_rng(seed), runs[0].settings

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asymrl.learners.learners import new_run
+from asymrl.learners.learner import new_run
 from asymrl.learners.state import METRICS, RECENT, RunState, training_world
 from asymrl.runs.arrays import SavedRuns
 from asymrl.runs.runs import Run

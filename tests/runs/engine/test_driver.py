@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from asymrl.api.run_folders import take_store
-from asymrl.learners.factory import program
+from asymrl.learners.program import program
 from asymrl.runs import run_queue as queue_module, worker as worker_module
 from asymrl.runs.callback import Callbacks, StopRuns
 from asymrl.runs.driver import Outcome, train_store

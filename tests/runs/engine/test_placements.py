@@ -107,7 +107,7 @@ def test_an_interrupted_environment_goes_on(guesses: Path):
     """Pools of Python's worlds are saved and refilled as all others are."""
     import jax
 
-    from asymrl.learners.factory import program
+    from asymrl.learners.program import program
 
     expected = {run: state for run, state in final_states(guesses).items() if run.settings.method == "a2c-asym-s"}
     runs = list(expected)

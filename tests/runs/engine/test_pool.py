@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from asymrl.learners.factory import program
+from asymrl.learners.program import program
 from asymrl.learners.state import METRICS
 from asymrl.runs import pool as pool_module, worker as worker_module
 from asymrl.runs.arrays import SavedRuns, joined

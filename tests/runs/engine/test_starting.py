@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from asymrl import api, cli
-from asymrl.learners.factory import program
+from asymrl.learners.program import program
 from asymrl.runs.callback import Callback
 from asymrl.runs.files import RunError
 from asymrl.runs.lanes import Assignment

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymrl.learners.factory import program
+from asymrl.learners.program import program
 from asymrl.runs import arrays
 from asymrl.runs.arrays import SavedRuns, from_disk, quantised, restored, to_disk
 from asymrl.runs.checkpoint import Checkpoints

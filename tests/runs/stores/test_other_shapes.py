@@ -10,7 +10,7 @@ import gymnasium
 import pytest
 
 from asymrl import cli
-from asymrl.learners import factory
+from asymrl.learners import program
 from asymrl.runs.store import Store
 
 PANEL = """
@@ -50,7 +50,7 @@ def other_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 
 def forget_programs() -> None:
-    for cached in vars(factory).values():
+    for cached in vars(program).values():
         if hasattr(cached, "cache_clear"):
             cached.cache_clear()
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asymrl.learners.learners import new_run
+from asymrl.learners.learner import new_run
 from asymrl.learners.state import RunState, training_world
 from asymrl.nn.agent import Actor
 from asymrl.nn.distributions import NO_ACTION

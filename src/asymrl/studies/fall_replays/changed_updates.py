@@ -15,14 +15,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from asymrl.learners.a2c import A2CState, critic_gradient, policy_gradient, values_and_estimates
-from asymrl.learners.compiled import CompiledProgram
+from asymrl.learners.bucket import in_bucket
+from asymrl.learners.compiling import compiler_options, precision
 from asymrl.learners.curve import count
 from asymrl.learners.episodes import RUN_AXIS, Episodes, TrainingBatch, training_batch
 from asymrl.learners.key_purposes import OTHER_RUNS
-from asymrl.learners.lengths import over_runs
 from asymrl.learners.numbers import Numbers, stack_numbers
 from asymrl.learners.optimiser import descend, norm_of
-from asymrl.learners.program import compiler_options, precision
+from asymrl.learners.program import Program
 from asymrl.learners.rollout import roll_out
 from asymrl.learners.signals import critic_signal
 from asymrl.learners.state import keys_of
@@ -78,7 +78,7 @@ class Change(NamedTuple):
 
 
 def measured_update(
-    program: CompiledProgram, numbers: Numbers, change: Change, arrays: A2CState
+    program: Program, numbers: Numbers, change: Change, arrays: A2CState
 ) -> tuple[A2CState, dict[str, Array]]:
     """One update of each run, and what happened in it, `[run]`. Without changes, the update of `learning/a2c.py`."""
     settings: Any = program.settings
@@ -86,11 +86,20 @@ def measured_update(
     active = jnp.ones(runs.updates.shape, bool)
     episodes = roll_out(program.world, runs.actor, keys_of(runs), active, episodes=settings.episodes)
     returns = jax.vmap(Episodes.returns, (RUN_AXIS,))(episodes)
-    counted = count(runs, episodes, active)
+    counted = eqx.filter_vmap(count, in_axes=(eqx.if_array(0), RUN_AXIS, 0))(runs, episodes, active)
     numbers = numbers.replaced(target_period=change.target_period)
-    target, next_target = update_target(
-        counted.critic, counted.target, settings, numbers, counted.timesteps, counted.next_target, active
-    )
+
+    def moved_target(run: A2CState, numbers: Numbers) -> Any:
+        return update_target(run.critic, run.target, settings, numbers, run.timesteps, run.next_target, jnp.bool_(True))
+
+    def over_runs(one: Any, models: tuple[Any, ...], others: tuple[Any, ...]) -> Any:
+        def of_run(episodes: Episodes, arguments: tuple[Any, ...]) -> Any:
+            models, others = arguments
+            return in_bucket(one, settings.horizon, jnp.max(episodes.lengths), *models, episodes, *others)
+
+        return eqx.filter_vmap(of_run, in_axes=(RUN_AXIS, eqx.if_array(0)))(episodes, (models, others))
+
+    target, next_target = eqx.filter_vmap(moved_target)(counted, numbers)
     learns = active & (returns.min(axis=1) >= change.skip_below)
 
     def towards_target(length: int, critic: Any, target: Any, episodes: Episodes, numbers: Numbers) -> Any:
@@ -98,7 +107,7 @@ def measured_update(
             critic, target, training_batch(program.world, settings, episodes, length), settings, numbers
         )
 
-    loss, gradient = over_runs(towards_target, settings.horizon, episodes, active, (counted.critic, target), (numbers,))
+    loss, gradient = over_runs(towards_target, (counted.critic, target), (numbers,))
     own = numbers.replaced(
         clip_norm=change.critic_clip, adam_new_square=change.critic_new_square, adam_eps=change.critic_eps
     )
@@ -112,9 +121,7 @@ def measured_update(
         )
 
     weights = numbers.entropy_weight * change.entropy_factor
-    (negentropy, signals), gradient = over_runs(
-        along_policy, settings.horizon, episodes, active, (counted.actor, critic), (numbers, weights, change)
-    )
+    (negentropy, signals), gradient = over_runs(along_policy, (counted.actor, critic), (numbers, weights, change))
     own = numbers.replaced(
         clip_norm=change.actor_clip, adam_new_square=change.actor_new_square, adam_eps=change.actor_eps
     )
@@ -202,7 +209,7 @@ class Replayer:
     def __init__(self, settings: A2CSettings):
         """Raises ValueError for settings that a replay would ignore."""
         check_settings(settings)
-        self.program = CompiledProgram(settings)
+        self.program = Program(settings)
         if critic_signal(self.program.world, settings).random and "s" in settings.how.reads:
             raise ValueError(f"critic_sees is {settings.critic_sees}; replays cannot draw it, so choose another")
         self.numbers = stack_numbers([settings])

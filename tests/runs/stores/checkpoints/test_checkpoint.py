@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymrl.learners.factory import program
+from asymrl.learners.program import program
 from asymrl.runs import checkpoint
 from asymrl.runs.arrays import SavedRuns, joined
 from asymrl.runs.checkpoint import Checkpoints
