@@ -27,9 +27,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_IMPORT["theory/audit"] = MAY_IMPORT["runs"] | {"runs", "theory"}
 MAY_IMPORT["export"] = MAY_IMPORT["runs"] | {"runs"}
 MAY_IMPORT["report"] = MAY_IMPORT["theory/audit"] | {"theory/audit", "draw"}
-MAY_IMPORT["report/html"] = MAY_IMPORT["report/paper"] = MAY_IMPORT["studies"] = MAY_IMPORT["report"] | {"report"}
+MAY_IMPORT["report/html"] = MAY_IMPORT["report/paper"] = MAY_IMPORT["report"] | {"report"}
 # What commands and `asymrl.NAME` do. It continues runs of `asymrl reproduce`, which have the paper's probes.
-MAY_IMPORT["api"] = MAY_IMPORT["report/html"] | {"report/html", "report/paper", "studies", "export"}
+MAY_IMPORT["api"] = MAY_IMPORT["report/html"] | {"report/html", "report/paper", "export"}
 MAY_IMPORT["zoo"] = MAY_IMPORT["api"] | {"api"}
 MAY_IMPORT["cli"] = MAY_IMPORT["zoo"] | {"zoo"}
 

@@ -4,7 +4,7 @@
     >>> runs = asymrl.train("heaven-hell-3", method="a2c-asym-hs", seeds=5)
     >>> runs.evaluate()
 
-`train`, `sweep`, `compare`, `tune`, `reproduce` and `study` train runs and keep them in a folder; `load(folder)` gives
+`train`, `sweep`, `compare`, `tune` and `reproduce` train runs and keep them in a folder; `load(folder)` gives
 them as `Runs`, `resume(folder)` continues them, and `zoo.load(name)` gives a trained agent that ships with asymrl.
 `make` gives a world by its name, `from_gymnasium` and `from_gymnax` turn other environments into worlds, and `register`
 names your own world. Every subpackage lists its public names in its docstring.
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         nn as nn,
         report as report,
         runs as runs,
-        studies as studies,
         theory as theory,
         worlds as worlds,
         zoo as zoo,
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
         load as load,
         reproduce as reproduce,
         resume as resume,
-        study as study,
         sweep as sweep,
         train as train,
         tune as tune,

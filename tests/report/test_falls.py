@@ -1,13 +1,11 @@
-"""Falls on made-up curves, and their rates against the Poisson distribution."""
+"""Falls on made-up curves."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
-import pytest
-from scipy import stats
 
-from asymrl.report.falls import falls_of, falls_table, rate_interval, rates_differ, shares_differ
+from asymrl.report.falls import falls_of, falls_table
 
 
 def curve(*returns: float) -> tuple[np.ndarray, np.ndarray]:
@@ -50,34 +48,3 @@ def test_a_table_has_a_row_for_each_run_and_leaves_out_the_first_episodes():
     assert found["at"].to_list() == [[], [20]]
     assert found["falls"].to_list() == [0, 1]
     assert found["solved_steps"].to_list() == [0, 10]
-
-
-@pytest.mark.parametrize(("falls", "millions"), [(0, 4.0), (3, 2.0), (40, 100.0)])
-def test_bounds_of_a_rate_are_where_so_many_falls_become_unlikely(falls: int, millions: float):
-    found = rate_interval(falls, millions)
-    assert found.estimate == falls / millions
-    assert stats.poisson.cdf(falls, found.high * millions) == pytest.approx(0.025)
-    if falls:
-        assert stats.poisson.sf(falls - 1, found.low * millions) == pytest.approx(0.025)
-    else:
-        assert found.low == 0
-
-
-def test_two_rates_differ_as_the_binomial_distribution_says():
-    # Ten falls, all in the half of the steps that one of them has.
-    assert rates_differ((0, 10), (5.0, 5.0)) == pytest.approx(2 / 2**10)
-    assert rates_differ((5, 5), (5.0, 5.0)) == 1
-    assert rates_differ((0, 0), (1.0, 3.0)) == 1
-
-
-def test_nothing_is_known_about_a_rate_without_steps():
-    found = rate_interval(0, 0.0)
-    assert np.isnan(found.estimate)
-    assert found[1:] == (0, np.inf)
-    assert rates_differ((0, 0), (0.0, 0.0)) == 1
-
-
-def test_many_falls_of_one_run_count_once_among_runs():
-    # All three of one kind and none of the other: 2 of the 20 ways to choose three of six.
-    assert shares_differ((3, 0), (3, 3)) == pytest.approx(0.1)
-    assert shares_differ((0, 0), (0, 20)) == 1

@@ -10,7 +10,7 @@ import polars as pl
 
 from asymrl.learners.state import METRICS
 from asymrl.runs.store import Store
-from asymrl.studies.study import Arm, PlannedRun, Search, Setup, Study
+from study import Arm, PlannedRun, Search, Setup, Study
 from tests.runs.engine.stores import made_result
 
 SMALL = {"memory_size": 8, "hidden": (16,), "time_limit": 10}
@@ -30,9 +30,9 @@ TINY = Study(
         Setup("heaven-hell-3", 200, SMALL),
         Setup("heaven-hell-4", 200, SMALL, searched_as="heaven-hell-3"),
     ),
-    arms=(Arm("V(h)", {"method": "a2c"}), Arm("V(h, s)", {"method": "a2c-asym-hs"})),
+    arms_in=lambda setup: (Arm("V(h)", {"method": "a2c"}), Arm("V(h, s)", {"method": "a2c-asym-hs"})),
     seeds=2,
-    search=Search({"entropy_weight": (0.01, 0.3, 0.1)}, seeds=2),
+    search=Search(lambda setup: {"entropy_weight": (0.01, 0.3, 0.1)}, seeds=2),
     exact=exact,
     comparisons=(("V(h, s)", "V(h)"),),
     exact_score="variance",

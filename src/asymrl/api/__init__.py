@@ -15,7 +15,6 @@ from asymrl.lazy import exports
 if TYPE_CHECKING:
     from asymrl.api.loaded import Runs as Runs, load as load
     from asymrl.api.searching import Tuning as Tuning, tune as tune
-    from asymrl.api.studied import study as study
     from asymrl.api.training import (
         Comparison as Comparison,
         compare as compare,

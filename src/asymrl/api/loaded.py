@@ -167,10 +167,8 @@ class Runs:
         likely actions in them, instead of sampled ones.
         """
         from asymrl.report.html import save_report
-        from asymrl.studies.choosing import search_numbers
 
-        search = search_numbers(self._store)
-        return save_report(self._store, path, search=search, episodes=episodes, starts=starts, greedy=greedy)
+        return save_report(self._store, path, episodes=episodes, starts=starts, greedy=greedy)
 
     def render(
         self,

@@ -31,7 +31,6 @@ from asymrl.cli.commands.presets_command import Presets
 from asymrl.cli.commands.render_command import Render
 from asymrl.cli.commands.report_command import WriteReport
 from asymrl.cli.commands.reproduce import Reproduce
-from asymrl.cli.commands.study_command import RunStudy
 from asymrl.cli.commands.sweep import Sweep
 from asymrl.cli.commands.theory_command import Theory
 from asymrl.cli.commands.train import Resume, Train
@@ -101,7 +100,6 @@ COMMANDS = {
     "compare": Compare,
     "tune": Tune,
     "reproduce": Reproduce,
-    "study": RunStudy,
     "watch": Watch,
     "play": Play,
     "report": WriteReport,

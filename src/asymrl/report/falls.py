@@ -1,4 +1,4 @@
-"""How often a solved task is lost again: falls of learning curves, and their rate with its interval.
+"""How often a solved task is lost again: the falls of learning curves.
 
 A run has solved its task at the first point of its curve above `SOLVED`, and *falls* at the first point below `LOST`
 after that. It can fall again when it has been above `SOLVED` again.
@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Num, Shaped
-from scipy.stats import binomtest, chi2, fisher_exact
+from jaxtyping import Float, Num
 
 from asymrl.learners.state import RECENT
-from asymrl.report.intervals import Interval
 from asymrl.runs.statistics import run_columns
 
 SOLVED, LOST = 0.9, 0.5  # mean returns of 100 episodes
@@ -77,38 +75,3 @@ def falls_table(table: pl.DataFrame, *, solved: float = SOLVED, lost: float = LO
         rows.append(dict(zip(columns, key, strict=True)) | values | steps)
     kinds = {"solved": pl.Float64, "at": pl.List(pl.Float64), "falls": pl.Int64}
     return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None).sort(columns)
-
-
-def rate_interval(falls: int, millions: float, *, confidence: float = 0.95) -> Interval:
-    """Falls per million steps, with the exact interval of a Poisson rate (Garwood 1936).
-
-    It has an upper bound even where nothing fell, unlike a bootstrap of the runs; but it assumes that the falls of one
-    run are independent of each other. Without any steps the rate is NaN, and nothing is known about it.
-    """
-    if not millions:
-        return Interval(float("nan"), 0.0, float("inf"))
-    tail = (1 - confidence) / 2
-    low = chi2.ppf(tail, 2 * falls) / 2 if falls else 0.0
-    high = chi2.ppf(1 - tail, 2 * falls + 2) / 2
-    return Interval(*(float(each / millions) for each in (falls, low, high)))
-
-
-def rates_differ(
-    falls: Shaped[np.ndarray, "2"] | tuple[int, int], millions: Shaped[np.ndarray, "2"] | tuple[float, float]
-) -> float:
-    """The probability of a division of falls at least as uneven if both rates are the same: an exact two-sided test.
-
-    Given their total, the falls of the first are then binomial with its share of the steps. Falls of one run count as
-    independent; see `shares_differ` for a test that does not need this.
-    """
-    total = int(sum(falls))
-    return 1.0 if not total else float(binomtest(int(falls[0]), total, float(millions[0] / sum(millions))).pvalue)
-
-
-def shares_differ(fallen: tuple[int, int], runs: tuple[int, int]) -> float:
-    """The probability of shares of fallen runs at least as different by chance: Fisher's exact test, two-sided.
-
-    Runs are independent of each other, even if falls of one run are not. How long each run could fall is ignored.
-    """
-    table = np.asarray([[fell, all_ - fell] for fell, all_ in zip(fallen, runs, strict=True)])
-    return float(np.asarray(fisher_exact(table))[1])

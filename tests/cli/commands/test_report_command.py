@@ -53,7 +53,6 @@ def test_runs_that_the_paper_says_nothing_about_have_no_claims(tmp_path: Path):
     [
         (["report", "FOLDER", "-o", "page.pdf"], "page.pdf: unknown file ending '.pdf'"),
         (["reproduce", "--from-results", "FOLDER", "--report", "p.md"], "p.md: unknown file ending"),
-        (["study", "bootstrap", "--from-results", "FOLDER", "--report", "p.md"], "p.md: unknown file ending"),
     ],
 )
 def test_mistakes_are_told_before_the_work(

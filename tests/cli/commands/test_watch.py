@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from asymrl import cli
-from asymrl.report.html.page_server import PageServer
+from asymrl.report.html.live import Document, PageServer
 from asymrl.runs.runs import Run
 from tests.runs.engine.stores import small, store_with_curves
 
@@ -32,8 +31,6 @@ def test_it_serves_the_page_until_it_is_interrupted(folder: Path):
             assert rest == f"follows {folder}; Ctrl-C ends it\n"
             with urllib.request.urlopen(url, timeout=60) as answer:
                 assert b"startLive" in answer.read()
-            with urllib.request.urlopen(f"{url}data.json", timeout=60) as answer:
-                assert next(each["name"] for each in json.load(answer)["sections"]) == "curves"
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=30)
         finally:
@@ -42,7 +39,7 @@ def test_it_serves_the_page_until_it_is_interrupted(folder: Path):
 
 
 def test_mistakes_are_told_in_a_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    with PageServer({}) as server:
+    with PageServer(lambda: Document(b"", "")) as server:
         cases = {
             (str(tmp_path / "none"),): "no runs here, there is no such folder",
             (str(folder), "--port", "0"): "--port 0: choose a number from 1 to 65535",

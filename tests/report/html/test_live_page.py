@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -12,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from asymrl.report.html.live_page import SHARE, LivePage
-from asymrl.report.html.page_server import PageServer
+from asymrl.report.html.live import SHARE, LivePage, PageServer
 from asymrl.runs.runs import Run
 from asymrl.runs.store import Store
 from asymrl.runs.tables import RunResult
@@ -52,41 +50,31 @@ class Clock:
         return self.now
 
 
+def data_of(live: LivePage, section: str) -> dict[str, Any]:
+    """The data of a section of the page."""
+    return json.loads(live.page().body.decode().split(f'id="data-{section}">')[1].split("</script>")[0])
+
+
 def points_of(live: LivePage) -> list[int]:
     """How many points the curves have, one number per run."""
-    sections = {each["name"]: each for each in json.loads(live.data().body)["sections"]}
-    (world,) = sections["curves"]["data"]["worlds"]
+    (world,) = data_of(live, "curves")["worlds"]
     return [sum(value is not None for value in run) for line in world["lines"] for run in line["values"]["return"]]
 
 
 def test_the_page_follows_the_store(store: Store):
     live = LivePage(store.path, Clock(0.0))
-    assert json.loads(live.data().body)["sections"] == []
     assert "have the runs begun?" in live.page().body.decode()
     grow(store, 5)
     assert points_of(live) == [5, 5]
-    first = live.data()
-    assert live.data() is first  # nothing has changed, so nothing is made again
-    assert (
-        first.etag in json.loads(live.page().body.decode().split('id="data-live">')[1].split("</script>")[0]).values()
-    )
-    assert '<p class="live" role="status">Follows the training.</p>' in live.page().body.decode()
+    first = live.page()
+    assert live.page() is first  # nothing has changed, so nothing is made again
+    assert data_of(live, "live")["version"] == first.etag
+    assert '<p class="live" role="status">Follows the training.</p>' in first.body.decode()
     grow(store, 9)
     assert points_of(live) == [9, 9]
-    assert live.data().etag != first.etag
+    assert live.page().etag != first.etag
     store.write_tables({number: made_result(run) for number, run in enumerate(store.runs)})
     assert '<p class="live" role="status">All runs are over.</p>' in live.page().body.decode()
-
-
-def test_runs_of_a_search_are_shown_apart_once_others_have_begun(store: Store):
-    last = len(store) - 1
-    live = LivePage(store.path, Clock(0.0), search=lambda store: {last} if len(store.results()) > 1 else ())
-    store.write_tables({last: made_result(store.runs[last])})
-    assert len(points_of(live)) == 1
-    grow(store, 5)
-    assert points_of(live) == [5] * last
-    sections = {each["name"]: each["html"] for each in json.loads(live.data().body)["sections"]}
-    assert "1 run that only served to choose settings" in sections["search"]
 
 
 def test_the_page_may_ask_its_own_server_only(store: Store):
@@ -98,43 +86,22 @@ def test_the_page_may_ask_its_own_server_only(store: Store):
 def test_what_was_there_stays_when_the_store_is_damaged_or_gone(store: Store):
     live = LivePage(store.path, Clock(0.0))
     grow(store, 5)
-    shown = live.data()
+    shown = live.page()
     (store.path / "runs.parquet").write_bytes(b"half a ta")
-    assert live.data() is shown
+    assert live.page() is shown
     shutil.rmtree(store.path)
-    assert live.data() is shown
+    assert live.page() is shown
 
 
 def test_making_the_page_takes_a_small_share_of_the_time(store: Store):
     clock = Clock(1.0)  # between two looks at the clock a second has passed, so that making the page takes one
     live = LivePage(store.path, clock)
     grow(store, 5)
-    first = live.data()
+    first = live.page()
     grow(store, 9)
-    assert live.data() is first  # too soon
+    assert live.page() is first  # too soon
     clock.now += 1 / SHARE
-    assert live.data() is not first
-
-
-def test_only_the_page_of_the_store_is_served(store: Store):
-    import http.client
-
-    grow(store, 5)
-    live = LivePage(store.path)
-    with PageServer({"/": live.page, "/data.json": live.data}) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        answers = {}
-        for path in ("/", "/data.json", *(f"/{name}" for name in os.listdir(store.path))):
-            connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            answers[path] = answer.status, len(answer.read())
-            connection.close()
-        server.shutdown()
-        thread.join()
-    assert {path for path, (status, _) in answers.items() if status == 200} == {"/", "/data.json"}
-    assert answers["/settings.json"] == (404, 0)
+    assert live.page() is not first
 
 
 def wait_until(page: Any, expression: str) -> None:
@@ -150,7 +117,7 @@ def wait_until(page: Any, expression: str) -> None:
 def test_new_points_appear_in_a_browser_and_choices_stay(store: Store):
     grow(store, 5)
     live = LivePage(store.path)
-    with PageServer({"/": live.page, "/data.json": live.data}) as server:
+    with PageServer(live.page) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -158,16 +125,11 @@ def test_new_points_appear_in_a_browser_and_choices_stay(store: Store):
                 chart = "[...document.getElementById('section-curves').charts.values()][0]"
                 assert page.evaluate(f"{chart}.data[0].length") == 5
                 page.get_by_label("each run").check()
-                page.evaluate("window.here = true")
                 grow(store, 9)
                 wait_until(page, f"{chart}.data[0].length === 9")
-                assert page.evaluate("window.here")  # it was not loaded again
                 assert page.get_by_label("each run").is_checked()
                 assert page.evaluate(f"{chart}.series.length") == 3  # the axis and two runs
-                wait_until(page, "document.querySelector('.live').textContent.includes('last change at')")
-                with page.expect_response("**/data.json"):
-                    pass  # nothing has changed, which is no failed request either
-                page.wait_for_timeout(100)
+                wait_until(page, "document.querySelector('.live').textContent.includes(', as of ')")
                 assert said == []
                 server.shutdown()
                 server.server_close()

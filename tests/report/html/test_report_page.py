@@ -55,10 +55,11 @@ class Elements(HTMLParser):
         self.text += data
 
 
-def made_store(folder: Path, *, world: str = "shopping-5") -> Store:
-    """Two methods with three seeds, and a third kind whose last run failed early."""
+def made_store(folder: Path, *, world: str = "shopping-5", search: bool = False) -> Store:
+    """Two methods with three seeds, and a third kind, perhaps of a search, whose last run failed early."""
     kinds = [A2CSettings(world, "a2c"), A2CSettings(world, "a2c-asym-hs"), A2CSettings(world, "a2c", actor_rate=3e-3)]
-    runs = [Run(kinds[seed // 3], seed) for seed in range(9)]  # a made run returns about its seed
+    # A made run returns about its seed.
+    runs = [Run(kinds[seed // 3], seed + 1000 * (search and seed > 5)) for seed in range(9)]
     results = {number: made_result(run) for number, run in enumerate(runs)}
     short = results[8].curve
     assert short is not None
@@ -100,8 +101,7 @@ def test_every_run_has_the_points_of_the_table(store: Store):
 
 
 def test_runs_of_a_search_have_a_section_of_their_own(tmp_path: Path):
-    store, search = made_store(tmp_path, world=HOSTILE), {6, 7, 8}  # the third kind
-    page = report_page(store, search=search)
+    page = report_page(made_store(tmp_path, world=HOSTILE, search=True))
     found = Elements(page)
     (world,) = found.data["data-curves"]["worlds"]
     assert [(line["label"], line["runs"]) for line in world["lines"]] == [
@@ -112,7 +112,6 @@ def test_runs_of_a_search_have_a_section_of_their_own(tmp_path: Path):
     assert "3 runs that only served to choose settings" in found.text
     assert "<h2>Search for settings</h2>" in page
     assert "&amp;lt;" not in page, "a name is escaped twice"
-    assert "Search for settings" not in report_page(store)
 
 
 def test_the_mean_of_a_line_is_that_of_the_figures(store: Store):

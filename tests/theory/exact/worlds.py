@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asymrl.studies.half_experts import asking_agent
+from agents import asking_agent
 from asymrl.theory.exact.policies import Controller
 from asymrl.worlds import FiniteWorld, make
 from asymrl.worlds.pomdp import Pomdp

@@ -101,13 +101,12 @@ def save_page(
     from asymrl.report.html import save_report
     from asymrl.runs.store import Store
     from asymrl.runs.wording import plural, size_text
-    from asymrl.studies.choosing import search_numbers
 
     folder = source if isinstance(source, Path) else source.path
     with user_errors(folder), busy("writing the page about the runs") as tell:
         store = Store.open(source) if isinstance(source, Path) else source
         path.parent.mkdir(parents=True, exist_ok=True)
         options = {} if episodes is None else {"episodes": episodes}
-        how = {"search": search_numbers(store), "starts": starts or None, "greedy": greedy, "tell": tell}
+        how = {"starts": starts or None, "greedy": greedy, "tell": tell}
         save_report(store, path, more, **options, **how)
     print(f"report          {path} ({plural('run', len(store))}, {size_text(path.stat().st_size)})")

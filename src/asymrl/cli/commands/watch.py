@@ -31,13 +31,11 @@ class Watch:
             raise UsageError(f"--port {self.port}: choose a number from 1 to 65535")
         open_runs(self.folder)
 
-        from asymrl.report.html.live_page import LivePage
-        from asymrl.report.html.page_server import PageServer
-        from asymrl.studies.choosing import search_numbers
+        from asymrl.report.html.live import LivePage, PageServer
 
-        live = LivePage(run_folder(self.folder), search=search_numbers)
+        live = LivePage(run_folder(self.folder))
         try:
-            server = PageServer({"/": live.page, "/data.json": live.data}, self.port or 0)
+            server = PageServer(live.page, self.port or 0)
         except OSError as error:
             problem = (error.strerror or str(error)).lower()
             raise UsageError(f"--port {self.port}: {problem}; choose another, or leave it out") from error

@@ -9,6 +9,18 @@ import polars as pl
 
 from asymrl.report.curves import line_colours, method_colours
 from asymrl.report.run_kinds import kind_label, kinds_in
+from asymrl.runs.store import Store
+
+SEARCH_SEED = 1000  # runs with seeds from here on, beside others, are a search for settings; see the studies
+
+
+def search_numbers(store: Store) -> frozenset[int]:
+    """The numbers of the runs of a store that were a search for settings, to be reported apart from the others.
+
+    None of them if no other run has begun: then there is nothing else to report.
+    """
+    numbers = frozenset(number for number, run in enumerate(store.runs) if run.seed >= SEARCH_SEED)
+    return numbers if numbers and store.results().keys() - numbers else frozenset()
 
 
 class RunGroup(NamedTuple):

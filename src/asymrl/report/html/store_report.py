@@ -14,7 +14,7 @@ from asymrl.report.html.page import LIBRARY, Section, page_of
 from asymrl.report.html.player_data import EPISODES, ignore, player_section
 from asymrl.report.html.return_tables import returns_section, search_section
 from asymrl.report.html.run_facts import settings_section, subtitle, training_section
-from asymrl.report.html.run_groups import groups_of
+from asymrl.report.html.run_groups import groups_of, search_numbers
 from asymrl.report.markup import escape
 from asymrl.runs.files import RunError, write_whole
 from asymrl.runs.store import Store
@@ -31,7 +31,6 @@ def report_page(
     store: Store,
     more: Sequence[Section] = (),
     *,
-    search: Collection[int] = (),
     episodes: int = EPISODES,
     starts: Sequence[int] | None = None,
     greedy: bool = False,
@@ -42,7 +41,6 @@ def report_page(
     Args:
         store: to read.
         more: sections to put after the learning curves.
-        search: numbers of runs that were a search for settings; they have a section of their own.
         episodes: about how many to step through, where networks were kept; 0 for none. They are played now, which
             takes some seconds for each agent.
         starts: seeds of these episodes, instead of a choice of good, bad and other ones.
@@ -54,13 +52,12 @@ def report_page(
     """
     with contextlib.suppress(RunError):  # then there are no episodes, and the page says why
         store.make_ready()
-    sections = report_sections(store, [*more, *_player(store, search, episodes, starts, greedy, tell)], search)
-    return page_of(store.path.resolve().name, sections, report_subtitle(store, search))
+    sections = report_sections(store, [*more, *_player(store, episodes, starts, greedy, tell)])
+    return page_of(store.path.resolve().name, sections, report_subtitle(store))
 
 
 def _player(
     store: Store,
-    search: Collection[int],
     episodes: int,
     starts: Sequence[int] | None,
     greedy: bool,
@@ -70,14 +67,18 @@ def _player(
     if not store.keeps_networks or episodes < 1:
         return []
     try:
-        return [player_section(store, search=search, episodes=episodes, seeds=starts, greedy=greedy, tell=tell)]
+        return [
+            player_section(
+                store, search=search_numbers(store), episodes=episodes, seeds=starts, greedy=greedy, tell=tell
+            )
+        ]
     except ValueError as error:  # no checkpoint yet, or a world that cannot be made here
         return [Section("Episodes", "player", f'<p class="note">No episodes: {escape(error)}</p>')]
 
 
-def report_sections(store: Store, more: Sequence[Section] = (), search: Collection[int] = ()) -> list[Section]:
-    """The sections of the report; see `report_page`."""
-    table = read_table(store.path, RUNS_FILE)
+def report_sections(store: Store, more: Sequence[Section] = ()) -> list[Section]:
+    """The sections of the report; see `report_page`. Runs of a search for settings have a section of their own."""
+    table, search = read_table(store.path, RUNS_FILE), search_numbers(store)
     own, searched = _parts(table, search)
     groups = groups_of(own)
     return [
@@ -90,9 +91,9 @@ def report_sections(store: Store, more: Sequence[Section] = (), search: Collecti
     ]
 
 
-def report_subtitle(store: Store, search: Collection[int] = ()) -> str:
+def report_subtitle(store: Store) -> str:
     """The runs of a store in a line."""
-    own, searched = _parts(read_table(store.path, RUNS_FILE), search)
+    own, searched = _parts(read_table(store.path, RUNS_FILE), search_numbers(store))
     return " · ".join([subtitle(own), *([f"{plural('search run', len(searched))} apart"] if len(searched) else [])])
 
 
@@ -107,7 +108,6 @@ def save_report(
     path: str | os.PathLike[str],
     more: Sequence[Section] = (),
     *,
-    search: Collection[int] = (),
     episodes: int = EPISODES,
     starts: Sequence[int] | None = None,
     greedy: bool = False,
@@ -115,7 +115,7 @@ def save_report(
 ) -> Path:
     """Writes the report into a file; see `report_page`. Raises StorageError if that is not possible."""
     path = Path(path)
-    page = report_page(store, more, search=search, episodes=episodes, starts=starts, greedy=greedy, tell=tell)
+    page = report_page(store, more, episodes=episodes, starts=starts, greedy=greedy, tell=tell)
     write_whole(path, page.encode())
     return path
 

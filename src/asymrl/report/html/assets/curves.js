@@ -5,8 +5,12 @@ function startCurves(element, data) {
   const MOST_LINES = 12, MOST_SEEDS = 40, PRINT_WIDTH = 340;
   const distinct = (values) => [...new Set(values)];
   const colours = new Map(), dashes = new Map();
-  let labels, seeds, isMany, hasRuns;
-  read(data);
+  const lines = data.worlds.flatMap((world) => world.lines);
+  const labels = distinct(lines.map((line) => line.label)), isMany = labels.length > MOST_LINES;
+  const seeds = distinct(lines.flatMap((line) => line.seeds)).sort((a, b) => a - b);
+  const hasRuns = lines.some((line) => line.runs.length > 1) && lines.some((line) => Object.keys(line.values).length > 0);
+  if (!isMany) lines.forEach((line) => colours.set(line.label, line.colour));
+  else ranked(labels).forEach(distinguish);
   const state = {
     metric: data.metrics.length ? data.metrics[0].name : null,
     view: "mean",
@@ -18,18 +22,8 @@ function startCurves(element, data) {
   const zooms = new Map();
   const area = element.querySelector(".charts"), controls = element.querySelector(".controls");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const follows = document.getElementById("section-live") !== null;
   let printing = false;
-
-  function read(fresh) {
-    data = fresh;
-    const lines = data.worlds.flatMap((world) => world.lines);
-    labels = distinct(lines.map((line) => line.label));
-    seeds = distinct(lines.flatMap((line) => line.seeds)).sort((a, b) => a - b);
-    hasRuns = lines.some((line) => line.runs.length > 1) && lines.some((line) => Object.keys(line.values).length > 0);
-    isMany = labels.length > MOST_LINES;
-    if (!isMany) lines.forEach((line) => colours.set(line.label, line.colour));
-    else ranked(labels).filter((label) => !dashes.has(label)).forEach(distinguish);
-  }
 
   // Many lines need dashes besides colours; the best ones have the first of both.
   function distinguish(label) {
@@ -38,26 +32,27 @@ function startCurves(element, data) {
     dashes.set(label, [[], [8, 4], [3, 3]][Math.min(2, Math.floor(rank / count))]);
   }
 
-  // Takes curves that have grown. What is shown and zoomed into stays; what is new is shown.
-  function update(fresh) {
-    const names = () => ({ worlds: data.worlds.map((world) => world.name), labels, seeds });
-    const old = names(), had = { ...old, metrics: data.metrics.length, hasRuns };
-    read(fresh);
+  // A page that follows a training is loaded again for new points. What is shown and zoomed into stays; what is new is shown.
+  function names() {
+    return { worlds: data.worlds.map((world) => world.name), labels, seeds };
+  }
+
+  function remember() {
+    const shown = { worlds: [...state.worlds], labels: [...state.labels], seeds: [...state.seeds] };
+    const { metric, view } = state;
+    if (follows) sessionStorage.setItem("curves", JSON.stringify({ metric, view, shown, known: names(), zooms: [...zooms] }));
+  }
+
+  function recall() {
+    const kept = follows && JSON.parse(sessionStorage.getItem("curves"));
+    if (!kept) return;
+    if (data.metrics.some((metric) => metric.name === kept.metric)) state.metric = kept.metric;
+    state.view = kept.view;
     for (const [kind, all] of Object.entries(names())) {
-      all.filter((name) => !old[kind].includes(name)).forEach((name) => state[kind].add(name));
+      const isNew = (name) => state[kind].has(name) && !kept.known[kind].includes(name);
+      state[kind] = new Set(all.filter((name) => kept.shown[kind].includes(name) || isNew(name)));
     }
-    if (state.metric === null && data.metrics.length) state.metric = data.metrics[0].name;
-    const has = { ...names(), metrics: data.metrics.length, hasRuns };
-    if (JSON.stringify(had) !== JSON.stringify(has)) {
-      buildControls();
-      draw();
-      return;
-    }
-    for (const world of data.worlds) {
-      const chart = charts.get(world.name), { tables, series } = seriesOf(world);
-      if (chart && series.length === chart.series.length && tables.length) chart.setData(uPlot.join(tables));
-      else if (chart || (state.worlds.has(world.name) && !isMissing(world))) draw();
-    }
+    kept.zooms.forEach(([name, zoom]) => zooms.set(name, zoom));
   }
 
   // The labels by their best rank in a world, where the mean at the end decides.
@@ -349,6 +344,7 @@ function startCurves(element, data) {
   }
 
   function draw() {
+    remember();
     for (const chart of charts.values()) chart.destroy();
     charts.clear();
     area.replaceChildren();
@@ -371,8 +367,8 @@ function startCurves(element, data) {
   dark.addEventListener("change", () => { buildControls(); draw(); });
   window.addEventListener("beforeprint", () => { printing = true; buildControls(); draw(); });
   window.addEventListener("afterprint", () => { printing = false; buildControls(); draw(); });
+  recall();
   buildControls();
   draw();
   element.charts = charts; // for the console
-  return update;
 }
