@@ -191,6 +191,14 @@ def test_networks_of_ones_own_are_refused_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_attention_is_trained_as_a_memory_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ASYMRL_STATE", str(tmp_path / "state"))
+    memory = ["--memory", f"{EXAMPLES / 'attention_memory.py'}:Attention", "--memory-size", "4", "--hidden", "4"]
+    common = ["train", "heaven-hell-1", "--time-limit", "20", "--steps", "200", "--seeds", "1", "--log-points", "2"]
+    assert cli.main([*common, *memory, "--quiet", "--out", str(tmp_path / "run")]) == 0
+    assert asymrl.load(tmp_path / "run").runs[0].settings.memory.endswith("attention_memory.py:Attention")
+
+
 @pytest.mark.slow
 def test_networks_of_ones_own_are_trained_resumed_and_trusted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -25,11 +25,7 @@ from tests.export.twins import TIME_LIMIT, exported, small_actor
 MEMORIES = [
     ("gru", None),
     ("lstm", None),
-    ("rnn", None),
     ("none", None),
-    ("attention", None),
-    ("rnn:attention", None),
-    ("lstm:gru", None),
     ("gru", 1),
     ("gru", 4),
 ]
@@ -61,7 +57,7 @@ def test_normalised_observations(tmp_path: Path):
     """What was measured is a part of the file."""
     env = make("cart-pole", time_limit=TIME_LIMIT)
     shape = Architecture(memory_size=8, hidden=(8,), normalise_observations=True)
-    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shape, TIME_LIMIT + 1)
+    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shape)
     moments = Moments(jnp.float32(9), jnp.asarray([0.03, 0.2]), jnp.asarray([1e-5, 0.01]))
     agent = ActorPolicy(env, normalised_by(actor, moments))
     assert largest_difference(agent, exported(env, actor, tmp_path / "other.npz"), episodes=2) > 1e-3
@@ -76,7 +72,7 @@ def test_a_difference_is_found(tmp_path: Path):
     assert largest_difference(ActorPolicy(env, small_actor(env)), other, episodes=1) > 1e-3
 
 
-@pytest.mark.parametrize(("memory", "window"), [("gru", None), ("attention", None), ("lstm", 3)])
+@pytest.mark.parametrize(("memory", "window"), [("gru", None), ("lstm", 3)])
 def test_steps_agree_with_the_whole_sequence_that_learning_sees(memory: str, window: int | None, tmp_path: Path):
     env = make("car-flag", time_limit=TIME_LIMIT)
     actor = small_actor(env, memory, window)
@@ -103,7 +99,7 @@ def test_observations_made_of_parts(ending: str, tmp_path: Path):
     """A record of an index, an array of indices, floats, and a record within it."""
     inner = Record((("z", Box((2,))), ("a", Discrete(4))))
     space = Record((("where", Indices(5, (2, 2))), ("speed", Box((3,))), ("inner", inner), ("word", Discrete(3, True))))
-    actor = Actor(jax.random.key(0), Discrete(3), space, Architecture("gru", 8, hidden=(8,)), 9)
+    actor = Actor(jax.random.key(0), Discrete(3), space, Architecture("gru", 8, hidden=(8,)))
     path = tmp_path / f"policy{ending}"
     graph = build_graph(actor, space)
     (save_npz if ending == ".npz" else save_onnx)(path, graph, PolicyFacts("parts", "a2c", ("x", "y", "z"), {}, 0))
@@ -127,7 +123,7 @@ def test_onnx_plays_episodes_side_by_side(tmp_path: Path):
     import onnxruntime
 
     env = make("heaven-hell-3", time_limit=TIME_LIMIT)
-    for memory in ("gru", "attention"):
+    for memory in ("gru", "lstm"):
         alone = exported(env, small_actor(env, memory), tmp_path / "policy.onnx")
         session = onnxruntime.InferenceSession(tmp_path / "policy.onnx", providers=["CPUExecutionProvider"])
         seen = np.array([[15, 1, 2, 3], [15, 11, 12, 14], [15, 0, 0, 1]])  # [episode, time]

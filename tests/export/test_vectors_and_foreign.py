@@ -17,8 +17,7 @@ from asymrl.export.policy_files import actions_of
 from asymrl.export.saving import largest_difference
 from asymrl.nn.agent import Actor, Architecture
 from asymrl.nn.distributions import Greedy
-from asymrl.nn.normalised import Moments, normalised_by, normalised_parts
-from asymrl.nn.symbols import NormalisedSymbols
+from asymrl.nn.normalised import Moments, NormalisedSymbols, normalised_by, normalised_parts
 from asymrl.runs.policy import ActorPolicy
 from asymrl.worlds import World, make
 from asymrl.worlds.stepped_world import SteppedWorld
@@ -45,7 +44,7 @@ def slider() -> World:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("memory", ["gru", "attention"])
+@pytest.mark.parametrize("memory", ["gru", "lstm"])
 def test_a_policy_over_vectors_is_the_agent(slider: World, tmp_path: Path, ending: str, memory: str):
     actor = agent_of(slider, memory)
     twin = exported(slider, actor, tmp_path / f"policy{ending}")
@@ -72,7 +71,7 @@ def test_normalised_symbols(tmp_path: Path, ending: str):
     """They are one-hot in the file, with the moments that were measured."""
     env = foreign("medley")
     shape = Architecture(memory_size=8, hidden=(8,), normalise_observations=True)
-    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shape, TIME_LIMIT + 1)
+    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shape)
     assert any(isinstance(part, NormalisedSymbols) for part in normalised_parts(actor))
     size = sum(part.size for part in normalised_parts(actor))
     chances = jnp.linspace(0.1, 0.9, size)
@@ -187,7 +186,7 @@ def test_a_compiled_world_with_vectors_of_indices(tmp_path: Path, ending: str):
 def test_a_greedy_policy_gives_values_and_takes_the_best_action(tmp_path: Path, ending: str):
     env = make("tiger", time_limit=TIME_LIMIT)
     shape = Architecture(memory_size=8, hidden=(8,))
-    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shape, TIME_LIMIT + 1, Greedy(3))
+    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shape, Greedy(3))
     twin = exported(env, actor, tmp_path / f"policy{ending}")
     agent = ActorPolicy(env, actor, np.random.default_rng(0))
     assert largest_difference(agent, twin, episodes=2) <= 1e-5

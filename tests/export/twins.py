@@ -17,8 +17,8 @@ TIME_LIMIT = 12
 
 
 def small_actor(env: World, memory: str = "gru", window: int | None = None, seed: int = 0) -> Actor:
-    shape = Architecture(memory, memory_size=8, window=window, attention_heads=2, hidden=(8, 6))
-    return Actor(jax.random.key(seed), env.action_space, env.observation_space, shape, TIME_LIMIT + 1)
+    shape = Architecture(memory, memory_size=8, window=window, hidden=(8, 6))
+    return Actor(jax.random.key(seed), env.action_space, env.observation_space, shape)
 
 
 def about(env: World) -> PolicyFacts:

@@ -25,7 +25,7 @@ from asymrl.learners.program import Program
 from asymrl.learners.rollout import begin_rollout, step_by_step
 from asymrl.learners.state import training_world
 from asymrl.nn.agent import Actor, ReadyActor
-from asymrl.nn.compound import Window
+from asymrl.nn.memory import Window
 from asymrl.settings import A2CSettings, DQNSettings, Settings
 from asymrl.worlds import World, make
 from tests.learners.small import start, tiny

@@ -16,8 +16,8 @@ from asymrl.learners.episodes import RUN_AXIS, Episodes
 from asymrl.learners.learner import learner, new_run
 from asymrl.learners.numbers import Numbers, stack_numbers
 from asymrl.nn.agent import Actor, Critic
-from asymrl.nn.compound import Window
-from asymrl.nn.recurrent import Gru
+from asymrl.nn.gru import Gru
+from asymrl.nn.memory import Window
 from asymrl.settings import A2CSettings, PPOSettings, Settings
 from asymrl.worlds.spaces import Discrete
 from asymrl.worlds.world import World

@@ -71,10 +71,10 @@ def test_people_see_the_units_of_the_environment():
         *("levers.1.0", "levers.1.1", "wheels.0", "wheels.1"),
     )
     shape = Architecture(memory_size=4, hidden=(4,))
-    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shape, 3)
+    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shape)
     actor = eqx.tree_at(lambda a: a.log_spread, actor, jnp.full(4, 3.0))  # wide: most numbers lie outside
     settings = tiny(method="a2c", world="console", time_limit=2, memory_size=4, hidden=(4,))
-    critic = Critic(jax.random.key(1), env.action_space, env.observation_space, env.latent_space, "h", shape, 3)
+    critic = Critic(jax.random.key(1), env.action_space, env.observation_space, env.latent_space, "h", shape)
     played = play_back(env, settings, actor, critic, seed=1)
     taken = env.act(played.taken(0))
     assert env.make().action_space.contains(taken)

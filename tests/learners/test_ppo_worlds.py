@@ -150,7 +150,7 @@ KINDS = {
     "belief": {"critic_sees": "belief"},
     "sampled states": {"critic_sees": "sampled-state+time", "method": "ppo-asym-s"},
     "window": {"method": "ppo-react-2"},
-    "attention": {"memory": "attention", "method": "ppo-asym-s"},
+    "lstm": {"memory": "lstm", "method": "ppo-asym-s"},
     "whole episodes": {"whole_episodes": 4, "method": "ppo-asym-s"},
 }
 

@@ -42,11 +42,11 @@ def networks(name: str, shared: bool, seed: int) -> QNetworks:
     reads, key, seen = VARIANTS[name][0], jax.random.key(0), Discrete(O, blank=shared)
 
     def make() -> QNetworks:
-        actor = Actor(key, Discrete(A), seen, SHAPE, TIME + 1, Greedy(A))
+        actor = Actor(key, Discrete(A), seen, SHAPE, Greedy(A))
         if not reads:
             return QNetworks(actor, None)
         return QNetworks(
-            actor, Critic(key, Discrete(A), seen, Discrete(S), reads, replace(SHAPE, shared_memory=shared), TIME + 1, A)
+            actor, Critic(key, Discrete(A), seen, Discrete(S), reads, replace(SHAPE, shared_memory=shared), A)
         )
 
     shapes = eqx.filter_eval_shape(make)

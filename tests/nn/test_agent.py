@@ -17,12 +17,15 @@ from asymrl.nn.agent import Actor, Architecture, Critic
 from asymrl.nn.distributions import NO_ACTION
 from asymrl.nn.features import observation_features
 from asymrl.nn.grid_state import GridState
+from asymrl.nn.gru import Gru
 from asymrl.nn.history import History, follow_together
 from asymrl.nn.layers import Embedding, Linear, Mlp
-from asymrl.nn.recurrent import Feedforward, Gru, Lstm
+from asymrl.nn.lstm import Lstm
+from asymrl.nn.memory import Feedforward
 from asymrl.settings import A2CSettings
 from asymrl.worlds import Indices, Record, make
 from asymrl.worlds.world import World
+from tests.nn.memories import inputs
 
 T, E = 5, 2
 SMALL = Architecture(memory_size=8, hidden=(8,))
@@ -49,7 +52,7 @@ def test_as_many_weights_as_in_the_paper(world: str):
 
     def build(key: jax.Array) -> tuple[Actor, Critic]:
         paper = Architecture()
-        return Actor(key, *spaces, paper, 101), Critic(key, *spaces, env.latent_space, "hs", paper, 101)
+        return Actor(key, *spaces, paper), Critic(key, *spaces, env.latent_space, "hs", paper)
 
     models = eqx.filter_eval_shape(build, jax.random.key(0))
     assert tuple(sum(leaf.size for leaf in jax.tree.leaves(model)) for model in models) == COUNTS[world]
@@ -59,7 +62,7 @@ def test_as_many_weights_as_in_the_paper(world: str):
 def test_a_critic_is_as_wide_as_what_it_reads(reads: str, width: int):
     env = make("heaven-hell-3")
     spaces = (env.action_space, env.observation_space, env.latent_space)
-    critic = eqx.filter_eval_shape(lambda key: Critic(key, *spaces, reads, Architecture(), 101), jax.random.key(0))
+    critic = eqx.filter_eval_shape(lambda key: Critic(key, *spaces, reads, Architecture()), jax.random.key(0))
     assert [layer.weight.shape for layer in critic.head.layers] == [(width, 512), (512, 256), (256, 1)]
     assert (critic.history is None) == ("h" not in reads)
     assert (critic.phi_s is None) == ("s" not in reads)
@@ -84,8 +87,8 @@ def scene(request: pytest.FixtureRequest) -> Scene:
     @eqx.filter_jit
     def build() -> tuple[Actor, Critic, Any, Any]:
         keys = jax.random.split(jax.random.key(0), 2)
-        actor = Actor(keys[0], env.action_space, env.observation_space, SMALL, T + 1)
-        critic = Critic(keys[1], env.action_space, env.observation_space, env.latent_space, "hs", SMALL, T + 1)
+        actor = Actor(keys[0], env.action_space, env.observation_space, SMALL)
+        critic = Critic(keys[1], env.action_space, env.observation_space, env.latent_space, "hs", SMALL)
         episode, seen = jax.vmap(jax.vmap(env.begin))(jax.random.split(jax.random.key(1), (T, E)))
         signals = jax.vmap(jax.vmap(env.latent))(episode.state)
         if isinstance(signals, dict) and "grid" in signals:  # it stays the same during an episode
@@ -109,7 +112,7 @@ def test_projected_features_are_the_features_projected(scene: Scene):
 
     @eqx.filter_jit
     def both(actor: Actor) -> tuple[jax.Array, jax.Array]:
-        plain = actor.history.memory.sequence(plain_inputs(actor.history, scene.before, scene.observations))
+        plain = inputs.sequence(actor.history.memory, plain_inputs(actor.history, scene.before, scene.observations))
         return actor.history.sequence(scene.before, scene.observations), plain
 
     got, plain = both(scene.actor)
@@ -150,9 +153,9 @@ def test_a_shared_memory_is_the_actors():
     """The critic has no weights for it; given the actor's history, it is V(h, s) like any other."""
     env = make("heaven-hell-1", time_limit=T)
     shared = Architecture(memory="none", memory_size=8, hidden=(8,), shared_memory=True)
-    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shared, T + 1)
+    actor = Actor(jax.random.key(0), env.action_space, env.observation_space, shared)
     spaces = (env.action_space, env.observation_space, env.latent_space)
-    critic = Critic(jax.random.key(1), *spaces, "hs", shared, T + 1)
+    critic = Critic(jax.random.key(1), *spaces, "hs", shared)
     assert critic.history is None
     before, seen, signals = (jnp.ones((T, E), jnp.int32),) * 3
     expected = critic.read(actor.history.sequence(before, seen), signals, (T, E))
@@ -166,9 +169,7 @@ def test_two_histories_are_followed_together(critic_memory: str):
     """In one pass, or one after the other if their memories have different forms: the same features and gradients."""
     env = make("heaven-hell-1", time_limit=T)
     spaces, shape = (env.action_space, env.observation_space), Architecture(memory_size=8)
-    histories = tuple(
-        History(jax.random.key(i), *spaces, shape, T, kind) for i, kind in enumerate(["gru", critic_memory])
-    )
+    histories = tuple(History(jax.random.key(i), *spaces, shape, kind) for i, kind in enumerate(["gru", critic_memory]))
     first = jnp.zeros((T, E), bool).at[2, 1].set(True)
     before, seen = jnp.ones((T, E), jnp.int32), jnp.arange(T * E, dtype=jnp.int32).reshape(T, E) % 8
     carries = tuple(jax.tree.map(lambda leaf: leaf + 0.5, h.memory.begin_streams(E)) for h in histories)
@@ -191,8 +192,8 @@ def test_actor_and_critic_may_remember_in_different_ways():
     env = make("heaven-hell-1", time_limit=T)
     shape = Architecture(memory_size=8, hidden=(8,), actor_memory="none", critic_memory="lstm")
     spaces = (env.action_space, env.observation_space)
-    actor = eqx.filter_eval_shape(lambda key: Actor(key, *spaces, shape, T), jax.random.key(0))
-    critic = eqx.filter_eval_shape(lambda key: Critic(key, *spaces, env.latent_space, "h", shape, T), jax.random.key(0))
+    actor = eqx.filter_eval_shape(lambda key: Actor(key, *spaces, shape), jax.random.key(0))
+    critic = eqx.filter_eval_shape(lambda key: Critic(key, *spaces, env.latent_space, "h", shape), jax.random.key(0))
     assert isinstance(actor.history.memory, Feedforward)
     assert isinstance(critic.history.memory, Lstm)  # pyright: ignore[reportOptionalMemberAccess]
 
@@ -257,7 +258,7 @@ def test_zeros_beside_the_agent_change_nothing(sees: str, size: int, zeros: int)
 
     @eqx.filter_jit
     def build() -> tuple[Critic, Mlp]:
-        critic = Critic(key, env.action_space, env.observation_space, signal, "hs", shape, T + 1)
+        critic = Critic(key, env.action_space, env.observation_space, signal, "hs", shape)
         assert critic.phi_s is not None
         return critic, Mlp(jax.random.split(key, 3)[2], size + critic.phi_s.size, (8,), 1)
 
@@ -282,9 +283,9 @@ def test_nothing_that_is_seen_is_left_out():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"memory": "elman"}, "memory 'elman': 'elman' is not one of gru, lstm, rnn, attention, none"),
+        ({"memory": "elman"}, "memory 'elman' is not one of gru, lstm, none"),
         ({"window": 0}, "window 0: remember at least 1 pair"),
-        ({"critic_memory": "gru:hopfield"}, "critic_memory 'gru:hopfield': 'hopfield' is not one of"),
+        ({"critic_memory": "gru:hopfield"}, "critic_memory 'gru:hopfield' is not one of"),
         (
             {"actor_memory": "none", "shared_memory": True},
             "actor_memory 'none' and critic_memory 'gru' cannot be shared",

@@ -44,7 +44,7 @@ def test_projections_are_products(kind: str):
 
 @pytest.mark.parametrize("observations", [Discrete(5), Box((5,)), SPACE])
 def test_acting_and_learning_see_the_same_policy(observations: Discrete | Box | MultiDiscrete):
-    actor = Actor(jax.random.key(0), SPACE, observations, Architecture(memory_size=8, hidden=(8,)), T + 1)
+    actor = Actor(jax.random.key(0), SPACE, observations, Architecture(memory_size=8, hidden=(8,)))
     rng = np.random.default_rng(0)
     before = rng.integers(SPACE.sizes, size=(T, E, 3)).astype(np.int32)
     before[0] = NO_ACTION
@@ -64,7 +64,7 @@ def test_acting_and_learning_see_the_same_policy(observations: Discrete | Box | 
 
 
 def test_before_the_first_action_its_features_are_zeros():
-    actor = Actor(jax.random.key(0), SPACE, Discrete(5), Architecture(memory_size=8, hidden=(8,)), T + 1)
+    actor = Actor(jax.random.key(0), SPACE, Discrete(5), Architecture(memory_size=8, hidden=(8,)))
     history, seen = actor.history, jnp.asarray([3])
     weight, bias = history.memory.projection()
     expected = history.phi_o(seen) @ weight[history.phi_a.size :] + bias[None]

@@ -7,8 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from asymrl.nn.features import Indexed, state_features
-from asymrl.nn.normalised import LARGEST, moments_of, normalised_by, normalised_parts
-from asymrl.nn.symbols import SYMBOL_FEATURES, NormalisedSymbols, SymbolFeatures
+from asymrl.nn.normalised import (
+    LARGEST,
+    SYMBOL_FEATURES,
+    NormalisedSymbols,
+    SymbolFeatures,
+    moments_of,
+    normalised_by,
+    normalised_parts,
+)
 from asymrl.worlds.spaces import Discrete, Indices, Record
 
 GRIDS = np.zeros((100, 1, 2), np.uint8)  # two cells: one never changes, the other shows a 2 once in a hundred times

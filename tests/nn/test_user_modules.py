@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +17,7 @@ from asymrl.nn.agent import Actor, Critic
 from asymrl.nn.architecture import Architecture
 from asymrl.nn.user_modules import UserFeatures, UserMemory
 from asymrl.worlds.spaces import Box, Discrete, Image, Record
+from tests.nn.memories import inputs
 
 SPACE = Record((("place", Box((2,))), ("sign", Discrete(3))))
 UNSEEN = {"secret": jnp.zeros((4, 5, 7))}
@@ -76,40 +79,37 @@ def test_ways_to_use_a_memory_agree():
     """Step by step, over whole episodes, and over streams in which an episode begins in the middle."""
     memory = UserMemory(jax.random.key(0), 3, 6, Counting, "a.py:Counting")
     xs = jax.random.normal(jax.random.key(1), (5, 2, 3))
-    whole = memory.sequence(xs)
+    whole = inputs.sequence(memory, xs)
     carry, steps = memory.initial(2), []
     for x in xs:
-        carry, features = memory.step(carry, x)
+        carry, features = inputs.step(memory, carry, x)
         steps.append(features)
     np.testing.assert_allclose(whole, jnp.stack(steps), rtol=1e-5, atol=1e-6)
     first = jnp.asarray([[True, False], [False, False], [False, True], [False, False], [False, False]])
-    _, streams = memory.follow_from(memory.begin_streams(2), first, memory.project(xs))
+    _, streams = memory.follow_from(memory.begin_streams(2), first, inputs.project(memory, xs))
     np.testing.assert_allclose(streams[:, 0], whole[:, 0], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(streams[2:, 1], memory.sequence(xs[2:])[:, 1], rtol=1e-5, atol=1e-6)
-    x = np.asarray(memory.project(xs), np.float64)
+    np.testing.assert_allclose(streams[2:, 1], inputs.sequence(memory, xs[2:])[:, 1], rtol=1e-5, atol=1e-6)
+    x = np.asarray(inputs.project(memory, xs), np.float64)
     expected = np.asarray(memory.arrays.weight) * x.cumsum(0) / np.arange(1, 6)[:, None, None]
     np.testing.assert_allclose(whole, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_actor_and_critic_are_built_of_them():
     shape = shape_of(observation_features="a.py:Mixed", memory="a.py:Counting", state_features="a.py:Mixed")
-    actor = Actor(jax.random.key(0), Discrete(2), SPACE, shape, 5)
+    actor = Actor(jax.random.key(0), Discrete(2), SPACE, shape)
     assert isinstance(actor.history.phi_o, UserFeatures)
     assert isinstance(actor.history.memory, UserMemory)
     assert actor.history.seen_parts == ("place", "sign")
-    critic = Critic(jax.random.key(1), Discrete(2), SPACE, SPACE, "hs", shape, 5)
+    critic = Critic(jax.random.key(1), Discrete(2), SPACE, SPACE, "hs", shape)
     seen = {"place": jnp.ones((3, 1, 2)), "sign": jnp.zeros((3, 1), jnp.int32)}
     assert critic(jnp.zeros((3, 1), jnp.int32), seen, seen).shape == (3, 1)
     assert [part.name for part in build_graph(actor, SPACE).parts] == ["observation/place", "observation/sign"]
 
 
-@pytest.mark.parametrize("memory", ["gru", "rnn:attention"])
-def test_names_of_memories_stay_what_they_are(memory: str):
-    assert Architecture(memory).memory == memory
-    with pytest.raises(ValueError, match="'gruu' is not one of gru"):
-        Architecture("gruu")
-    with pytest.raises(ValueError, match="'atention' is not one of gru"):
-        Architecture("rnn:atention")
+def test_names_that_are_neither_a_memory_nor_a_class_are_refused():
+    for name in ("gruu", "gru:lstm"):
+        with pytest.raises(ValueError, match=f"memory '{name}' is not one of gru, lstm, none"):
+            Architecture(name)
     with pytest.raises(ValueError, match=r"observation_features 'Waves': write FILE\.py:CLASS"):
         Architecture(observation_features="Waves")
 
@@ -193,3 +193,18 @@ def test_pictures_are_bytes_for_a_module_of_the_user():
 
     features = UserFeatures(jax.random.key(0), space, Mean, "f.py:Mean")
     np.testing.assert_allclose(features(jnp.full((2, 4, 5, 3), 7, jnp.uint8)), np.full((2, 3), 7.0))
+
+
+def test_attention_as_a_memory_of_a_user():
+    """The example: each step weighs all steps of its episode so far, and nothing else."""
+    path = Path(__file__).parents[2] / "examples" / "attention_memory.py"
+    memory = UserMemory(jax.random.key(0), 3, 6, runpy.run_path(str(path))["Attention"], "a.py:Attention")
+    xs = jax.random.normal(jax.random.key(1), (5, 2, 3))
+    found, module = inputs.sequence(memory, xs), memory.module
+    x = np.asarray(inputs.project(memory, xs), np.float64)[:, 0]
+    queries, keys, values = (x @ np.asarray(weight) for weight in (module.queries, module.keys, module.values))
+    for t in range(5):
+        scores = np.exp(keys[: t + 1] @ queries[t] / 6**0.5)
+        attended = scores @ values[: t + 1] / scores.sum()
+        expected = np.maximum(np.maximum(attended, 0) @ np.asarray(module.out), 0)
+        np.testing.assert_allclose(found[t, 0], expected, rtol=1e-4, atol=1e-5)

@@ -50,11 +50,10 @@ OTHER_SHAPES: dict[str, Any] = {
     "observation_features": "features.py:Glyphs",
     "state_features": "features.py:Truth",
     "memory": "lstm",
-    "actor_memory": "rnn",
+    "actor_memory": "gru",
     "critic_memory": "none",
     "memory_size": 64,
     "window": 3,
-    "attention_heads": 4,
     "hidden": (32,),
     "log_points": 100,
     "evaluation_episodes": 5,
@@ -106,7 +105,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *[
         ({name: value}, f"{name} is {value}; it must be a positive number")
         for name in ("steps", "actor_rate", "critic_rate", "adam_eps", "entropy_steps", "episodes", "time_limit",
-                     "td_n", "target_period", "log_points", "memory_size", "attention_heads")
+                     "td_n", "target_period", "log_points", "memory_size")
         for value in (0, -1)
     ],
     ({"actor_rate": float("nan")}, "actor_rate is nan; it must be a positive number"),
@@ -125,8 +124,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"clip_norm": float("nan")}, "clip_norm is nan; it must be a positive number, or none"),
     ({"steps": MOST_STEPS + 1}, f"steps is {MOST_STEPS + 1}; a run can have at most {MOST_STEPS}"),
     ({"target_period": 10**10}, f"target_period is 10000000000; a run can have at most {MOST_STEPS} steps"),
-    ({"memory": "transformer"}, "memory 'transformer': 'transformer' is not one of gru, lstm, rnn, attention"),
-    ({"memory": "rnn:"}, "memory 'rnn:': '' is not one of gru"),
+    ({"memory": "transformer"}, "memory 'transformer' is not one of gru, lstm, none"),
     ({"window": 0}, "window 0: remember at least 1 pair, or none for the whole episode"),
 ]  # fmt: skip
 

@@ -19,7 +19,7 @@ a2c-asym-hs, or that of the preset."""
 BASIC = ("method", "preset", "start_from", "steps", "stop_return", "discount", "time_limit", "action_repeat",
          "log_points", "evaluation_episodes", "evaluation_greedy", "precision")  # fmt: skip
 NETWORK = ("actor_sees", "critic_sees", "draws", "observation_features", "state_features", "memory", "actor_memory",
-           "critic_memory", "memory_size", "window", "attention_heads", "hidden", "shared_memory")  # fmt: skip
+           "critic_memory", "memory_size", "window", "hidden", "shared_memory")  # fmt: skip
 
 
 def given_settings(name: str, settings: Iterable[str]) -> Any:

@@ -1,4 +1,4 @@
-"""The fast paths of the gated recurrent unit, see `nn.recurrence`: kernels that keep its matrix in registers."""
+"""The fast paths of the gated recurrent unit, see `nn.gru`: kernels that keep its matrix in registers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from asymrl.kernels import gru_on_tensor_cores, network_kernels
 from asymrl.kernels.tensor_cores import use_tensor_cores
-from asymrl.nn.recurrence import Gates, Stream, gru_gates, previous_memory
+from asymrl.nn.gru import Gates, Stream, gru_gates, previous_memory
 
 
 def forward_steps(

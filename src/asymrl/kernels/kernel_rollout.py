@@ -18,12 +18,11 @@ from asymrl.kernels.tensor_cores import in_tf32
 from asymrl.kernels.world_rules import DeterministicTable, ScalarRules, deterministic_table, scalar_rules
 from asymrl.learners.episodes import RUN_AXIS, Episodes, RolloutStart, tape_length
 from asymrl.nn.agent import ReadyActor
-from asymrl.nn.compound import Window
 from asymrl.nn.distributions import Categorical, Greedy
 from asymrl.nn.features import Flat
+from asymrl.nn.gru import Gru
 from asymrl.nn.layers import Product
-from asymrl.nn.memory import Memory
-from asymrl.nn.recurrent import Gru
+from asymrl.nn.memory import Memory, Window
 from asymrl.worlds.world import World
 
 LONGEST_WINDOW = 8  # its memories are carried from step to step; longer windows were not tried on a GPU

@@ -238,14 +238,14 @@ class DQN:
 
 def new_q_networks(env: World, settings: DQNSettings, actor_key: PRNGKeyArray, critic_key: PRNGKeyArray) -> QNetworks:
     """Q(h, a), and the method's privileged network, if it has one."""
-    architecture, horizon = architecture_of(settings), settings.horizon + 1
+    architecture = architecture_of(settings)
     observed = actor_space(env, settings.actor_sees)
     if isinstance(observed, Discrete) and not settings.shared_memory:
         # The authors' version with separate networks trains the features of the blank symbol.
         observed = replace(observed, blank=False)
     policy = greedy_over(env.action_space)
-    actor = Actor(actor_key, env.action_space, observed, architecture, horizon, policy)
+    actor = Actor(actor_key, env.action_space, observed, architecture, policy)
     if "s" not in settings.how.reads:
         return QNetworks(actor, None)
     spaces = (env.action_space, observed, critic_signal(env, settings).space)
-    return QNetworks(actor, Critic(critic_key, *spaces, settings.how.reads, architecture, horizon, policy.n))
+    return QNetworks(actor, Critic(critic_key, *spaces, settings.how.reads, architecture, policy.n))

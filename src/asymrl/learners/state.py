@@ -132,11 +132,11 @@ def new_networks(
     env: World, settings: Settings, actor_key: PRNGKeyArray, critic_key: PRNGKeyArray
 ) -> tuple[Actor, Critic]:
     """A policy of the history, and a value of what the method's critic reads."""
-    architecture, horizon = architecture_of(settings), settings.horizon + 1
+    architecture = architecture_of(settings)
     spaces = (env.action_space, actor_space(env, settings.actor_sees))
     signal = critic_signal(env, settings).space
-    critic = Critic(critic_key, *spaces, signal, settings.how.reads, architecture, horizon)
-    return Actor(actor_key, *spaces, architecture, horizon), critic
+    critic = Critic(critic_key, *spaces, signal, settings.how.reads, architecture)
+    return Actor(actor_key, *spaces, architecture), critic
 
 
 def keys_of(runs: RunState) -> PRNGKeyArray:

@@ -39,13 +39,12 @@ class Actor(eqx.Module):
         actions: Space,
         observations: Space,
         architecture: Architecture,
-        horizon: int,
         distribution: Distribution | None = None,
     ):
         """`distribution`: what the outputs mean; by default that of the action space."""
         history_key, head_key = jax.random.split(key)
         self.distribution = distribution_over(actions) if distribution is None else distribution
-        self.history = History(history_key, actions, observations, architecture, horizon, architecture.of_actor)
+        self.history = History(history_key, actions, observations, architecture, architecture.of_actor)
         outputs = self.distribution.outputs
         self.head = Mlp(head_key, self.history.memory.size, _hidden(architecture, observations), outputs)
         spreads = self.distribution.spreads
@@ -121,7 +120,6 @@ class Critic(eqx.Module):
         signal: Space,
         reads: str,
         architecture: Architecture,
-        horizon: int,
         outputs: int | None = None,
     ):
         """`reads` is "h", "s" or "hs"; `signal` is the space of the privileged signal s."""
@@ -129,7 +127,7 @@ class Critic(eqx.Module):
         self.shares, self.outputs = architecture.shared_memory and "h" in reads, outputs
         self.history = None
         if "h" in reads and not self.shares:
-            self.history = History(history_key, actions, observations, architecture, horizon, architecture.of_critic)
+            self.history = History(history_key, actions, observations, architecture, architecture.of_critic)
         self.phi_s = _signal_features(state_key, signal, architecture) if "s" in reads else None
         self.unit = jnp.ones(()) if architecture.normalise_rewards else None
         of_history = architecture.memory_size if "h" in reads else 0

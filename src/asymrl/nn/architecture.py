@@ -8,8 +8,8 @@ from typing import Any
 
 from asymrl.worlds.allowed_code import is_class_name
 
-MEMORIES = ("gru", "lstm", "rnn", "attention", "none")
-MOST_LAYERS = 16  # of a stack; compilation takes seconds for each
+MEMORIES = ("gru", "lstm", "none")
+MOST_LAYERS = 16  # hidden layers; compilation takes seconds for each
 LARGEST_LAYER = 2**20  # units; the weights between layers of twice that exceed any memory
 
 
@@ -18,14 +18,11 @@ class Architecture:
     """What the networks are made of. Runs must have equal ones to share a compiled program."""
 
     memory: str = "gru"
-    """What remembers the history: gru, lstm, rnn or attention, a stack of them such as rnn:attention, none, or a
-    user-defined class, such as features.py:Leaky."""
+    """What remembers the history: gru, lstm, none, or a user-defined class, such as features.py:Leaky."""
     memory_size: int = 128
     """Number of features of the history."""
     window: int | None = None
     """Remember only this many last action-observation pairs; none means the whole episode."""
-    attention_heads: int = 2
-    """Heads of an attention memory."""
     hidden: tuple[int, ...] | None = None
     """Hidden layers of policy and value; none means the paper's for this kind of world."""
     actor_memory: str | None = None
@@ -54,13 +51,8 @@ class Architecture:
                 raise ValueError(f"{name} {class_name!r}: write FILE.py:CLASS or MODULE:CLASS")
         for name in ("memory", "actor_memory", "critic_memory"):
             kind = getattr(self, name)
-            if kind is not None and kind.count(":") >= MOST_LAYERS:
-                raise ValueError(f"{name} is a stack of {kind.count(':') + 1} layers; choose at most {MOST_LAYERS}")
-            for layer in () if kind is None or is_users(kind) else kind.split(":"):
-                if layer not in MEMORIES:
-                    raise ValueError(
-                        f"{name} {kind!r}: {layer!r} is not one of {', '.join(MEMORIES)}, nor is it FILE.py:CLASS"
-                    )
+            if kind is not None and kind not in MEMORIES and not is_users(kind):
+                raise ValueError(f"{name} {kind!r} is not one of {', '.join(MEMORIES)}, nor is it FILE.py:CLASS")
         if self.shared_memory and self.of_actor != self.of_critic:
             both = f"actor_memory {self.of_actor!r} and critic_memory {self.of_critic!r}"
             raise ValueError(f"{both} cannot be shared; choose one kind, or shared_memory off")
@@ -96,5 +88,5 @@ class Architecture:
 
 
 def is_users(memory: str) -> bool:
-    """Whether a memory is a user-defined class, rather than one of the kinds or a stack of them."""
+    """Whether a memory is a user-defined class, rather than one of the kinds."""
     return memory.partition(":")[0] not in MEMORIES and is_class_name(memory)

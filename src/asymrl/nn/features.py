@@ -19,9 +19,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from asymrl.nn.grid_state import GridState
 from asymrl.nn.layers import Embedding, Features, look_up, product
-from asymrl.nn.normalised import Normalised
+from asymrl.nn.normalised import Normalised, SymbolFeatures
 from asymrl.nn.pictures import PictureFeatures
-from asymrl.nn.symbols import SymbolFeatures
 from asymrl.worlds.spaces import (
     Box,
     Discrete,

@@ -12,13 +12,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
 from asymrl.nn.architecture import Architecture, is_users
-from asymrl.nn.attention import Attention
-from asymrl.nn.compound import Stack, Window
 from asymrl.nn.distributions import NO_ACTION
 from asymrl.nn.features import Parts, action_features, kind_of, observation_features
+from asymrl.nn.gru import Gru
 from asymrl.nn.layers import Features
-from asymrl.nn.memory import Carry, Memory
-from asymrl.nn.recurrent import Feedforward, Gru, Lstm, Rnn
+from asymrl.nn.lstm import Lstm
+from asymrl.nn.memory import Carry, Feedforward, Memory, Window
 from asymrl.nn.user_modules import UserFeatures, UserMemory, user_features
 from asymrl.worlds.spaces import Record, Space
 
@@ -36,7 +35,6 @@ class History(eqx.Module):
         actions: Space,
         observations: Space,
         architecture: Architecture,
-        horizon: int,
         kind: str | None = None,
     ):
         """`kind`: of the memory, if it is not `architecture.memory`."""
@@ -46,7 +44,7 @@ class History(eqx.Module):
         normalise = architecture.normalise_observations
         self.phi_o = observation_features(o_key, observations, normalise=normalise) if own is None else own
         inputs = self.phi_a.size + self.phi_o.size
-        self.memory = _memory(m_key, kind or architecture.memory, inputs, architecture, horizon)
+        self.memory = _memory(m_key, kind or architecture.memory, inputs, architecture)
 
     @property
     def seen_parts(self) -> tuple[str, ...] | None:
@@ -101,7 +99,7 @@ class History(eqx.Module):
         inputs: Int[Array, ""] | None = None,
     ) -> Float[Array, "time episode size"]:
         """`sequence`, whose values are known already; only gradients remain to be computed."""
-        return self.memory.follow_again(self.project(before, observations), features, inputs)
+        return self.memory.follow(self.project(before, observations), inputs, features)
 
 
 def follow_together(
@@ -221,19 +219,11 @@ def _memory_input(
     return action_term + observation_term + jnp.broadcast_to(bias, observation_term.shape)
 
 
-def _memory(key: PRNGKeyArray, kind: str, inputs: int, architecture: Architecture, horizon: int) -> Memory:
+def _memory(key: PRNGKeyArray, kind: str, inputs: int, architecture: Architecture) -> Memory:
     size, window = architecture.memory_size, architecture.window
     if is_users(kind):
-        own = UserMemory(key, inputs, size, architecture.made_by("memory", kind), kind)
-        return own if window is None else Window(own, window)
-    names = kind.split(":")
-    simple = {"gru": Gru, "lstm": Lstm, "rnn": Rnn, "none": Feedforward}
-    layers, width = [], inputs
-    for k, name in zip(jax.random.split(key, len(names)), names, strict=True):
-        if name == "attention":
-            layers.append(Attention(k, width, size, heads=architecture.attention_heads, horizon=horizon))
-        else:
-            layers.append(simple[name](k, width, size))
-        width = size
-    memory = layers[0] if len(layers) == 1 else Stack(tuple(layers))
+        memory = UserMemory(key, inputs, size, architecture.made_by("memory", kind), kind)
+    else:
+        (own_key,) = jax.random.split(key, 1)
+        memory = {"gru": Gru, "lstm": Lstm, "none": Feedforward}[kind](own_key, inputs, size)
     return memory if window is None or kind == "none" else Window(memory, window)

@@ -1,7 +1,8 @@
 """phi(h): what an agent or a critic remembers of the actions and observations so far.
 
 A memory is used in three equivalent ways: one input at a time while acting (`initial`, `advance`), over a whole
-episode while learning (`follow`), and over pieces of streams in which one episode follows another (`follow_from`).
+episode while learning (`follow`), and over segments of streams in which one episode follows another (`follow_from`).
+This file has the protocol and the two memories that are made without recurrence: none, and a window over another one.
 Arrays are `[time, episode, ...]`; the axis of runs comes from `vmap`.
 """
 
@@ -13,7 +14,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from asymrl.nn.layers import Linear
 
 Carry = PyTree[Any]
 
@@ -21,8 +24,8 @@ Carry = PyTree[Any]
 class Memory(eqx.Module):
     """A causal function of a sequence of inputs.
 
-    Every memory first multiplies its inputs with a matrix. That part, `project`, is separate because the caller
-    may have a cheaper way to do it: features that are rows of a table need no product at all.
+    Every memory first multiplies its inputs with a matrix. The caller does that, who may have a cheaper way: features
+    that are rows of a table need no product at all.
     """
 
     size: eqx.AbstractVar[int]
@@ -42,28 +45,22 @@ class Memory(eqx.Module):
         """Takes in one more projected input."""
 
     def follow(
-        self, projected: Float[Array, "time episode width"], inputs: Int[Array, ""] | None = None
+        self,
+        projected: Float[Array, "time episode width"],
+        inputs: Int[Array, ""] | None = None,
+        known: Float[Array, "time episode size"] | None = None,
     ) -> Float[Array, "time episode size"]:
         """The feature after each projected input, from an empty memory.
 
-        `inputs`: how many of them matter, if not all; the features of the others may be any finite numbers.
+        Args:
+            projected: the inputs.
+            inputs: how many of them matter, if not all; the features of the others may be any finite numbers.
+            known: the result, where it is known and only gradients remain to be computed. A memory for which that
+                saves nothing computes it again.
         """
-        del inputs
+        del inputs, known
         # Not the bound method itself: JAX would hash it, and traced parameters have no hash.
         return jax.lax.scan(lambda carry, x: self.advance(carry, x), self.initial(projected.shape[1]), projected)[1]
-
-    def follow_again(
-        self,
-        projected: Float[Array, "time episode width"],
-        features: Float[Array, "time episode size"],
-        inputs: Int[Array, ""] | None = None,
-    ) -> Float[Array, "time episode size"]:
-        """`follow`, whose values are known already; only gradients remain to be computed.
-
-        A memory for which that saves nothing computes the values again.
-        """
-        del features
-        return self.follow(projected, inputs)
 
     def begin_streams(self, streams: int) -> Carry:
         """What `follow_from` carries before the very first input; it may differ from what `advance` carries.
@@ -89,7 +86,7 @@ class Memory(eqx.Module):
         """`follow_from` for a single input of each stream."""
 
         def renewed(empty: Array, old: Array) -> Array:
-            return jnp.where(jnp.broadcast_to(first[:, None], old.shape), empty, old)
+            return jnp.where(first.reshape(-1, *[1] * (old.ndim - 1)), empty, old)
 
         return self.advance(jax.tree.map(renewed, self.initial(first.shape[0]), carry), projected)
 
@@ -113,19 +110,126 @@ class Memory(eqx.Module):
         carry, (features, after) = jax.lax.scan(step, carry, (first, projected, following))
         return carry, features, after
 
-    def project(self, xs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch width"]:
-        """Inputs times the matrix, plus the bias."""
-        weight, bias = self.projection()
-        y = xs @ weight
-        return y + jnp.broadcast_to(bias, y.shape)
 
-    def step(self, carry: Carry, x: Float[Array, "episode inputs"]) -> tuple[Carry, Float[Array, "episode size"]]:
-        """Takes in one more input."""
-        return self.advance(carry, self.project(x))
+class Feedforward(Memory):
+    """No memory at all: a linear layer with a ReLU over the last input alone."""
 
-    def sequence(self, xs: Float[Array, "time episode inputs"]) -> Float[Array, "time episode size"]:
-        """The feature after each input, from an empty memory."""
-        return self.follow(self.project(xs))
+    input_weight: Float[Array, "inputs size"]
+    bias: Float[Array, "size"]
+    size: int = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
+        layer = Linear(key, inputs, size, gain=2.0**0.5)
+        self.input_weight, self.bias, self.size = layer.weight, layer.bias, size
+
+    def initial(self, episodes: int) -> tuple[()]:
+        del episodes
+        return ()
+
+    def projection(self) -> tuple[Float[Array, "inputs size"], Float[Array, "size"]]:
+        return self.input_weight, self.bias
+
+    def advance(
+        self, carry: tuple[()], projected: Float[Array, "episode size"]
+    ) -> tuple[tuple[()], Float[Array, "episode size"]]:
+        return carry, jax.nn.relu(projected)
+
+    def follow(
+        self,
+        projected: Float[Array, "time episode size"],
+        inputs: Int[Array, ""] | None = None,
+        known: Float[Array, "time episode size"] | None = None,
+    ) -> Float[Array, "time episode size"]:
+        del inputs, known
+        return jax.nn.relu(projected)
+
+    def follow_from(
+        self, carry: tuple[()], first: Bool[Array, "time stream"], projected: Float[Array, "time stream size"]
+    ) -> tuple[tuple[()], Float[Array, "time stream size"]]:
+        del first
+        return carry, jax.nn.relu(projected)
+
+
+class Window(Memory):
+    """A memory of the last `length` inputs alone, as in the paper's reactive methods.
+
+    Before the start of the episode the inputs are zero vectors, which the inner memory does take in.
+    """
+
+    inner: Memory
+    length: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+
+    def __init__(self, inner: Memory, length: int):
+        self.inner, self.length, self.size = inner, length, inner.size
+
+    def projection(self) -> tuple[Float[Array, "inputs width"], Float[Array, "width"]]:
+        return self.inner.projection()
+
+    def initial(self, episodes: int) -> Carry:
+        """The memories that began 1, 2, ... inputs ago, up to `length - 1`, having taken in nothing but zeros."""
+        nothing = self._zeros(episodes)
+
+        def longer(carry: Carry, x: Array) -> tuple[Carry, Carry]:
+            carry, _ = self.inner.advance(carry, x)
+            return carry, carry
+
+        return jax.lax.scan(longer, self.inner.initial(episodes), nothing, unroll=True)[1]
+
+    def advance(
+        self, carry: Carry, projected: Float[Array, "episode width"]
+    ) -> tuple[Carry, Float[Array, "episode size"]]:
+        """All memories take in the input, so that none takes it in again later, and the oldest is read."""
+        begun = self.inner.initial(projected.shape[0])
+        carry = jax.tree.map(lambda new, old: jnp.concatenate([new[None], old]), begun, carry)
+        carry, features = jax.vmap(lambda one: self.inner.advance(one, projected))(carry)
+        return jax.tree.map(lambda leaf: leaf[:-1], carry), features[-1]
+
+    def _zeros(self, episodes: int) -> Float[Array, "before episode width"]:
+        """The projected inputs before the first: the projection of a zero vector is the bias."""
+        _, bias = self.projection()
+        return jnp.broadcast_to(bias, (self.length - 1, episodes, bias.shape[0]))
+
+    def follow(
+        self,
+        projected: Float[Array, "time episode width"],
+        inputs: Int[Array, ""] | None = None,
+        known: Float[Array, "time episode size"] | None = None,
+    ) -> Float[Array, "time episode size"]:
+        del inputs, known
+        T, E, _ = projected.shape
+        padded = jnp.concatenate([self._zeros(E), projected])
+        windows = jnp.stack([padded[i : i + T] for i in range(self.length)])
+        return self._last_of(windows)
+
+    def _last_of(self, windows: Float[Array, "length time episode width"]) -> Float[Array, "time episode size"]:
+        _, T, E, width = windows.shape
+        return self.inner.follow(windows.reshape(self.length, T * E, width))[-1].reshape(T, E, self.size)
+
+    def begin_streams(self, streams: int) -> tuple[Int[Array, "stream"], Float[Array, "stream past width"]]:
+        """How many inputs the current episode has had, and the last ones, `length - 1` at most."""
+        return jnp.zeros(streams, jnp.int32), self._zeros(streams).swapaxes(0, 1)
+
+    def follow_from(
+        self, carry: Carry, first: Bool[Array, "time stream"], projected: Float[Array, "time stream width"]
+    ) -> tuple[Carry, Float[Array, "time stream size"]]:
+        age, past = jax.lax.stop_gradient(carry)
+        T = projected.shape[0]
+        ages = inputs_of_episode(age, first)
+        padded = jnp.concatenate([past.swapaxes(0, 1), projected])
+        windows = jnp.stack([padded[i : i + T] for i in range(self.length)])
+        # Entry i of a window is `length - 1 - i` before its last; it belongs to the episode if that is old enough.
+        missing = jnp.arange(self.length)[:, None, None] < self.length - ages[None]
+        _, bias = self.projection()
+        shape = windows.shape
+        windows = jnp.where(jnp.broadcast_to(missing[..., None], shape), jnp.broadcast_to(bias, shape), windows)
+        return (ages[-1], padded[T:].swapaxes(0, 1)), self._last_of(windows)
+
+    def advance_from(
+        self, carry: Carry, first: Bool[Array, "stream"], projected: Float[Array, "stream width"]
+    ) -> tuple[Carry, Float[Array, "stream size"]]:
+        carry, features = self.follow_from(carry, first[None], projected[None])
+        return carry, features[0]
 
 
 def inputs_of_episode(age: Int[Array, "stream"], first: Bool[Array, "time stream"]) -> Int[Array, "time stream"]:
@@ -138,9 +242,6 @@ def inputs_of_episode(age: Int[Array, "stream"], first: Bool[Array, "time stream
     return jax.lax.scan(older, age, first)[1]
 
 
-def one_step(
-    memory: Memory, carry: Carry, first: Bool[Array, "stream"], projected: Float[Array, "stream width"]
-) -> tuple[Carry, Float[Array, "stream size"]]:
-    """`advance_from`, by means of `follow_from`."""
-    carry, features = memory.follow_from(carry, first[None], projected[None])
-    return carry, features[0]
+def kept(h: Float[Array, "*batch size"], keep: Float[Array, "*batch"]) -> Float[Array, "*batch size"]:
+    """The memories, emptied where `keep` is 0."""
+    return h * jnp.broadcast_to(keep[..., None], h.shape)

@@ -1,4 +1,6 @@
-"""Observations with mean 0 and spread 1: the running moments of what a run saw, and features that use them."""
+"""Observations with mean 0 and spread 1: the running moments of what a run saw, and features that use
+them, of numbers and of arrays of symbols such as what a MiniGrid agent sees.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from asymrl.nn.layers import Features
+from asymrl.nn.layers import Features, Linear
+from asymrl.worlds.spaces import Indices
 
 LARGEST = 10.0  # normalised numbers are clipped at this, as Gymnasium's and Stable-Baselines3's wrappers do
 SMALLEST_VARIANCE = 1e-8  # added to each, so that a number that never changes can be divided by its spread
+SYMBOL_FEATURES = 128
+MOST_ONE_HOT = 2**14  # numbers; larger arrays are embedded
 
 Model = TypeVar("Model", bound=eqx.Module)
 
@@ -85,6 +90,55 @@ class Normalised(Features):
     def measured(self, value: Float[Array, "..."]) -> list[Float[Array, "..."]]:
         leading = value.shape[: value.ndim - len(self.shape)]
         return [value.reshape(*leading, self.size).astype(jnp.float32)]
+
+
+class NormalisedSymbols(Normalised):
+    """An array of symbols, each one-hot, less the mean so far, divided by the spread so far, and clipped."""
+
+    n: int = eqx.field(static=True)
+
+    def __init__(self, space: Indices):
+        self.n = space.n
+        super().__init__(space.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape)) * self.n
+
+    def measured(self, value: Int[Array, "..."]) -> list[Float[Array, "..."]]:
+        leading = value.shape[: value.ndim - len(self.shape)]
+        return [jax.nn.one_hot(value, self.n).reshape(*leading, self.size)]
+
+
+class SymbolFeatures(Features):
+    """A layer with a ReLU over normalised symbols.
+
+    Most cells of such an array say nothing: walls, floor, what is out of sight. The one cell that matters is a small
+    share of all inputs, and anything that depends on two cells together is learned very slowly. Relative to its own
+    mean and spread, a symbol that is always there is 0, and a rare one is large.
+    """
+
+    symbols: NormalisedSymbols
+    layer: Linear
+
+    def __init__(self, key: PRNGKeyArray, space: Indices):
+        self.symbols = NormalisedSymbols(space)
+        self.layer = Linear(key, self.symbols.size, SYMBOL_FEATURES, gain=2.0**0.5)
+
+    @staticmethod
+    def can_read(space: Indices) -> bool:
+        """Whether the array is small enough to be one-hot."""
+        return int(np.prod(space.shape)) * space.n <= MOST_ONE_HOT
+
+    @property
+    def size(self) -> int:
+        return SYMBOL_FEATURES
+
+    def __call__(self, value: Int[Array, "..."]) -> Float[Array, "*batch size"]:
+        return jax.nn.relu(self.layer(self.symbols(value)))
+
+    def measured(self, value: Int[Array, "..."]) -> list[Float[Array, "..."]]:
+        return self.symbols.measured(value)
 
 
 def normalised_parts(model: eqx.Module | None) -> list[Normalised]:

@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from asymrl.nn.architecture import Architecture
 from asymrl.nn.layers import Features, Linear
@@ -110,14 +110,6 @@ class UserMemory(Memory):
         self, carry: Carry, projected: Float[Array, "episode size"]
     ) -> tuple[Carry, Float[Array, "episode size"]]:
         return jax.vmap(lambda state, x: self.module.step(state, x))(carry, projected)
-
-    def advance_from(
-        self, carry: Carry, first: Bool[Array, "stream"], projected: Float[Array, "stream size"]
-    ) -> tuple[Carry, Float[Array, "stream size"]]:
-        def renewed(empty: Array, old: Array) -> Array:
-            return jnp.where(first.reshape(-1, *[1] * (old.ndim - 1)), empty, old)
-
-        return self.advance(jax.tree.map(renewed, self.initial(first.shape[0]), carry), projected)
 
 
 def only(space: Space, value: Any) -> Any:

@@ -130,7 +130,6 @@ def _policy(settings: Settings) -> dict[str, Any]:
         "what the actor computes": "values of actions" if settings.how.learner == "dqn" else "a policy",
         "memory": architecture.actor_memory or architecture.memory,
         "memory_size": architecture.memory_size,
-        "attention_heads": architecture.attention_heads,
         "window": architecture.window,
         "actor_sees": settings.actor_sees,
         "observation_features": settings.observation_features,

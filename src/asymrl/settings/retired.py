@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 RETIRED: dict[str, tuple[Any, ...] | None] = {
+    "attention_heads": None,
     "draws": ("shared",),
     "update_steps": (None,),
 }

@@ -81,8 +81,7 @@ class Settings:
     state_features: str | None = None
     """Your own class, FILE.py:CLASS, that computes features of what the critic sees. None: chosen by its space."""
     memory: str = "gru"
-    """Memory of actor and critic: gru, lstm, rnn, attention, none, a stack such as rnn:attention, or your own class,
-    FILE.py:CLASS."""
+    """Memory of actor and critic: gru, lstm, none, or your own class, FILE.py:CLASS."""
     actor_memory: str | None = None
     """Memory of the actor alone. None: that of `memory`."""
     critic_memory: str | None = None
@@ -91,8 +90,6 @@ class Settings:
     """Features of the history."""
     window: int | None = None
     """Remember only this many last pairs of action and observation. None: according to the method."""
-    attention_heads: int = 2
-    """Heads of an attention memory."""
     hidden: tuple[int, ...] | None = None
     """Sizes of the hidden layers of policy and value. None: the paper's for this kind of world."""
 
@@ -129,11 +126,9 @@ class Settings:
         for name in ("actor_sees", "critic_sees"):
             if (names := getattr(self, name)) is not None:
                 object.__setattr__(self, name, "+".join(split_names(names)))  # one spelling, as it is part of the shape
-        self.check_positive("steps", "adam_eps", "time_limit", "log_points", "memory_size", "attention_heads")
+        self.check_positive("steps", "adam_eps", "time_limit", "log_points", "memory_size")
         self.check_positive("action_repeat")
-        self.check_sizes(
-            "time_limit", "action_repeat", "log_points", "memory_size", "attention_heads", "evaluation_episodes"
-        )
+        self.check_sizes("time_limit", "action_repeat", "log_points", "memory_size", "evaluation_episodes")
         self.check_share("discount", "adam_beta2")
         if self.stop_return is not None and not math.isfinite(self.stop_return):
             raise ValueError(f"stop_return is {self.stop_return}; it must be a finite number, or none")
@@ -207,7 +202,6 @@ class Settings:
             memory=self.memory,
             memory_size=self.memory_size,
             window=window,
-            attention_heads=self.attention_heads,
             hidden=self.hidden,
             actor_memory=self.actor_memory,
             critic_memory=self.critic_memory,

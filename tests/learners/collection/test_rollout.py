@@ -181,7 +181,7 @@ def test_worlds_and_methods_go_together(world: str, method: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("memory", ["lstm", "rnn", "attention", "rnn:attention", "gru:lstm"])
+@pytest.mark.parametrize("memory", ["lstm"])
 def test_memories_can_be_trained(memory: str):
     settings = tiny(world="heaven-hell-1", memory=memory, time_limit=8)
     for each in (settings, replace(settings, method="a2c-react-2")):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.test_util import check_grads
 
-from asymrl.nn.lstm_recurrence import Cells, lstm_gates, lstm_sequence
+from asymrl.nn.lstm import Cells, lstm_gates, lstm_sequence
 
 T, N, SIZE = 5, 3, 4
 KEEP = np.array([[1, 0, 1], [1, 1, 1], [0, 1, 1], [1, 1, 1], [1, 0, 1]], float)

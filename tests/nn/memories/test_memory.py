@@ -10,32 +10,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asymrl.nn.attention import Attention
-from asymrl.nn.compound import Stack, Window
-from asymrl.nn.memory import Memory
-from asymrl.nn.recurrent import Feedforward, Gru, Lstm, Rnn
+from asymrl.nn.gru import Gru
+from asymrl.nn.lstm import Lstm
+from asymrl.nn.memory import Feedforward, Memory, Window
+from tests.nn.memories import inputs
 
 T, E, INPUTS, SIZE = 6, 3, 5, 4
-HORIZON = T + 1
 
 
 def memories() -> dict[str, Memory]:
-    keys = jax.random.split(jax.random.key(0), 12)
-    gru, lstm, rnn = Gru(keys[0], INPUTS, SIZE), Lstm(keys[1], INPUTS, SIZE), Rnn(keys[2], INPUTS, SIZE)
-    attention = Attention(keys[3], INPUTS, SIZE, heads=2, horizon=HORIZON)
-    above = Attention(keys[4], SIZE, SIZE, heads=2, horizon=HORIZON)
+    keys = jax.random.split(jax.random.key(0), 3)
+    gru, lstm = Gru(keys[0], INPUTS, SIZE), Lstm(keys[1], INPUTS, SIZE)
     return {
         "gru": gru,
         "lstm": lstm,
-        "rnn": rnn,
-        "attention": attention,
-        "rnn:attention": Stack((rnn, above)),
-        "gru:lstm:rnn": Stack((gru, Lstm(keys[5], SIZE, SIZE), Rnn(keys[6], SIZE, SIZE))),
         "the last 1": Window(gru, 1),
         "the last 3": Window(gru, 3),
-        "the last 3 of a stack": Window(Stack((rnn, above)), 3),
         "the last 20": Window(lstm, 20),
-        "none": Feedforward(keys[7], INPUTS, SIZE),
+        "none": Feedforward(keys[2], INPUTS, SIZE),
     }
 
 
@@ -45,12 +37,12 @@ XS = jnp.asarray(np.random.default_rng(0).normal(size=(T, E, INPUTS)), jnp.float
 
 @eqx.filter_jit
 def sequence(memory: Memory, xs: jax.Array) -> jax.Array:
-    return memory.sequence(xs)
+    return inputs.sequence(memory, xs)
 
 
 @eqx.filter_jit
 def step(memory: Memory, carry: Any, x: jax.Array) -> tuple[Any, jax.Array]:
-    return memory.step(carry, x)
+    return inputs.step(memory, carry, x)
 
 
 @pytest.fixture(params=MEMORIES)
@@ -72,17 +64,17 @@ def test_steps_and_sequences_agree(memory: Memory):
     np.testing.assert_allclose(step_by_step(memory, XS), features, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["gru", "rnn"])
+@pytest.mark.parametrize("name", ["gru", "lstm"])
 def test_known_features_are_taken_as_they_are(name: str):
     """Given what it would compute, learning from an episode gives that back, and the same gradient."""
     memory = MEMORIES[name]
 
     @jax.jit
     def with_and_without(xs: jax.Array) -> Any:
-        known = memory.sequence(xs)
-        given = lambda xs: memory.follow_again(memory.project(xs), known)  # noqa: E731
+        known = inputs.sequence(memory, xs)
+        given = lambda xs: memory.follow(inputs.project(memory, xs), known=known)  # noqa: E731
         with_it = jax.grad(lambda xs: jnp.sum(jnp.sin(given(xs))))(xs)
-        without = jax.grad(lambda xs: jnp.sum(jnp.sin(memory.sequence(xs))))(xs)
+        without = jax.grad(lambda xs: jnp.sum(jnp.sin(inputs.sequence(memory, xs))))(xs)
         return given(xs), with_it, without, known
 
     given, with_it, without, known = with_and_without(XS)
@@ -100,7 +92,7 @@ def test_the_past_alone_counts(memory: Memory, t: int):
 
 
 @pytest.mark.parametrize("length", [1, 4])
-@pytest.mark.parametrize("inner", ["gru", "lstm", "rnn", "attention", "rnn:attention"])
+@pytest.mark.parametrize("inner", ["gru", "lstm"])
 def test_a_window_is_a_new_memory_for_every_moment(inner: str, length: int):
     """The last inputs, with zero vectors before the first, taken in from nothing."""
     memory = MEMORIES[inner]
@@ -116,41 +108,9 @@ def test_a_window_forgets():
     assert same == [0, 3, 4, 5]
 
 
-def test_a_stack_feeds_each_memory_to_the_next():
-    stack = MEMORIES["gru:lstm:rnn"]
-    assert isinstance(stack, Stack)
-    features = XS
-    for layer in stack.layers:
-        features = sequence(layer, features)
-    np.testing.assert_allclose(sequence(stack, XS), features, rtol=1e-5, atol=1e-6)
-
-
-def test_attention_by_hand():
-    """One head over two moments: softmax of the scaled products, then the two layers with their ReLUs."""
-    memory = Attention(jax.random.key(3), INPUTS, SIZE, heads=1, horizon=HORIZON)
-    x = np.asarray(XS[:2, 0], np.float64)
-
-    def linear(layer, x):
-        return x @ np.asarray(layer.weight, np.float64) + np.asarray(layer.bias, np.float64)
-
-    q, k, v = (linear(layer, x) for layer in (memory.queries, memory.keys, memory.values))
-    scores = np.exp(q[1] @ k.T / SIZE**0.5)
-    found = scores / scores.sum() @ v
-    relu = lambda x: np.maximum(x, 0)  # noqa: E731
-    expected = [relu(linear(memory.out, relu(linear(memory.mix, f)))) for f in (v[0], found)]
-    np.testing.assert_allclose(sequence(memory, XS[:2, :1])[:, 0], expected, rtol=1e-5, atol=1e-6)
-
-
-def test_lstm_and_rnn_by_hand():
+def test_lstm_by_hand():
     """One step from nothing."""
     sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
-    lstm, rnn, x = MEMORIES["lstm"], MEMORIES["rnn"], np.asarray(XS[0, 0], np.float64)
+    lstm, x = MEMORIES["lstm"], np.asarray(XS[0, 0], np.float64)
     i, _, g, o = np.split(x @ np.asarray(lstm.projection()[0], np.float64) + np.asarray(lstm.projection()[1]), 4)
     np.testing.assert_allclose(sequence(lstm, XS)[0, 0], sigmoid(o) * np.tanh(sigmoid(i) * np.tanh(g)), rtol=1e-5)
-    plain = np.maximum(x @ np.asarray(rnn.projection()[0], np.float64) + np.asarray(rnn.projection()[1]), 0)
-    np.testing.assert_allclose(sequence(rnn, XS)[0, 0], plain, rtol=1e-5, atol=1e-6)
-
-
-def test_heads_must_divide_the_size():
-    with pytest.raises(ValueError, match="4 features can't be shared by 3 heads; choose a divisor of 4"):
-        Attention(jax.random.key(0), INPUTS, SIZE, heads=3, horizon=HORIZON)

@@ -11,8 +11,8 @@ import pytest
 from jax.test_util import check_grads
 
 from asymrl.kernels import gru_on_tensor_cores, network_kernels as kernels
+from asymrl.nn.gru import FEW, gru_gates, gru_sequence
 from asymrl.nn.layers import look_up, product
-from asymrl.nn.recurrence import FEW, gru_gates, gru_sequence
 from tests.oracles.networks import gru_forward
 
 T, E, SIZE, INPUTS = 5, 2, 4, 3

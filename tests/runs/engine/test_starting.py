@@ -114,7 +114,7 @@ def test_a_shipped_agent_is_restored_from_few_bits():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"memory": "rnn"}, "memory is gru there, rnn here"),
+        ({"memory": "lstm"}, "memory is gru there, lstm here"),
         ({"window": 3}, "window is None there, 3 here"),
         ({"normalise_observations": True}, "normalise_observations is False there, True here"),
         ({"hidden": (4, 4)}, r"its actor does not fit: actor\.head\."),

@@ -114,7 +114,7 @@ HOSTILE: dict[str, Callable[[Path], Any]] = {
     "unknown world": lambda folder: set_everywhere(folder, "world", "nowhere"),
     "world too large": lambda folder: set_everywhere(folder, "world", "heaven-hell-999999999"),
     "missing module": lambda folder: set_everywhere(folder, "world", "no_module_of_mine:World"),
-    "many layers": lambda folder: set_everywhere(folder, "memory", ":".join(["rnn"] * 300)),
+    "unknown memory": lambda folder: set_everywhere(folder, "memory", "rnn"),
     "many hidden layers": lambda folder: set_everywhere(folder, "hidden", [1] * 5000),
     "size beyond memory": lambda folder: set_everywhere(folder, "memory_size", 2**20),
     "number of another kind": lambda folder: set_everywhere(folder, "actor_rate", {"a": []}),

@@ -107,7 +107,7 @@ def test_mistakes_in_a_file_are_named(capsys: pytest.CaptureFixture[str], tmp_pa
         (("tiger", "--seed-list", "3", "4", "4"), "2 runs have seed 4 and the same settings"),
         (("tiger", "--steps", "0"), "steps is 0; it must be a positive number"),
         (("tiger", "--steps", "3000000000"), "steps is 3000000000; a run can have at most"),
-        (("tiger", "--memory", "gru:tape"), "memory 'gru:tape': 'tape' is not one of gru, lstm, rnn, attention"),
+        (("tiger", "--memory", "gru:tape"), "memory 'gru:tape' is not one of gru, lstm, none"),
         (("tiger", "--critic-sees", "moon"), "critic_sees 'moon': tiger can tell its critic state"),
         (("tiger", "--refresh-seconds", "0"), "refresh_seconds is 0.0; it must be a positive number"),
         (("tiger", "--config", "nowhere.toml"), "--config nowhere.toml: cannot be read: No such file"),

@@ -150,10 +150,10 @@ def test_duckdb_reads_the_tables(folder: Path):
 
 
 def test_memories_of_actor_and_critic_are_text():
-    runs = {0: Run(A2CSettings("tiger", critic_memory="none"), 0), 1: Run(A2CSettings("tiger", actor_memory="rnn"), 0)}
+    runs = {0: Run(A2CSettings("tiger", critic_memory="none"), 0), 1: Run(A2CSettings("tiger", actor_memory="lstm"), 0)}
     table = runs_table(runs, {}, shown_settings(runs.values()))
     assert table["critic_memory"].to_list() == ["none", None]
-    assert table["actor_memory"].to_list() == [None, "rnn"]
+    assert table["actor_memory"].to_list() == [None, "lstm"]
 
 
 def test_every_setting_that_is_a_name_is_text():

@@ -14,7 +14,7 @@ from asymrl.theory.audit import TrainedActor, critic_values
 from asymrl.worlds import Discrete
 from tests.theory.audit.networks import acts, sequence, untrained
 
-MEMORIES = [{"memory": "gru"}, {"memory": "rnn:attention"}, {"method": "a2c-react-2"}]
+MEMORIES = [{"memory": "gru"}, {"memory": "lstm"}, {"method": "a2c-react-2"}]
 
 
 @pytest.mark.parametrize("changes", MEMORIES)
@@ -42,7 +42,7 @@ def test_critic_says_what_it_says_in_training(changes: dict) -> None:
 def test_a_greedy_actor_takes_its_best_action_surely() -> None:
     shape, (actions, observations) = Architecture(memory_size=8, hidden=(8,)), (Discrete(3), Discrete(3))
     random, greedy = (
-        TrainedActor(Actor(jax.random.key(0), actions, observations, shape, 5, policy)) for policy in (None, Greedy(3))
+        TrainedActor(Actor(jax.random.key(0), actions, observations, shape, policy)) for policy in (None, Greedy(3))
     )
     first = np.array([0, 1, 2])
     likely = random.act(random.begin(first))

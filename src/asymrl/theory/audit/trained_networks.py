@@ -17,10 +17,9 @@ import scipy.sparse as sparse
 from jaxtyping import Array, Float, Float64, Int
 
 from asymrl.nn.agent import Actor, Critic
-from asymrl.nn.compound import Window
 from asymrl.nn.distributions import NO_ACTION, Greedy
 from asymrl.nn.history import History
-from asymrl.nn.memory import Carry
+from asymrl.nn.memory import Carry, Window
 from asymrl.settings import Settings
 from asymrl.theory.exact.history_graph import BY_MEMORY, HistoryGraph
 from asymrl.theory.exact.policies import HistoryPolicy

@@ -1,4 +1,4 @@
-"""The gated recurrent unit over a whole sequence, with a custom gradient.
+"""The gated recurrent unit, with a custom gradient over a whole sequence.
 
 Automatic differentiation would add to the weights' gradient in every step of the backward pass. Here the backward
 pass only computes the gradients of the gates; those of the weights follow as one product at the end. The inputs have
@@ -10,13 +10,75 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from asymrl.kernels.attach import replaceable
+from asymrl.nn.layers import product, uniform_within
+from asymrl.nn.memory import Memory, kept
 
 FEW = 8  # sequences of at most this many inputs, such as the window of a reactive agent, are unrolled
+
+
+class Gru(Memory):
+    """A gated recurrent unit; gates in the order reset, update, new, each with two biases."""
+
+    input_weight: Float[Array, "inputs gates"]
+    hidden_weight: Float[Array, "size gates"]
+    input_bias: Float[Array, "gates"]
+    hidden_bias: Float[Array, "gates"]
+    size: int = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
+        keys = jax.random.split(key, 4)
+        bound = size**-0.5
+        self.input_weight = uniform_within(keys[0], inputs, 3 * size, bound=bound)
+        self.hidden_weight = uniform_within(keys[1], size, 3 * size, bound=bound)
+        self.input_bias = uniform_within(keys[2], 3 * size, bound=bound)
+        self.hidden_bias = uniform_within(keys[3], 3 * size, bound=bound)
+        self.size = size
+
+    def initial(self, episodes: int) -> Float[Array, "episode size"]:
+        return jnp.zeros((episodes, self.size))
+
+    def projection(self) -> tuple[Float[Array, "inputs gates"], Float[Array, "gates"]]:
+        return self.input_weight, self.input_bias
+
+    def advance(
+        self, carry: Float[Array, "episode size"], projected: Float[Array, "episode gates"]
+    ) -> tuple[Float[Array, "episode size"], Float[Array, "episode size"]]:
+        h, _ = gru_gates(projected, carry, self.hidden_weight, self.hidden_bias, product)
+        return h, h
+
+    def follow(
+        self,
+        projected: Float[Array, "time episode gates"],
+        inputs: Int[Array, ""] | None = None,
+        known: Float[Array, "time episode size"] | None = None,
+    ) -> Float[Array, "time episode size"]:
+        return gru_sequence(projected, self.hidden_weight, self.hidden_bias, known, None, inputs)
+
+    def follow_from(
+        self,
+        carry: Float[Array, "stream size"],
+        first: Bool[Array, "time stream"],
+        projected: Float[Array, "time stream gates"],
+    ) -> tuple[Float[Array, "stream size"], Float[Array, "time stream size"]]:
+        stream = Stream(carry, 1.0 - first.astype(carry.dtype))
+        hs = gru_sequence(projected, self.hidden_weight, self.hidden_bias, None, stream)
+        return hs[-1], hs
+
+    def follow_with_next(
+        self,
+        carry: Float[Array, "stream size"],
+        first: Bool[Array, "time stream"],
+        projected: Float[Array, "time stream gates"],
+        following: Float[Array, "time stream gates"],
+    ) -> tuple[Float[Array, "stream size"], Float[Array, "time stream size"], Float[Array, "time stream size"]]:
+        carry, hs = self.follow_from(carry, first, projected)
+        return carry, hs, gru_gates(following, hs, self.hidden_weight, self.hidden_bias)[0]
 
 
 class Gates(NamedTuple):
@@ -102,11 +164,6 @@ def _stream_steps(projected: Array, weight: Array, bias: Array, stream: Stream) 
         return h, (h, gates)
 
     return jax.lax.scan(step, stream.start, (projected, stream.keep), unroll=2)[1]
-
-
-def kept(h: Float[Array, "*batch size"], keep: Float[Array, "*batch"]) -> Float[Array, "*batch size"]:
-    """The memories, emptied where `keep` is 0."""
-    return h * jnp.broadcast_to(keep[..., None], h.shape)
 
 
 def _few_steps(projected: Array, weight: Array, bias: Array) -> tuple[Array, Gates]:

@@ -1,14 +1,55 @@
-"""The long short-term memory over a piece of streams, with a custom gradient; see `recurrence` for the reasons."""
+"""The long short-term memory, with a custom gradient over a whole sequence; see `gru` for the reasons."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from asymrl.nn.recurrence import kept
+from asymrl.nn.layers import uniform_within
+from asymrl.nn.memory import Memory, kept
+
+
+class Lstm(Memory):
+    """A long short-term memory; gates in the order input, forget, cell, output."""
+
+    input_weight: Float[Array, "inputs gates"]
+    hidden_weight: Float[Array, "size gates"]
+    bias: Float[Array, "gates"]
+    size: int = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, inputs: int, size: int):
+        keys = jax.random.split(key, 3)
+        bound, width = size**-0.5, 4 * size
+        self.input_weight = uniform_within(keys[0], inputs, width, bound=bound)
+        self.hidden_weight = uniform_within(keys[1], size, width, bound=bound)
+        self.bias = uniform_within(keys[2], width, bound=bound)
+        self.size = size
+
+    def projection(self) -> tuple[Float[Array, "inputs gates"], Float[Array, "gates"]]:
+        return self.input_weight, self.bias
+
+    def initial(self, episodes: int) -> tuple[Array, Array]:
+        return jnp.zeros((episodes, self.size)), jnp.zeros((episodes, self.size))
+
+    def advance(
+        self, carry: tuple[Array, Array], projected: Float[Array, "episode gates"]
+    ) -> tuple[tuple[Array, Array], Float[Array, "episode size"]]:
+        cells, _ = lstm_gates(projected, Cells(*carry), self.hidden_weight)
+        return (cells.h, cells.c), cells.h
+
+    def follow_from(
+        self,
+        carry: tuple[Array, Array],
+        first: Bool[Array, "time stream"],
+        projected: Float[Array, "time stream gates"],
+    ) -> tuple[tuple[Array, Array], Float[Array, "time stream size"]]:
+        keep = 1.0 - first.astype(projected.dtype)
+        hs, last = lstm_sequence(projected, self.hidden_weight, Cells(*carry), keep)
+        return (hs[-1], last), hs
 
 
 class Cells(NamedTuple):
