@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 import tyro
@@ -75,7 +76,8 @@ def measure(settings: Settings, runs: int, seconds: float) -> Speed:
         batch = train(batch, chunk)
     passed, busy = time.perf_counter() - begin, time.process_time() - busy
     steps, updates = int(batch.timesteps.sum()) - steps, int(batch.updates.max()) - updates
-    return Speed(steps / passed, steps / busy, updates / passed, float(np.mean(recent_means(batch)[1])), compiled)
+    _, length = eqx.filter_vmap(recent_means)(batch)
+    return Speed(steps / passed, steps / busy, updates / passed, float(np.mean(length)), compiled)
 
 
 def main(options: Options) -> None:
