@@ -10,7 +10,7 @@ COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' $(VENV)/
 # Each worker begins with a half of its own, so that a file's tests mostly share what they compile, and then helps out.
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test test-slow lint types fuzz bench docs clean
+.PHONY: demo test test-slow lint types fuzz mutants bench docs clean
 
 demo: $(VENV)/core
 	$(BIN)/asymrl demo
@@ -35,6 +35,10 @@ types: $(VENV)/dev
 fuzz: $(VENV)/dev
 	$(BIN)/python -m tests.envs.pomdp_files.fuzz
 	$(PIP) atheris && $(BIN)/python -m tests.envs.pomdp_files.fuzz --engine atheris
+
+# Forty deliberate mistakes, one at a time: does a test find each? Half an hour.
+mutants: $(VENV)/dev
+	$(BIN)/python scripts/mutants.py
 
 bench: $(VENV)/core
 	$(BIN)/python benchmarks/worlds.py
