@@ -19,7 +19,6 @@ Result = TypeVar("Result")
 
 FAST_PATHS = {
     "asymrl.learners.rollout.step_by_step": "asymrl.kernels.kernel_rollout.play_episodes",
-    "asymrl.nn.layers.product_alone": "asymrl.kernels.network_kernels.few_products",
     "asymrl.nn.layers.project_episodes": "asymrl.kernels.grid_product.project_episodes",
     "asymrl.nn.gru.forward_steps": "asymrl.kernels.gru_steps.forward_steps",
     "asymrl.nn.gru.backward_steps": "asymrl.kernels.gru_steps.backward_steps",

@@ -1,9 +1,8 @@
 """Kernels for NVIDIA GPUs, for what the compiler does slowly when every run has its own weights.
 
 A batch of runs computes thousands of products of a matrix with two vectors, one per episode. Reading the matrices
-limits their speed, so a recurrence should read its matrix once and not at every step. The first two kernels do that:
-one program per run keeps the matrix in registers and loops over time. The third is the product itself, which reads its
-matrix at the speed of the memory.
+limits their speed, so a recurrence should read its matrix once and not at every step. These kernels do that: one
+program per run keeps the matrix in registers and loops over time.
 
 Everything here has a plain version elsewhere that it must agree with, and that all other devices use.
 """
@@ -19,10 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-ROWS, COLUMNS = 128, 64  # inputs that one program of the product reads at once, and outputs that it computes
-PRODUCT_WARPS = 8
 MOST_EPISODES = 4  # beyond this many rows the usual products are efficient
-MANY = 2**30
 WARPS = 8  # with 4 or 16 the recurrences take two to ten times as long
 
 
@@ -166,53 +162,3 @@ def gru_backward(
     # Transposed, so that sums run over rows, which are spread over warps; along columns they take three times as long.
     arguments = (input_count(inputs, T), gradient, reset, update, new, hidden_new, before, weight.T, *keeps)
     return triton_call(kernel, shape, warps=WARPS, interpret=interpret)(*arguments)
-
-
-def few_products(plain: Callable[..., Array], x: Float[Array, "*batch inputs"], weight: Array) -> Array:
-    """The fast path of `layers.product_alone`: few rows, as while acting, times a matrix."""
-    rows, (inputs, outputs) = (x.shape[0] if x.ndim == 2 else MANY), weight.shape
-    if suits_product(rows, inputs, outputs):
-        return jax.lax.platform_dependent(x, weight, cuda=thin_product, default=plain)
-    if rows <= MOST_EPISODES and outputs < COLUMNS:
-        return jax.lax.platform_dependent(x, weight, cuda=_summed_product, default=plain)
-    return plain(x, weight)
-
-
-def _summed_product(x: Float[Array, "episode inputs"], weight: Float[Array, "inputs outputs"]) -> Array:
-    # A library product of so few numbers takes four times as long.
-    shape = (x.shape[0], weight.shape[1], x.shape[1])
-    return jnp.sum(jnp.broadcast_to(x[:, None], shape) * jnp.broadcast_to(weight.T[None], shape), axis=-1)
-
-
-def suits_product(rows: int, inputs: int, outputs: int) -> bool:
-    """Whether a product has few rows and a matrix that divides into blocks."""
-    return has_kernels() and rows in (1, 2, MOST_EPISODES) and inputs % ROWS == 0 and outputs % COLUMNS == 0
-
-
-def thin_product(
-    x: Float[Array, "episode inputs"], weight: Float[Array, "inputs outputs"], *, interpret: bool = False
-) -> Float[Array, "episode outputs"]:
-    """`x @ weight` for a few rows, for all of which the matrix is read once. It may be float16."""
-    from jax.experimental import pallas as pl
-
-    E, K = x.shape
-    N = weight.shape[1]
-
-    def kernel(x: Any, weight: Any, out: Any) -> None:
-        def step(i: Array, sums: Array) -> Array:
-            rows = pl.ds(i * ROWS, ROWS)
-            return sums + x[:, rows][:, :, None] * weight[rows, :].astype(jnp.float32)[None]
-
-        # Summed over rows only at the end: a sum across warps takes as long as reading a block.
-        sums = jax.lax.fori_loop(0, K // ROWS, step, jnp.zeros((E, ROWS, COLUMNS), jnp.float32))
-        out[...] = jnp.sum(sums, axis=1)
-
-    return triton_call(
-        kernel,
-        jax.ShapeDtypeStruct((E, N), jnp.float32),
-        warps=PRODUCT_WARPS,
-        interpret=interpret,
-        grid=(N // COLUMNS,),
-        in_specs=[pl.BlockSpec((E, K), lambda j: (0, 0)), pl.BlockSpec((K, COLUMNS), lambda j: (0, j))],
-        out_specs=pl.BlockSpec((E, COLUMNS), lambda j: (0, j)),
-    )(x, weight)

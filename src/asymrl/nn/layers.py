@@ -19,12 +19,6 @@ LARGE_VOCABULARY = 256  # beyond this, a table of products takes longer to read 
 @jax.custom_vjp
 def product(x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "*batch outputs"]:
     """`x @ weight`. By default, the gradient of the weight would be transposed after it is computed."""
-    return product_alone(x, weight)
-
-
-@replaceable
-def product_alone(x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Array:
-    """`x @ weight` where no gradient is needed."""
     return x @ weight
 
 

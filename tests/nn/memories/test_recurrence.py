@@ -129,22 +129,14 @@ def test_the_kernels_of_the_unit_stop_where_nothing_matters_any_more(unit: Modul
 
 def test_without_kernels_everything_takes_the_plain_version(monkeypatch: pytest.MonkeyPatch):
     assert kernels.has_kernels()
-    assert kernels.suits_product(2, kernels.ROWS, kernels.COLUMNS)
+    assert kernels.suits_recurrence(2, 32)
     monkeypatch.setattr(kernels, "has_kernels", lambda: False)
     assert not kernels.suits_recurrence(2, 32)
-    assert not kernels.suits_product(2, kernels.ROWS, kernels.COLUMNS)
 
 
 @pytest.mark.parametrize(("episodes", "size"), [(3, 32), (8, 128), (2, 48), (2, 256)])
 def test_other_sizes_take_the_plain_version(episodes: int, size: int):
     assert not kernels.suits_recurrence(episodes, size)
-
-
-@pytest.mark.parametrize("rows", [1, 2, 4])
-def test_the_kernel_of_the_product_agrees(rows: int):
-    x, weight = (jnp.asarray(draw(i, *shape), jnp.float32) for i, shape in enumerate([(rows, 256), (256, 384)]))
-    assert kernels.suits_product(rows, *weight.shape)
-    np.testing.assert_allclose(kernels.thin_product(x, weight, interpret=True), x @ weight, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(2, 8), (3, 2, 128), (128,)])
