@@ -87,7 +87,6 @@ class Checkpoints:
         """
         missing = {run.key: run for run in wanted}
         damaged: DamagedError | None = None
-        is_one_whole = False  # then runs without a state have simply not begun
         for _, path in manifests(self.folder):
             if not missing:
                 return
@@ -100,7 +99,6 @@ class Checkpoints:
                 damaged = damaged or error
                 say(f"{error}; going back to the checkpoint before it")
                 continue
-            is_one_whole = True
             if not rows:
                 continue
             now = tuple(missing.pop(runs[row].key) for row in rows)
@@ -108,11 +106,19 @@ class Checkpoints:
                 _check_length(path, runs[row], run)
             saved = SavedRuns(runs, from_disk(arrays), manifest["key_kind"], tuple(manifest["seconds"])).only(rows)
             yield saved._replace(runs=now, layout=DeviceLayout.from_json(manifest.get("layout")))
-        if missing and damaged is not None and not is_one_whole:
+        if missing and damaged is not None and not self._has_one_whole():
             raise RunError(
                 f"{damaged}. There is no other checkpoint to go back to; nothing was changed. Restore the file, or "
                 f"remove the folder {self.folder} to start again from the beginning"
             )
+
+    def _has_one_whole(self) -> bool:
+        """Whether some checkpoint is not damaged, so that runs without a state have simply not begun."""
+        for _, path in manifests(self.folder):
+            with contextlib.suppress(DamagedError):
+                _read_arrays(path, read_manifest(path))
+                return True
+        return False
 
     def check_settings(self, wanted: Sequence[Run]) -> None:
         """Raises RunError if settings.json was edited since the newest checkpoint, so that it holds no wanted run.

@@ -23,7 +23,7 @@ EPISODES = 900
 def with_policies(env: World, policies: Sequence[Sequence[float]]) -> Actor:
     """Actors that do not care what they see: each takes its actions with these probabilities."""
     shape = Architecture("gru", 4, hidden=(4,))
-    one = eqx.filter_eval_shape(Actor, jax.random.key(0), env.action_space, env.observation_space, shape, STEPS + 1)
+    one = eqx.filter_eval_shape(Actor, jax.random.key(0), env.action_space, env.observation_space, shape)
 
     def zeros(leaf: Any) -> Any:
         is_array = isinstance(leaf, jax.ShapeDtypeStruct)

@@ -228,10 +228,10 @@ def test_what_cannot_be_written_ends_the_training(tmp_path: Path, monkeypatch: p
 
 
 def test_what_is_wrong_with_a_shape_is_said(tmp_path: Path):
-    broken = Run(A2CSettings("heaven-hell-3", "a2c", memory="no_such_file.py:Leaky"), 0)
+    broken = Run(A2CSettings("heaven-hell-3", "a2c-asym-hs", critic_sees="no-such-part"), 0)
     outcome = train(tmp_path, [broken])
     (reason,) = outcome.failures.values()
-    assert "no_such_file" in reason
+    assert "no-such-part" in reason
 
 
 MPS = """#!/bin/sh
