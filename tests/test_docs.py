@@ -80,7 +80,9 @@ def test_the_advice_on_critics_quotes_what_other_pages_measured():
         assert [number for number in numbers if number not in advice or number not in text] == [], name
 
 
-@pytest.mark.parametrize(("name", "count"), [("reference/glossary.md", 30), ("methods/algorithm.md", 10), ("explanation/design.md", 10)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("reference/glossary.md", 30), ("methods/algorithm.md", 10), ("explanation/design.md", 10)]
+)
 def test_code_that_a_page_names_exists(name: str, count: int):
     named = doc_pages.named_code(PAGES / name)
     assert len(named) > count

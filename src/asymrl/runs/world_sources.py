@@ -227,16 +227,21 @@ def _remake(recipe: str, time_limit: int | None) -> Any:
 def _make_code_ready(folder: Path, world: str, sources: Sources, trust: bool, say: Callable[[str], None]) -> None:
     files = [*code_sources(world), *([path] if (path := pomdp_path(world)) is not None else [])]
     notes: list[str] = []
+    found: dict[str, Location] = {}
     for source in files:
         record = sources.get(source)
         if record is not None and record.sha256 is not None and record.kind in (FILE, POMDP):
-            locate(source, _location(folder, source, record, notes.append))
-    if runs_code(world) and not is_allowed(world):
-        if not trust:
-            raise RunError(
-                f"{folder}: {world} would run {_described(world)}. If you trust it, say so with --trust, or trust=True "
-                "in Python"
-            )
+            found[source] = _location(folder, source, record, notes.append)
+    # Whoever has named a file has allowed its contents, not those that somebody's folder has under the same name.
+    is_known = is_allowed(world) and all(_digest_now(source) == location.sha256 for source, location in found.items())
+    if runs_code(world) and not is_known and not trust:
+        raise RunError(
+            f"{folder}: {world} would run {_described(world, found)}. If you trust it, say so with --trust, or "
+            "trust=True in Python"
+        )
+    for source, location in found.items():
+        locate(source, location)
+    if runs_code(world):
         allow(world)
     for note in notes:
         if (about := (os.path.abspath(folder), note)) not in _SAID:  # a command opens its store several times
@@ -244,12 +249,19 @@ def _make_code_ready(folder: Path, world: str, sources: Sources, trust: bool, sa
             say(note)
 
 
-def _described(world: str) -> str:
-    """The code of a world in words."""
+def _digest_now(source: str) -> str | None:
+    """The digest of the file that would be read for this name, as things are."""
+    location = location_of(source)
+    is_there = location.sha256 is None and os.path.isfile(location.path)
+    return _digest(location.path) if is_there else location.sha256
+
+
+def _described(world: str, found: Mapping[str, Location]) -> str:
+    """The code of a world in words; `found`: where its files are."""
     parts = []
     for source in code_sources(world):
         if source.endswith(".py"):
-            location = location_of(source)
+            location = found.get(source) or location_of(source)
             is_there = os.path.isfile(location.path) and location.sha256 in (None, _digest(location.path))
             parts.append(
                 f"the file {location.path if is_there or location.copy is None else os.path.normpath(location.copy)}"

@@ -73,6 +73,19 @@ def test_with_the_users_word_it_runs(tmp_path: Path):
     assert (tmp_path / "mark").exists()
 
 
+def test_a_file_that_the_user_has_named_is_not_one_of_the_same_name_from_elsewhere(tmp_path: Path):
+    theirs, own = tmp_path / "theirs", tmp_path / "own"
+    write_code(Path("own.py"), theirs)
+    store_of("own.py:Env")
+    write_code(Path("own.py"), own)
+    make("own.py:Env", trust=True)
+    with pytest.raises(RunError, match=r"own.py:Env would run the file .*sources.*--trust"):
+        told()
+    user_code.load_attribute("env", "own.py", "Env")
+    assert own.exists()
+    assert not theirs.exists()
+
+
 def trained_here(world: str) -> Store:
     """A store that was made in another process."""
     allow(world)
