@@ -5,38 +5,28 @@ from __future__ import annotations
 import ast
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 
-def exports(
-    package: str, names: Mapping[str, Iterable[str]] | None = None, modules: Iterable[str] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The functions `__getattr__` and `__dir__` of a package.
-
-    Args:
-        package: its `__name__`.
-        names: for each module, by its full name, the names that the package takes from it. None: those that its
-            `__init__.py` imports below `if TYPE_CHECKING:`.
-        modules: modules of the package that are public as a whole.
-    """
-    names = imported_for_types(package) if names is None else names
-    home = {name: module for module, taken in names.items() for name in taken}
-    public = sorted([*home, *modules])
+def exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package with this name, for what it imports for type checkers only."""
+    home = {name: module for module, names in imported_for_types(package).items() for name in names}
+    public = sorted(home)
 
     def get(name: str) -> Any:
-        if name in home and home[name] != package:
-            return getattr(importlib.import_module(home[name]), name)
-        if name in public:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if home[name] == package:
             return importlib.import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(home[name]), name)
 
     return get, lambda: public
 
 
 def imported_for_types(package: str) -> dict[str, list[str]]:
-    """What a package imports for type checkers: for each module the names."""
+    """For each module, the names that a package imports from it below `if TYPE_CHECKING:`."""
     tree = ast.parse(Path(str(sys.modules[package].__file__)).read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]

@@ -21,16 +21,4 @@ if TYPE_CHECKING:
     from asymrl.envs.pomdp_files.writer import write_pomdp as write_pomdp
     from asymrl.envs.sources import register as register
 
-__getattr__, __dir__ = exports(
-    __name__,
-    {
-        "asymrl.envs.gymnasium_out": ["Environment", "VectorEnvironment"],
-        "asymrl.envs.gymnasium_world": ["from_gymnasium"],
-        "asymrl.envs.gymnax_world": ["from_gymnax"],
-        "asymrl.envs.pomdp_files.reader": ["read_pomdp"],
-        "asymrl.envs.pomdp_files.tokens": ["FileError"],
-        "asymrl.envs.pomdp_files.writer": ["write_pomdp"],
-        "asymrl.envs.sources": ["register"],
-    },
-    modules=["pomdp_files"],
-)
+__getattr__, __dir__ = exports(__name__)

@@ -15,11 +15,4 @@ if TYPE_CHECKING:
     from asymrl.export.onnx_policy import OnnxPolicy as OnnxPolicy
     from asymrl.export.saving import export_run as export_run
 
-__getattr__, __dir__ = exports(
-    __name__,
-    {
-        "asymrl.export.numpy_policy": ["NumpyPolicy"],
-        "asymrl.export.onnx_policy": ["OnnxPolicy"],
-        "asymrl.export.saving": ["export_run"],
-    },
-)
+__getattr__, __dir__ = exports(__name__)

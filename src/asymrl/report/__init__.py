@@ -32,19 +32,4 @@ if TYPE_CHECKING:
     from asymrl.report.summary import ranking_of as ranking_of
     from asymrl.report.verdict import Verdict as Verdict, examine as examine
 
-__getattr__, __dir__ = exports(
-    __name__,
-    {
-        "asymrl.report.comparison": ["MethodScores", "choose", "scores_of"],
-        "asymrl.report.curves": ["learning_curve"],
-        "asymrl.report.films": ["film_of_run", "film_of_world"],
-        "asymrl.report.intervals": [
-            *("Interval", "bootstrap", "detectable_difference", "detectable_improvement", "difference_interval"),
-            *("improvement_interval", "interquartile_mean", "normalised"),
-            *("performance_profile", "probability_of_improvement", "profile_band"),
-        ],
-        "asymrl.report.q_verdict": ["QVerdict", "examine_q"],
-        "asymrl.report.summary": ["ranking_of"],
-        "asymrl.report.verdict": ["Verdict", "examine"],
-    },
-)
+__getattr__, __dir__ = exports(__name__)

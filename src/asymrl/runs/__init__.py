@@ -41,21 +41,4 @@ if TYPE_CHECKING:
         load_trained as load_trained,
     )
 
-__getattr__, __dir__ = exports(
-    __name__,
-    {
-        "asymrl.runs.driver": ["Outcome", "train_store"],
-        "asymrl.runs.evaluation": ["Evaluation", "evaluate", "over_seeds", "play"],
-        "asymrl.runs.files": ["RunError", "StorageError"],
-        "asymrl.runs.callback": ["Callback", "Probe", "StopRuns"],
-        "asymrl.runs.placement": ["Pace", "Placement"],
-        "asymrl.runs.playback": ["Playback", "play_back"],
-        "asymrl.runs.policy": ["ActorPolicy", "Policy"],
-        "asymrl.runs.progress": ["Progress"],
-        "asymrl.runs.runs": ["Run"],
-        "asymrl.runs.search_space": ["SearchAxis", "default_space", "read_space"],
-        "asymrl.runs.settings_search": ["SettingsSearch"],
-        "asymrl.runs.store": ["Store"],
-        "asymrl.runs.trained": ["TrainedRun", "TrainedRuns", "best_run", "load_trained"],
-    },
-)
+__getattr__, __dir__ = exports(__name__)

@@ -55,4 +55,4 @@ from asymrl.worlds.critic_inputs import BeliefFilter as BeliefFilter
 if TYPE_CHECKING:
     from asymrl.theory import audit as audit, exact as exact, solvers as solvers
 
-__getattr__, __dir__ = exports(__name__, {}, modules=["audit", "exact", "solvers"])
+__getattr__, __dir__ = exports(__name__)

@@ -50,39 +50,4 @@ if TYPE_CHECKING:
         World as World,
     )
 
-__getattr__, __dir__ = exports(
-    __name__,
-    {
-        "asymrl.worlds.critic_inputs": ["BeliefFilter"],
-        "asymrl.worlds.builtin.car_flag": ["CarFlag"],
-        "asymrl.worlds.builtin.cart_pole": ["CartPole"],
-        "asymrl.worlds.checking.checker": ["check"],
-        "asymrl.worlds.builtin.cleaner": ["Cleaner"],
-        "asymrl.worlds.checking.environment_checker": ["check_environment"],
-        "asymrl.worlds.finite": ["FiniteWorld", "OutcomeWorld"],
-        "asymrl.worlds.builtin.heaven_hell": ["HeavenHell"],
-        "asymrl.worlds.builtin.shopping": ["Shopping"],
-        "asymrl.worlds.builtin.tiger": ["GoodBad", "Tiger"],
-        "asymrl.worlds.builtin.memory_rooms": ["MemoryFourRooms"],
-        "asymrl.worlds.pomdp": ["Pomdp"],
-        "asymrl.worlds.reference_scores": ["ReferenceScores", "scores"],
-        "asymrl.worlds.registry": ["WORLDS", "make"],
-        "asymrl.worlds.builtin.rock_sample": ["RockSample", "SimulatedRockSample"],
-        "asymrl.worlds.checking.sampling": ["CheckError"],
-        "asymrl.worlds.spaces": [
-            "Box",
-            "Discrete",
-            "Image",
-            "Indices",
-            "MultiDiscrete",
-            "Place",
-            "Record",
-            "Simplex",
-            "Space",
-        ],
-        "asymrl.worlds.probability_tables": ["Rows"],
-        "asymrl.worlds.stepped_world": ["SteppedWorld", "UserCodeError"],
-        "asymrl.worlds.builtin.t_maze": ["TMaze"],
-        "asymrl.worlds.world": ["Episode", "Signal", "Step", "Transition", "World"],
-    },
-)
+__getattr__, __dir__ = exports(__name__)

@@ -18,11 +18,4 @@ if TYPE_CHECKING:
     )
     from asymrl.report.html.store_report import report_page as report_page, save_report as save_report
 
-__getattr__, __dir__ = exports(
-    __name__,
-    {
-        "asymrl.report.html.page": ["Section", "page_of"],
-        "asymrl.report.html.result_sections": ["advice_section", "findings_section"],
-        "asymrl.report.html.store_report": ["report_page", "save_report"],
-    },
-)
+__getattr__, __dir__ = exports(__name__)

@@ -32,15 +32,4 @@ if TYPE_CHECKING:
         tuned as tuned,
     )
 
-__getattr__, __dir__ = exports(
-    __name__,
-    {
-        "asymrl.settings.hyperparameters": ["PAPER_WORLDS", "RATES", "authors_budget", "budget", "grid", "tuned"],
-        "asymrl.report.paper.parts": ["Extent", "extent", "runs_of"],
-        "asymrl.report.paper.claims": ["CLAIMS", "Claim", "judged"],
-        "asymrl.report.paper.evidence": ["Evidence", "read_evidence"],
-        "asymrl.report.paper.reproduced": ["claims_reproduction", "reproduction"],
-        "asymrl.report.paper.results": ["comparison", "final_values"],
-        "asymrl.report.paper.selection": ["ranking"],
-    },
-)
+__getattr__, __dir__ = exports(__name__)
