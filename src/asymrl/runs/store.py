@@ -336,28 +336,6 @@ def free_folder(world: str, method: str, base: Path = Path("runs")) -> Path:
     return path
 
 
-def copy_results(store: Store, other: Store) -> int:
-    """Copies the results of runs that are over in another store and have equal settings and seed here.
-
-    Args:
-        store: to copy into; taken, and without networks, which are not copied.
-        other: to copy from.
-
-    Returns:
-        how many runs were copied.
-
-    Raises:
-        RunError: if this store keeps networks.
-    """
-    if store.keeps_networks:
-        raise RunError(f"{store.path}: keeps the networks of its runs, which {other.path} does not give")
-    over = {other.runs[number]: result for number, result in other.results().items() if result.is_over}
-    results = {number: over[run] for number in store.unfinished() if (run := store.runs[number]) in over}
-    if results:
-        store.write_tables(results)
-    return len(results)
-
-
 def _code_names(runs: Iterable[Run]) -> dict[str, None]:
     """The names of worlds and of the user's own classes, in order."""
     return dict.fromkeys(name for each in dict.fromkeys(run.settings for run in runs) for name in each.code_names)
